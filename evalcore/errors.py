@@ -1,0 +1,41 @@
+"""Whose fault is it? Every error of the engine names who must act.
+
+The docstring of a class is the first half of every message; the second half says what happened and
+what to do about it. Only our own faults (`InfraError`) are worth trying again.
+"""
+
+from typing import ClassVar
+
+
+class EvalError(Exception):
+    """The evaluation failed."""
+
+    exit_code: ClassVar[int] = 1
+    retry: ClassVar[bool] = False
+
+    @property
+    def headline(self) -> str:
+        """The first half of the message: the class's docstring, without its full stop."""
+        return (type(self).__doc__ or "").strip().rstrip(".")
+
+    def __str__(self) -> str:
+        return f"{self.headline}: {super().__str__()}"
+
+
+class ModelError(EvalError):
+    """The model cannot be evaluated as it is; its submitter must act."""
+
+    exit_code = 10
+
+
+class TaskError(EvalError):
+    """The task or its data set is at fault; its author must act."""
+
+    exit_code = 11
+
+
+class InfraError(EvalError):
+    """Our machines or the network failed, not the model or the task; the run can be tried again."""
+
+    exit_code = 12
+    retry = True
