@@ -1,0 +1,1 @@
+"""Language models behind one protocol; heavy imports happen in the backends only."""
