@@ -40,7 +40,9 @@ class EncodedRequest:
     @staticmethod
     def key_of(tokens: Sequence[int], targets: Sequence[int]) -> str:
         """SHA-256 of everything in the request that can change its answer."""
-        return digest_of({"kind": "loglikelihood", "tokens": list(tokens), "targets": list(targets)})
+        return digest_of(
+            {"kind": "loglikelihood", "tokens": list(tokens), "targets": list(targets)}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +106,6 @@ class LM(Protocol):
         """Requests as token ids, in the order given. Raises ModelError for what it cannot read."""
         ...
 
-    def answer(
-        self, requests: Sequence[EncodedRequest]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Answers in packs as they are computed, each with its index in `requests`."""
         ...

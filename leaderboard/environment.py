@@ -1,0 +1,83 @@
+"""Typed readers of environment variables: a wrong value is refused by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str) -> str:
+    """The variable's value, or `default` where it is unset or empty."""
+    return os.environ.get(name) or default
+
+
+def boolean(name: str, default: bool = False) -> bool:
+    value = os.environ.get(name, "")
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("0", "false", "no", "off"):
+        return False
+    if value:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected 1 or 0")
+    return default
+
+
+def integer(name: str, default: int) -> int:
+    value = os.environ.get(name)
+    if not value:
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected a whole number") from None
+
+
+def secret(name: str, default: str | None) -> str:
+    """The value of `name`, or the content of the file that `name`_FILE names."""
+    if file := os.environ.get(f"{name}_FILE"):
+        return Path(file).read_text().strip()
+    value = os.environ.get(name) or default
+    if value is None:
+        raise ImproperlyConfigured(
+            f"{name} is not set: set it (or {name}_FILE) to a long random text, "
+            "or set PLUMBLINE_DEBUG=1 on a machine of your own"
+        )
+    return value
+
+
+def database(name: str, home: Path) -> dict[str, object]:
+    """Django's database settings from a `postgresql://` or `sqlite:///` address.
+
+    SQLite takes its write lock when a transaction begins (IMMEDIATE): with the default mode two
+    transactions that read before they write fail at once instead of waiting for each other.
+    """
+    url = urlsplit(text(name, f"sqlite:///{home / 'db.sqlite3'}"))
+    if url.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(url.path),
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    if url.scheme in ("postgres", "postgresql"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(url.path.lstrip("/")),
+            "USER": unquote(url.username or ""),
+            "PASSWORD": unquote(url.password or ""),
+            "HOST": url.hostname or "",
+            "PORT": str(url.port or ""),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": dict(parse_qsl(url.query)),
+        }
+    raise ImproperlyConfigured(
+        f"{name}: expected postgresql://user:password@host:port/name or sqlite:///path, "
+        f"got scheme {url.scheme!r}"
+    )

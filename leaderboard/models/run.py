@@ -1,0 +1,206 @@
+"""The evaluation of one variant on one task or group. The rows of `Run` are the queue.
+
+A state changes by one conditional UPDATE, in `leaderboard/queue.py` only. A message to a worker is
+a hint and nothing more: lost, doubled, late or reordered, it changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+
+
+class State(models.TextChoices):
+    QUEUED = "queued", "Queued"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+LIVE = (State.QUEUED, State.RUNNING, State.DONE)
+"""States in which a second run of the same variant and key would be a waste."""
+
+
+class ErrorClass(models.TextChoices):
+    """Who must act on a failure."""
+
+    MODEL = "ModelError", "The model's author or submitter"
+    TASK = "TaskError", "The task's author"
+    INFRA = "InfraError", "Us"
+
+
+class Worker(models.Model):
+    """A process that evaluates, and what it can hold; its last heartbeat says whether it lives."""
+
+    name = models.CharField(max_length=200, primary_key=True)
+    device = models.CharField(max_length=100)
+    memory_bytes = models.BigIntegerField()
+    dtypes = models.JSONField(default=list)
+    started = models.DateTimeField()
+    seen = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Run(models.Model):
+    """One variant on one task or group; its leaf tasks are Results with a subset."""
+
+    State = State
+    ErrorClass = ErrorClass
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    variant = models.ForeignKey(
+        "leaderboard.Variant", on_delete=models.PROTECT, related_name="runs"
+    )
+    task = models.ForeignKey(
+        "leaderboard.TaskVersion", on_delete=models.PROTECT, related_name="runs"
+    )
+    shots = models.PositiveSmallIntegerField()
+    mode = models.CharField(max_length=8, default="strict")
+    run_key = models.CharField(max_length=64)
+    """Comparability key without metric and documents: what is known before the run."""
+
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    priority = models.SmallIntegerField(default=0)
+    needed_bytes = models.BigIntegerField()
+    created = models.DateTimeField(auto_now_add=True)
+    not_before = models.DateTimeField(null=True, blank=True)
+    """After a failure of ours: not to be tried again before this time."""
+    started = models.DateTimeField(null=True, blank=True)
+    finished = models.DateTimeField(null=True, blank=True)
+
+    attempt = models.PositiveSmallIntegerField(default=0)
+    lease_token = models.UUIDField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    worker = models.ForeignKey(
+        Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+    )
+    phase = models.CharField(max_length=16, blank=True)
+    progress_done = models.PositiveIntegerField(default=0)
+    progress_total = models.PositiveIntegerField(default=0)
+
+    error_class = models.CharField(max_length=16, choices=ErrorClass.choices, blank=True)
+    error_message = models.TextField(blank=True)
+    log_tail = models.TextField(blank=True)
+    environment = models.JSONField(default=dict, blank=True)
+    engine_version = models.CharField(max_length=32, blank=True)
+    docs_digest = models.CharField(max_length=64, blank=True)
+    dataset_commits = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-priority", "created"]
+        indexes: ClassVar = [
+            models.Index(fields=["state", "-priority", "created"], name="queue_order"),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["variant", "run_key"],
+                condition=Q(state__in=LIVE),
+                name="one_live_run_per_variant_and_key",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    state=State.RUNNING, lease_token__isnull=False, lease_until__isnull=False
+                )
+                | (~Q(state=State.RUNNING) & Q(lease_token__isnull=True)),
+                name="running_means_leased",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.FAILED) | (~Q(error_class="") & ~Q(error_message="")),
+                name="failed_says_why",
+            ),
+            models.CheckConstraint(
+                condition=Q(progress_done__lte=F("progress_total")), name="progress_within_total"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.variant} on {self.task}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("run", args=[self.id])
+
+
+class RunEvent(models.Model):
+    """What happened to a run, in order; appended, never changed."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    state = models.CharField(max_length=16, choices=State.choices)
+    by = models.CharField(max_length=200)
+    why = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.state} by {self.by}"
+
+
+class Result(models.Model):
+    """One number with all that it needs to be read: interval, n, metric, filter and key."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="results")
+    task_name = models.CharField(max_length=200)
+    """The leaf task, or the run's own group."""
+    subset = models.CharField(max_length=200, blank=True)
+    """Empty for the whole run; else the part of the benchmark that this number is about."""
+    metric = models.CharField(max_length=64)
+    filter = models.CharField(max_length=64)
+    value = models.FloatField()
+    stderr = models.FloatField(null=True)
+    low = models.FloatField()
+    high = models.FloatField()
+    n = models.PositiveIntegerField()
+    higher_is_better = models.BooleanField()
+    comparability_key = models.CharField(max_length=64, db_index=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["run", "task_name", "subset", "metric", "filter"],
+                name="one_result_per_metric_and_filter",
+            ),
+            models.CheckConstraint(
+                condition=Q(low__lte=F("value")) & Q(value__lte=F("high")),
+                name="value_inside_its_interval",
+            ),
+            models.CheckConstraint(condition=Q(n__gt=0), name="result_has_documents"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_name} {self.metric}={self.value:.4f}"
+
+
+class Artifact(models.Model):
+    """A file of a run in the artifact store, addressed by its SHA-256."""
+
+    class Kind(models.TextChoices):
+        RECORD = "record", "Record"
+        SAMPLES = "samples", "Samples"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifacts")
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    sha256 = models.CharField(max_length=64, db_index=True)
+    bytes = models.BigIntegerField()
+    rows = models.PositiveIntegerField(null=True)
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "kind"], name="one_artifact_per_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.sha256[:12]}"
+
+    @property
+    def path(self) -> str:
+        """Where it lies in the artifact store."""
+        return f"{self.sha256[:2]}/{self.sha256}"

@@ -1,0 +1,47 @@
+"""Who asked for an evaluation."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.urls import reverse
+
+
+class User(AbstractUser):
+    """An account. Our own table from the first migration, so that it can grow."""
+
+
+class Submission(models.Model):
+    """One person's wish to see a variant on a suite; runs are shared between submissions."""
+
+    class State(models.TextChoices):
+        ACTIVE = "active", "Active"
+        WITHDRAWN = "withdrawn", "Withdrawn"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created = models.DateTimeField(auto_now_add=True)
+    submitter = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="submissions"
+    )
+    requested_revision = models.CharField(max_length=200)
+    variant = models.ForeignKey(
+        "leaderboard.Variant", on_delete=models.PROTECT, related_name="submissions"
+    )
+    suite = models.ForeignKey(
+        "leaderboard.Suite", on_delete=models.PROTECT, related_name="submissions"
+    )
+    runs = models.ManyToManyField("leaderboard.Run", related_name="submissions")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
+
+    class Meta:
+        ordering: ClassVar = ["-created"]
+
+    def __str__(self) -> str:
+        return f"{self.variant} on {self.suite}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("submission", args=[self.id])

@@ -1,0 +1,91 @@
+"""What is asked: task versions, and the suites that put them side by side."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Style(models.TextChoices):
+    """How a question is put; the site never mixes two styles in one column."""
+
+    CLOZE = "cloze", "Cloze"
+    MMLU = "mmlu", "MMLU-style"
+    HYBRID = "hybrid", "Hybrid"
+
+
+class TaskVersion(models.Model):
+    """A task or group of `tasks/` as it stood; a row is never changed."""
+
+    name = models.CharField(max_length=200)
+    version = models.CharField(max_length=32)
+    benchmark = models.CharField(max_length=100)
+    style = models.CharField(max_length=16, choices=Style.choices)
+    config_digest = models.CharField(max_length=64)
+    primary_metric = models.CharField(max_length=64)
+    chance = models.FloatField(null=True)
+    dataset = models.CharField(max_length=200, blank=True)
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["name", "version"], name="one_row_per_task_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Suite(models.Model):
+    """A versioned set of benchmarks, each asked in one or more styles."""
+
+    name = models.CharField(max_length=64)
+    version = models.CharField(max_length=32)
+    title = models.CharField(max_length=100)
+    description = models.TextField()
+    notice = models.TextField(blank=True)
+    digest = models.CharField(max_length=64)
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["name", "version"], name="one_row_per_suite_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.version}"
+
+
+class SuiteEntry(models.Model):
+    """One column of a suite: a benchmark in one style with so many shots."""
+
+    suite = models.ForeignKey(Suite, on_delete=models.CASCADE, related_name="entries")
+    position = models.PositiveSmallIntegerField()
+    benchmark = models.CharField(max_length=100)
+    title = models.CharField(max_length=100)
+    style = models.CharField(max_length=16, choices=Style.choices)
+    own = models.BooleanField()
+    """Whether this is the style that the suite counts for this benchmark."""
+    task = models.ForeignKey(TaskVersion, on_delete=models.PROTECT, related_name="entries")
+    shots = models.PositiveSmallIntegerField()
+    metric = models.CharField(max_length=64)
+    run_key = models.CharField(max_length=64, db_index=True)
+    comparability_key = models.CharField(max_length=64, blank=True)
+    """The key that a result must have to stand in this column: that of the first one stored."""
+
+    class Meta:
+        ordering: ClassVar = ["position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["suite", "benchmark", "style"], name="one_column_per_style"
+            ),
+            models.UniqueConstraint(
+                fields=["suite", "benchmark"],
+                condition=models.Q(own=True),
+                name="one_own_style_per_benchmark",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.suite}: {self.title}, {self.get_style_display()}"
