@@ -1,0 +1,239 @@
+"""The run record and the sample record: the only formats between processes (schema_version 1).
+
+A record is one JSON file for one task or group of one evaluation; its samples are one parquet file
+beside it. Fields are only ever added; a reader refuses a schema_version that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evalcore.digest import digest_of, digest_of_file
+from evalcore.errors import TaskError
+from evalcore.model.base import SCORING_VERSION
+
+if TYPE_CHECKING:
+    from evalcore.task.config import GroupSpec, TaskSpec
+
+SCHEMA_VERSION = 1
+ROWS_PER_GROUP = 500
+
+Shots = int | Mapping[str, int]
+"""Shots of all leaf tasks, or shots by leaf task where they differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """One number, with what is needed to read it."""
+
+    task: str
+    """The leaf task or (sub)group that was measured."""
+    subset: str
+    """Empty for the record's own task or group; else the part that this number is about."""
+    metric: str
+    filter: str
+    value: float
+    stderr: float | None
+    low: float
+    high: float
+    interval: str
+    """How the 95 % interval was made: normal, wilson or pooled (docs/method.md)."""
+    n: int
+    higher_is_better: bool
+    comparability_key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleFile:
+    """The samples behind a record: a parquet file in the record's folder."""
+
+    file: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """Everything about one task or group of one evaluation but for the samples themselves."""
+
+    task: str
+    version: str
+    benchmark: str
+    style: str
+    primary_metric: str
+    chance: float | None
+    shots: Shots
+    shot_rule: str
+    shot_seed: int | None
+    mode: str
+    limit: float | None
+    config_digest: str
+    docs_digest: str
+    run_key: str
+    results: list[ResultRow]
+    samples: SampleFile
+    engine: dict[str, Any]
+    model: dict[str, Any]
+    datasets: dict[str, dict[str, Any]]
+    """By leaf task: path, name, split and commit (None where nobody read one from a Hub)."""
+    settings: dict[str, Any]
+    environment: dict[str, Any]
+    requests: dict[str, int]
+    """Counts: total, journalled (answered by an earlier process), truncated."""
+    paths: dict[str, int]
+    """How many responses each execution path gave."""
+    started: str
+    seconds: float
+    configs: dict[str, Any] = field(default_factory=dict)
+    """By leaf task: its resolved configuration."""
+    schema_version: int = SCHEMA_VERSION
+
+    def own_results(self) -> list[ResultRow]:
+        """The numbers of the whole task or group."""
+        return [row for row in self.results if row.task == self.task and not row.subset]
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False))
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """Raises ValueError for another schema_version or for fields that do not fit it."""
+        return cls.of(json.loads(path.read_text()))
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> RunRecord:
+        if fields.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"record: schema_version is {fields.get('schema_version')!r}, "
+                f"this version reads {SCHEMA_VERSION}"
+            )
+        try:
+            return cls(
+                **{
+                    **fields,
+                    "results": [ResultRow(**row) for row in fields["results"]],
+                    "samples": SampleFile(**fields["samples"]),
+                }
+            )
+        except (TypeError, KeyError) as problem:
+            raise ValueError(f"record: {problem}") from problem
+
+
+_RESPONSE = pa.struct(
+    [
+        ("key", pa.string()),
+        ("kind", pa.string()),
+        ("loglikelihood", pa.float64()),
+        ("is_greedy", pa.bool_()),
+        ("token_ids", pa.list_(pa.int32())),
+        ("token_logprobs", pa.list_(pa.float32())),
+        ("n_context_tokens", pa.int32()),
+        ("n_truncated", pa.int32()),
+        ("text", pa.string()),
+        ("finish_reason", pa.string()),
+        ("path", pa.string()),
+    ]
+)
+SAMPLE_SCHEMA = pa.schema(
+    [
+        ("schema_version", pa.int16()),
+        ("task", pa.string()),
+        ("split", pa.string()),
+        ("doc_id", pa.int32()),
+        ("doc_digest", pa.string()),
+        ("doc", pa.string()),  # JSON with the document's own order of keys
+        ("cluster", pa.string()),
+        ("subset", pa.string()),
+        ("shots", pa.list_(pa.struct([("split", pa.string()), ("row", pa.int32())]))),
+        ("prompt", pa.string()),
+        ("choices", pa.list_(pa.string())),
+        ("gold", pa.list_(pa.int32())),
+        ("target", pa.string()),
+        ("pick", pa.int32()),  # the choice that the primary metric took for the answer
+        ("correct", pa.float64()),  # the primary metric's score; null where unmeasured
+        (
+            "arguments",
+            pa.list_(pa.struct([("context", pa.string()), ("continuation", pa.string())])),
+        ),
+        ("responses", pa.list_(_RESPONSE)),
+        (
+            "scores",
+            pa.list_(
+                pa.struct(
+                    [("metric", pa.string()), ("filter", pa.string()), ("value", pa.float64())]
+                )
+            ),
+        ),
+        ("why_null", pa.string()),
+    ]
+)
+
+
+def write_samples(path: Path, rows: Iterable[Mapping[str, Any]]) -> SampleFile:
+    """Write samples (dicts with the fields of SAMPLE_SCHEMA) in row groups that page quickly."""
+    rows = iter(rows)
+    count = 0
+    with pq.ParquetWriter(path, SAMPLE_SCHEMA, compression="zstd") as writer:
+        while block := list(islice(rows, ROWS_PER_GROUP)):
+            writer.write_table(pa.Table.from_pylist(block, SAMPLE_SCHEMA))
+            count += len(block)
+    return SampleFile(file=path.name, sha256=digest_of_file(path), rows=count)
+
+
+def read_samples(path: Path | pa.NativeFile) -> Iterator[dict[str, Any]]:
+    """Samples one after the other, never more than one block of them in memory."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ROWS_PER_GROUP):
+            yield from batch.to_pylist()
+
+
+def run_key(
+    spec: TaskSpec | GroupSpec, *, shots: Shots, mode: str, fewshot_seed: int = 1234
+) -> str:
+    """The comparability key as far as it is known before a run: without metric and documents.
+
+    `shots` as in the record. Two runs of one variant with the same key would give the same numbers.
+    Raises TaskError for a mode that does not exist.
+    """
+    if mode not in ("strict", "compat"):
+        raise TaskError(f"mode: expected 'strict' or 'compat', got {mode!r}")
+    rule = spec.shot_rule(shots)
+    return digest_of(
+        {
+            "task": spec.name,
+            "version": spec.version,
+            "config_digest": spec.config_digest,
+            "style": spec.style,
+            "shots": shots if isinstance(shots, int) else dict(shots),
+            "shot_rule": rule,
+            "shot_seed": fewshot_seed if rule == "per-document" else None,
+            "mode": mode,
+            "chat": None,
+            "system_prompt": None,
+            "generation": None,
+            "scoring_version": SCORING_VERSION,
+        }
+    )
+
+
+def comparability_key(
+    run: str, *, docs_digest: str, metric: str, arguments: Mapping[str, Any], filter: str
+) -> str:
+    """What two numbers must share to stand in one column; `run` is a `run_key`."""
+    return digest_of(
+        {
+            "run": run,
+            "docs_digest": docs_digest,
+            "metric": metric,
+            "arguments": dict(arguments),
+            "filter": filter,
+        }
+    )
