@@ -1,0 +1,75 @@
+"""A local Hub for tests: the real server in its own process, and real clients in theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TEST_DATA = Path(os.environ.get("PLUMBLINE_TEST_DATA", ROOT.parent / "shared" / "data")) / "hub"
+Orders = Sequence[Mapping[str, object]]
+
+
+@contextmanager
+def serve(folders: Sequence[Path], faults: Orders = ()) -> Iterator[str]:
+    """Runs a Hub over these folders on a free port, with these faults; yields its address."""
+    command = [sys.executable, "-m", "demo.hub", *map(str, folders), "--port", "0"]
+    hub = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert hub.stdout is not None
+        # The line is printed once the port is open, so the first request waits rather than fails.
+        announced = re.search(r"http://\S+", hub.stdout.readline())
+        assert announced, f"the local Hub did not start (exit code {hub.wait(10)})"
+        set_faults(announced[0], faults)
+        yield announced[0]
+    finally:
+        hub.terminate()
+        try:
+            hub.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            hub.kill()
+            raise
+        finally:
+            if hub.stdout is not None:
+                hub.stdout.close()
+
+
+def set_faults(url: str, faults: Orders) -> None:
+    """Replaces the running Hub's faults; demo/hub/faults.py says what a fault looks like."""
+    request = urllib.request.Request(f"{url}/_faults", data=json.dumps(list(faults)).encode())
+    urllib.request.urlopen(request, timeout=10).close()
+
+
+def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
+    """The environment of a process that uses the Hub at `url` and keeps its cache in `home`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    return {
+        **kept,
+        "HF_ENDPOINT": url,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "OMP_NUM_THREADS": "1",
+        **extra,
+    }
+
+
+def run_client(code: str, url: str, home: Path, **extra: str) -> str:
+    """What the code prints, run in a fresh process: clients read HF_ENDPOINT once, on import."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=client_environment(url, home, **extra),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
