@@ -1,0 +1,1 @@
+"""Tasks: from YAML files and data sets to the requests that a model is asked."""

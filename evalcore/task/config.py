@@ -1,0 +1,197 @@
+"""What a task file can say, typed: every field of lm-eval's TaskConfig, FewshotConfig, GroupConfig.
+
+The key names and defaults are lm-eval's. A file that says something else is refused with all of
+its problems at once (`evalcore.task.fields`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalcore.task.functions import FunctionRef
+from evalcore.task.metadata import TaskMetadata
+
+TextSource = str | int | FunctionRef | None
+"""A column, a template or a function; a number stands for itself."""
+TargetSource = str | int | list[Any] | FunctionRef | None
+ChoiceSource = str | list[Any] | dict[str, Any] | FunctionRef | None
+
+OUTPUT_TYPES = ("multiple_choice", "loglikelihood", "loglikelihood_rolling", "generate_until")
+
+DEFAULT_METRICS: Mapping[str, tuple[str, ...]] = {
+    "multiple_choice": ("acc", "acc_norm"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+    "generate_until": ("exact_match",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """An entry of `metric_list`; `arguments` are its other keys, passed to the metric."""
+
+    metric: str | FunctionRef
+    aggregation: str | FunctionRef | None = None
+    higher_is_better: bool | None = None
+    hf_evaluate: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The metric's name in results; a function goes by its own."""
+        return self.metric if isinstance(self.metric, str) else self.metric.name.split(".")[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterStep:
+    function: str | FunctionRef
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterSpec:
+    """A named pipeline that turns the responses to a request into one."""
+
+    name: str
+    steps: tuple[FilterStep, ...]
+
+
+DEFAULT_FILTERS = (FilterSpec(name="none", steps=(FilterStep(function="take_first"),)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewshotSpec:
+    """`fewshot_config`; what it does not say is inherited from its task."""
+
+    sampler: str | FunctionRef = "default"
+    split: str | None = None
+    process_docs: FunctionRef | None = None
+    samples: list[dict[str, Any]] | FunctionRef | None = None
+    doc_to_text: TextSource = None
+    doc_to_choice: ChoiceSource = None
+    doc_to_target: TargetSource = None
+    gen_prefix: str | None = None
+    fewshot_delimiter: str = "\n\n"
+    target_delimiter: str = " "
+    fewshot_indices: list[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """One task, resolved: includes merged, overrides applied, defaults filled in."""
+
+    task: str
+    task_alias: str | None = None
+    tag: tuple[str, ...] = ()
+    python_class: FunctionRef | None = None
+    """The key `class`: a task written in Python."""
+
+    custom_dataset: FunctionRef | None = None
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] = field(default_factory=dict)
+    training_split: str | None = None
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    process_docs: FunctionRef | None = None
+
+    doc_to_text: TextSource = None
+    doc_to_target: TargetSource = None
+    doc_to_choice: ChoiceSource = None
+    doc_to_image: ChoiceSource = None
+    doc_to_audio: ChoiceSource = None
+    use_prompt: str | None = None
+    description: str = ""
+    gen_prefix: str | None = None
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot: FewshotSpec = field(default_factory=FewshotSpec)
+    """The key `fewshot_config`."""
+    num_fewshot: int | None = None
+
+    output_type: str = "generate_until"
+    generation_kwargs: dict[str, Any] | None = None
+    repeats: int = 1
+    process_results: FunctionRef | None = None
+    filter_list: tuple[FilterSpec, ...] = DEFAULT_FILTERS
+    metric_list: tuple[MetricSpec, ...] = ()
+    """Never empty: without the key, the output type's default metrics."""
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | FunctionRef | None = None
+    unsafe_code: bool = False
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """As written; `about` is the part of it that we understand."""
+    about: TaskMetadata
+    source: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.task
+
+    @property
+    def alias(self) -> str:
+        return self.task_alias or self.task
+
+    @property
+    def version(self) -> str:
+        return self.about.version
+
+    @property
+    def eval_split(self) -> str | None:
+        """The split whose documents are scored: test, else validation."""
+        return self.test_split or self.validation_split
+
+    def leaves(self) -> Iterator[TaskSpec]:
+        yield self
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateSpec:
+    """An entry of `aggregate_metric_list`; no `filter_list` means every filter of the tasks."""
+
+    metric: str | FunctionRef
+    filter_list: tuple[str, ...] | None = None
+    aggregation: str | FunctionRef = "mean"
+    weight_by_size: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSpec:
+    """A named set of tasks and groups whose scores may be aggregated."""
+
+    group: str
+    group_alias: str | None = None
+    members: tuple[TaskSpec | GroupSpec, ...] = ()
+    aggregate_metric_list: tuple[AggregateSpec, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+    about: TaskMetadata
+    source: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.group
+
+    @property
+    def alias(self) -> str:
+        return self.group_alias or self.group
+
+    @property
+    def version(self) -> str:
+        return self.about.version
+
+    def leaves(self) -> Iterator[TaskSpec]:
+        """The tasks of the group and of its groups, in order."""
+        for member in self.members:
+            yield from member.leaves()
+
+    def groups(self) -> Iterator[GroupSpec]:
+        """This group and every group inside it."""
+        yield self
+        for member in self.members:
+            if isinstance(member, GroupSpec):
+                yield from member.groups()

@@ -1,0 +1,150 @@
+"""Data sets at one commit: what a run reads is named by the commit that it was read at.
+
+The commit is resolved through the Hub client's cache, and every commit has a folder of prepared
+data of its own, so that a process without network gets exactly what a fetch before it saw.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcore.errors import EvalError, InfraError, TaskError
+from evalcore.task.config import TaskSpec
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+_MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """The splits of one configuration of a data set."""
+
+    splits: Mapping[str, Dataset]
+    commit: str | None
+    """Commit of the Hub repository; None for local files, whose state nobody recorded."""
+    described: str
+    """Data set, configuration and revision, for messages."""
+
+    def split(self, name: str) -> Dataset:
+        """Raises TaskError for a split that the data set does not have."""
+        if name not in self.splits:
+            raise TaskError(
+                f"{self.described} has no split {name!r}; it has {', '.join(self.splits)}"
+            )
+        return self.splits[name]
+
+
+def load_data(spec: TaskSpec) -> TaskData:
+    """Downloads (or finds in the cache) the data of a task, at one commit.
+
+    Raises TaskError where the task's author must act (no such data set, configuration or
+    revision; a gate), InfraError where the Hub or the network failed.
+    """
+    path = str(spec.dataset_path)
+    arguments = {
+        key: value
+        for key, value in spec.dataset_kwargs.items()
+        if key not in ("revision", "trust_remote_code")
+    }
+    revision = spec.dataset_kwargs.get("revision")
+    described = f"The data set {path}"
+    if spec.dataset_name:
+        described += f", configuration {spec.dataset_name}"
+    if revision:
+        described += f", revision {revision}"
+    try:
+        commit = _commit(path, revision)
+        splits = _load(path, spec.dataset_name, commit, arguments)
+    except Exception as error:  # the clients raise a dozen kinds; every one is told apart and told
+        raise _explained(error, described) from error
+    return TaskData(splits, commit, described)
+
+
+def _commit(path: str, revision: str | None) -> str | None:
+    """The commit that `revision` (default: the main branch) means now, or meant when offline."""
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
+    from huggingface_hub import snapshot_download
+
+    if path in _PACKAGED_DATASETS_MODULES or Path(path).exists():
+        return None
+    folder = Path(
+        snapshot_download(
+            path, repo_type="dataset", revision=revision, allow_patterns=["README.md"]
+        )
+    )
+    # Without a README there is no folder, and the cache would not know the commit when offline.
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.name
+
+
+def _load(
+    path: str, name: str | None, commit: str | None, arguments: dict[str, Any]
+) -> Mapping[str, Dataset]:
+    import datasets
+
+    if commit is None:
+        loaded = datasets.load_dataset(path, name, **arguments)
+    else:
+        # Offline, `datasets` takes the newest data in its cache, whatever the revision asked for:
+        # with a folder for each commit there is only one.
+        cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_commit" / commit
+        loaded = datasets.load_dataset(
+            path, name, revision=commit, cache_dir=str(cache), **arguments
+        )
+    if not isinstance(loaded, datasets.DatasetDict):
+        raise TaskError(
+            "it did not load as a set of splits: take `split` and `streaming` out of dataset_kwargs"
+        )
+    splits: Mapping[str, Dataset] = loaded
+    return splits
+
+
+def _explained(error: Exception, described: str) -> EvalError:
+    """The clients' error as one sentence with who must act and what to do."""
+    from datasets.exceptions import DatasetNotFoundError
+    from huggingface_hub import errors as hub
+
+    for cause in _causes(error):
+        if isinstance(cause, hub.GatedRepoError):
+            return TaskError(
+                f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
+            )
+        if isinstance(cause, hub.RevisionNotFoundError):
+            return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
+        if isinstance(cause, hub.RepositoryNotFoundError):
+            return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+        if isinstance(cause, hub.HfHubHTTPError) and cause.response is not None:
+            status = cause.response.status_code
+            if status == 429 or status >= 500:
+                return InfraError(f"{described}: the Hub answered {status}; try again later")
+            return TaskError(f"{described}: the Hub answered {status}: {cause}")
+        if isinstance(cause, hub.LocalEntryNotFoundError | hub.OfflineModeIsEnabled):
+            return InfraError(
+                f"{described} is not in the cache, and the Hub cannot be reached: fetch it first "
+                "(evalcore fetch), or check the network and HF_ENDPOINT"
+            )
+        # Of the HTTP client's errors only those of the connection are left here.
+        if isinstance(cause, (hub.HTTPError, ConnectionError, TimeoutError)):  # type: ignore[attr-defined]
+            return InfraError(f"{described}: the Hub cannot be reached: {cause}")
+        if isinstance(cause, OSError) and cause.errno in _MACHINE_FAULTS:
+            return InfraError(f"{described} cannot be stored: {cause}")
+    if isinstance(error, EvalError):
+        return type(error)(f"{described}: {error.args[0]}")
+    if isinstance(error, DatasetNotFoundError):
+        return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+    return TaskError(f"{described} cannot be loaded: {type(error).__name__}: {error}")
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain

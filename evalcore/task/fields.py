@@ -1,0 +1,109 @@
+"""Checking what a task file says: every problem of a file at once, with place, key and remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evalcore.errors import TaskError
+from evalcore.task.functions import FunctionRef
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a key may hold: in words, and as a test."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _are_mappings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+
+
+def optional(kind: Kind) -> Kind:
+    return Kind(f"{kind.expected} or null", lambda value: value is None or kind.accepts(value))
+
+
+def one_of(*kinds: Kind) -> Kind:
+    return Kind(
+        " or ".join(kind.expected for kind in kinds),
+        lambda value: any(kind.accepts(value) for kind in kinds),
+    )
+
+
+def choice_of(*allowed: str) -> Kind:
+    return Kind(f"one of {', '.join(allowed)}", lambda value: value in allowed)
+
+
+TEXT = Kind("text", lambda value: isinstance(value, str))
+TEXTS = Kind("a list of texts", _are_texts)
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+COUNT = Kind("a whole number from 0", _is_count)
+NUMBER = Kind("a number", _is_number)
+SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+LIST = Kind("a list", lambda value: isinstance(value, list))
+MAPPING = Kind("a mapping of keys", lambda value: isinstance(value, dict))
+MAPPINGS = Kind("a list of mappings", _are_mappings)
+FUNCTION = Kind("!function module.name", lambda value: isinstance(value, FunctionRef))
+
+
+class Problems:
+    """Collects what is wrong with one task or group; `settle` raises it as one TaskError."""
+
+    def __init__(self, subject: str, place_of: Callable[[str], str]) -> None:
+        self._subject = subject
+        self._place_of = place_of
+        self._found: list[str] = []
+
+    def add(self, key: str, message: str) -> None:
+        """`key` may be a path such as `metric_list[0].metric`: its first part finds the line."""
+        top = key.split(".")[0].split("[")[0]
+        self._found.append(f"{self._place_of(top)}: {key}: {message}")
+
+    def check(self, values: Mapping[Any, Any], kinds: Mapping[str, Kind], inside: str = "") -> None:
+        """Notes every unknown key and every value of the wrong kind in `values`."""
+        prefix = f"{inside}." if inside else ""
+        for key, value in values.items():
+            if key not in kinds:
+                self.add(f"{prefix}{key}", f"unknown key{did_you_mean(str(key), kinds)}")
+            elif not kinds[key].accepts(value):
+                self.expected(f"{prefix}{key}", kinds[key].expected, value)
+
+    def expected(self, key: str, expected: str, value: object) -> None:
+        self.add(key, f"expected {expected}, got {_shown(value)}")
+
+    def missing(self, key: str, why: str) -> None:
+        self.add(key, f"missing: {why}")
+
+    def settle(self) -> None:
+        """Raises TaskError if anything was noted."""
+        if self._found:
+            count = "1 problem" if len(self._found) == 1 else f"{len(self._found)} problems"
+            lines = "\n  ".join(self._found)
+            raise TaskError(f"{self._subject} has {count}:\n  {lines}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest known names as the end of a sentence, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f" (did you mean {', '.join(near)}?)" if near else ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -1,0 +1,88 @@
+"""What our task files add under `metadata`, which lm-eval carries along and ignores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalcore.task.fields import (
+    COUNT,
+    MAPPING,
+    NUMBER,
+    SHARE,
+    TEXT,
+    TEXTS,
+    Problems,
+    choice_of,
+    did_you_mean,
+    one_of,
+    optional,
+)
+
+STYLES = ("cloze", "mmlu", "hybrid", "helm", "harness-2023", "generate")
+
+UNVERSIONED = "Yaml"
+"""What lm-eval prints as the version of a task that states none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMetadata:
+    """The part of a task's or group's metadata that the engine and the board understand."""
+
+    version: str = UNVERSIONED
+    benchmark: str
+    """What is asked; all styles of a benchmark share the documents. Default: the task's name."""
+    style: str | None = None
+    """How it is asked, one of STYLES."""
+    chance: float | None = None
+    """Score of a random guesser."""
+    choices: int | str | None = None
+    """Number of choices, or the column with it, where chance differs by document."""
+    primary_metric: str | None = None
+    cluster: str | None = None
+    """Column that groups questions which depend on one another."""
+    subset: str | None = None
+    """Column, or constant, for tables by part."""
+    extra_metrics: tuple[str, ...] = ()
+    answer_extraction: str | None = None
+    publish_samples: str = "full"
+    known_gaps: str | None = None
+    changelog: dict[str, str] = field(default_factory=dict)
+
+
+_KINDS = {
+    "version": one_of(TEXT, NUMBER),
+    "benchmark": TEXT,
+    "style": choice_of(*STYLES),
+    "chance": SHARE,
+    "choices": one_of(COUNT, TEXT),
+    "primary_metric": TEXT,
+    "cluster": optional(TEXT),
+    "subset": optional(TEXT),
+    "extra_metrics": TEXTS,
+    "answer_extraction": optional(TEXT),
+    "publish_samples": choice_of("full", "ids"),
+    "known_gaps": optional(TEXT),
+    "changelog": MAPPING,
+}
+
+
+def read_metadata(name: str, metadata: dict[str, Any], problems: Problems) -> TaskMetadata:
+    """The typed part of `metadata`; problems are noted, not raised.
+
+    Only metadata that names a benchmark is ours: in other people's files the same words may mean
+    something else, so of those only the version is read.
+    """
+    version = str(metadata.get("version", UNVERSIONED))
+    if "benchmark" not in metadata:
+        return TaskMetadata(version=version, benchmark=name)
+    known = {key: value for key, value in metadata.items() if key in _KINDS}
+    problems.check(known, _KINDS, inside="metadata")
+    for key in metadata.keys() - _KINDS.keys():
+        if hint := did_you_mean(str(key), _KINDS):
+            problems.add(f"metadata.{key}", f"unknown key{hint}")
+    typed = {key: value for key, value in known.items() if _KINDS[key].accepts(value)}
+    typed["version"] = version
+    typed["extra_metrics"] = tuple(typed.get("extra_metrics", ()))
+    typed["changelog"] = {str(key): str(text) for key, text in typed.get("changelog", {}).items()}
+    return TaskMetadata(**typed)

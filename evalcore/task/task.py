@@ -1,0 +1,257 @@
+"""A task with its data: documents in, requests out, every one with what is needed to score it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evalcore.errors import TaskError
+from evalcore.model.base import Request
+from evalcore.task.config import TaskSpec
+from evalcore.task.digest import docs_digest
+from evalcore.task.documents import INLINE, Documents
+from evalcore.task.fewshot import CompatSampler, Sampler, ShotRule, StrictSampler
+from evalcore.task.prompt import Doc, DocReader, Prompter
+from evalcore.task.support import check_supported
+
+Mode = Literal["strict", "compat"]
+
+NO_CHOICE = -100
+"""In compat the gold of an answer that is none of the choices: it scores 0, as in lm-eval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One document as it is asked: everything that scoring and the sample file need."""
+
+    doc_id: int
+    """Row in the (processed) split."""
+    split: str
+    doc: Doc
+    doc_digest: str
+    shots: list[tuple[str, int]]
+    """Split and row of each example, in the order of the prompt."""
+    prompt: str
+    """Exactly as sent; of several contexts (choices in the context) the first."""
+    choices: list[str]
+    gold: list[int]
+    """Right choices by position."""
+    target: str
+    """`doc_to_target` as text."""
+    requests: list[Request]
+    """One for each choice; for acc_mutual_info, then one for each without context."""
+
+
+class Task:
+    """One multiple_choice task, ready to be asked. Data are loaded at the first need of them."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        *,
+        mode: Mode = "strict",
+        num_fewshot: int | None = None,
+        fewshot_seed: int = 1234,
+        limit: float | None = None,
+    ) -> None:
+        """`limit`: so many first documents, or below 1 that share of them (rounded up).
+
+        Raises TaskError for a task that this version cannot run, ValueError for a bad limit.
+        """
+        check_supported(spec)
+        if limit is not None and limit <= 0:
+            raise ValueError(f"limit: expected a number above 0, got {limit}")
+        if num_fewshot is not None and num_fewshot < 0:
+            raise ValueError(f"num_fewshot: expected a number from 0, got {num_fewshot}")
+        self.spec = spec
+        self.mode = mode
+        self.fewshot_seed = fewshot_seed
+        self.limit = limit
+        self.shots = _shots(spec, mode, num_fewshot)
+        self._documents = Documents(spec, limit)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def split(self) -> str:
+        """The split whose documents are scored."""
+        return self._documents.split
+
+    @property
+    def dataset_commit(self) -> str | None:
+        return self._documents.data.commit
+
+    @property
+    def n_original(self) -> int:
+        """Documents in the split, before any limit."""
+        return len(self._documents.whole)
+
+    @property
+    def docs(self) -> list[Doc]:
+        """The documents that are scored, in order."""
+        return self._documents.scored
+
+    @property
+    def docs_digest(self) -> str:
+        """SHA-256 over the digests of the scored documents in order."""
+        return docs_digest(self._documents.digests)
+
+    @property
+    def shot_rule(self) -> ShotRule:
+        """How examples are chosen: the same rule and seed give the same examples."""
+        if self.shots == 0:
+            return "none"
+        if self._documents.pool_split == INLINE:
+            return "inline"
+        return "first_n" if self.spec.fewshot.sampler == "first_n" else "per-document"
+
+    def subset_of(self, item: Item) -> str | None:
+        """The part of the task that the document belongs to: `metadata.subset`."""
+        return self._column_or_constant(self.spec.about.subset, item)
+
+    def cluster_of(self, item: Item) -> str | None:
+        """What the document depends on together with others: the column `metadata.cluster`."""
+        return self._column_or_constant(self.spec.about.cluster, item)
+
+    @staticmethod
+    def _column_or_constant(name: str | None, item: Item) -> str | None:
+        return str(item.doc[name]) if name in item.doc else name
+
+    def items(self) -> list[Item]:
+        """All documents as they are asked. Raises TaskError that names the document at fault."""
+        builder = _ItemBuilder(self, self._documents)
+        items = []
+        for doc_id, doc in enumerate(self.docs):
+            try:
+                items.append(builder.build(doc_id, doc))
+            except TaskError as error:
+                place = f"The task {self.name}, document {doc_id} of {self.split}"
+                raise TaskError(f"{place}: {error.args[0]}") from error
+        return items
+
+
+def _shots(spec: TaskSpec, mode: Mode, num_fewshot: int | None) -> int:
+    """lm-eval never overrides a 0 that the task file states."""
+    if num_fewshot is None or (mode == "compat" and spec.num_fewshot == 0):
+        return spec.num_fewshot or 0
+    return num_fewshot
+
+
+class _ItemBuilder:
+    """Builds items one by one, in the documents' order (compat's examples depend on it)."""
+
+    def __init__(self, task: Task, documents: Documents) -> None:
+        self._task = task
+        self._spec = task.spec
+        self._documents = documents
+        self._reader = DocReader(documents.columns, digits_are_index=True)
+        self._prompter = Prompter(task.spec, self._reader)
+        self._sampler = _sampler(task, documents) if task.shots else None
+        self._examples: dict[int, str] = {}
+        self._first_contexts_kind: bool | None = None
+
+    def build(self, doc_id: int, doc: Doc) -> Item:
+        choices_are_contexts = self._choices_are_contexts(doc)
+        rows = self._sampler.draw(self._documents.question(doc_id)) if self._sampler else []
+        before = self._prompter.description(doc) + "".join(
+            self._example(row, choices_are_contexts) for row in rows
+        )
+        choices = self._reader.choices(self._spec.doc_to_choice, doc)
+        target = self._reader.target(self._spec.doc_to_target, doc)
+        gold = target
+        if choices_are_contexts:
+            gold = self._reader.text(self._spec.doc_to_text, doc)
+            contexts = [
+                before + self._prompter.choice_as_question(choice, doc) for choice in choices
+            ]
+            continuations = [str(target)] * len(choices)
+        else:
+            contexts = [before + self._prompter.question(doc)] * len(choices)
+            continuations = choices
+        return Item(
+            doc_id=doc_id,
+            split=self._documents.split,
+            doc=doc,
+            doc_digest=self._documents.digests[doc_id],
+            shots=[(self._documents.pool_split, row) for row in rows],
+            prompt=contexts[0],
+            choices=choices,
+            gold=self._gold(gold, choices),
+            target=str(target),
+            requests=self._requests(contexts, continuations, choices),
+        )
+
+    def _choices_are_contexts(self, doc: Doc) -> bool:
+        """lm-eval decides on the first document for all; strict refuses a mixture."""
+        kind = self._first_contexts_kind
+        if kind is not None and self._task.mode == "compat":
+            return kind
+        text = self._reader.text(self._spec.doc_to_text, doc)
+        found = isinstance(text, int)
+        if kind is None:
+            self._first_contexts_kind = found
+        elif kind != found:
+            raise TaskError(
+                f"doc_to_text gives {text!r} here and {'a position' if kind else 'text'} for "
+                "document 0: it must give a question for every document, or the position of the "
+                "right choice for every document"
+            )
+        return found
+
+    def _example(self, row: int, choices_are_contexts: bool) -> str:
+        if row not in self._examples:
+            self._examples[row] = self._prompter.example(
+                self._documents.pool[row], choices_are_contexts=choices_are_contexts
+            )
+        return self._examples[row]
+
+    def _requests(
+        self, contexts: list[str], continuations: list[str], choices: list[str]
+    ) -> list[Request]:
+        delimiter = self._spec.target_delimiter
+        requests = [
+            Request("loglikelihood", context, delimiter + continuation)
+            for context, continuation in zip(contexts, continuations, strict=True)
+        ]
+        if any(metric.name == "acc_mutual_info" for metric in self._spec.metric_list):
+            requests += [Request("loglikelihood", "", delimiter + choice) for choice in choices]
+        return requests
+
+    def _gold(self, target: Any, choices: list[str]) -> list[int]:
+        stated = target if isinstance(target, list) else [target]
+        gold = [self._position(answer, choices) for answer in stated]
+        if self._task.mode == "strict" and (not gold or NO_CHOICE in gold):
+            raise TaskError(
+                f"the right answer is {target!r}, which is none of the {len(choices)} choices"
+            )
+        return gold
+
+    def _position(self, answer: Any, choices: list[str]) -> int:
+        if isinstance(answer, str):
+            return choices.index(answer) if answer in choices else NO_CHOICE
+        if isinstance(answer, int) and 0 <= answer < len(choices):
+            return int(answer)
+        return NO_CHOICE
+
+
+def _sampler(task: Task, documents: Documents) -> Sampler:
+    spec = task.spec
+    first_n = spec.fewshot.sampler == "first_n"
+    if task.mode == "compat":
+        return CompatSampler(
+            pool=documents.pool,
+            shots=task.shots,
+            seed=task.fewshot_seed,
+            exclude=spec.fewshot.split == spec.test_split,
+            first_n=first_n,
+        )
+    return StrictSampler(
+        pool=documents.pool,
+        shots=task.shots,
+        seed=task.fewshot_seed,
+        task=spec.name,
+        digest_at=documents.pool_digest,
+        first_n=first_n,
+    )
