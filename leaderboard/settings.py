@@ -20,6 +20,9 @@ PLUMBLINE_HOME = Path(env.text("PLUMBLINE_HOME", str(BASE_DIR / "var"))).resolve
 PLUMBLINE_TASKS = Path(env.text("PLUMBLINE_TASKS", str(BASE_DIR / "tasks"))).resolve()
 PLUMBLINE_SUITE = env.text("PLUMBLINE_SUITE", "styles")
 PLUMBLINE_OPEN_SUBMIT = env.boolean("PLUMBLINE_OPEN_SUBMIT")
+# Submissions in 24 hours: of one account, and of all visitors without one together.
+PLUMBLINE_USER_QUOTA = env.integer("PLUMBLINE_USER_QUOTA", 20)
+PLUMBLINE_OPEN_QUOTA = env.integer("PLUMBLINE_OPEN_QUOTA", 200)
 HF_ENDPOINT = env.text("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")

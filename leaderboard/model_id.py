@@ -1,0 +1,139 @@
+"""Reading what people type or paste as a model ID: `owner/name`, `owner/name@rev` or an address."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+from leaderboard.problem import Problem, Refused
+
+DEFAULT_REVISION = "main"
+MAX_LENGTH = 200
+HUB_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
+# The parts of an address that a revision follows: /owner/name/tree/main.
+BEFORE_REVISION = ("tree", "blob", "resolve", "raw", "commit", "commits")
+OTHER_REPOSITORIES = {"datasets": "data set", "spaces": "space"}
+REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The repository and revision that somebody asked for; neither is known to exist."""
+
+    repo_id: str
+    revision: str
+
+
+def read(typed_id: str, typed_revision: str = "") -> Asked:
+    """What the two fields say together.
+
+    Raises Refused with one problem: of field `model` for a malformed ID, of field `revision` for a
+    malformed revision or one that contradicts the revision in the ID.
+    """
+    typed_id, typed_revision = typed_id.strip(), typed_revision.strip()
+    if not typed_id:
+        raise Refused([_malformed("No model ID was given.")])
+    if _is_address(typed_id):
+        repo_id, revision = _from_address(typed_id)
+    else:
+        repo_id, _, revision = typed_id.strip("/").partition("@")
+    _check_id(repo_id, typed_id)
+    if revision and typed_revision not in ("", DEFAULT_REVISION, revision):
+        raise Refused(
+            [
+                Problem(
+                    "revision",
+                    "revision_twice",
+                    f"The model ID names revision “{revision}”, this field “{typed_revision}”.",
+                    "Take one of them out.",
+                )
+            ]
+        )
+    asked = Asked(repo_id, revision or typed_revision or DEFAULT_REVISION)
+    _check_revision(asked.revision)
+    return asked
+
+
+def _malformed(message: str) -> Problem:
+    return Problem(
+        "model",
+        "malformed_id",
+        message,
+        "Give it as in the address of its page on the Hub: owner/name.",
+    )
+
+
+def _hub_hosts() -> tuple[str, ...]:
+    return (*HUB_HOSTS, urlsplit(settings.HF_ENDPOINT).netloc)
+
+
+def _is_address(typed: str) -> bool:
+    return "://" in typed or typed.partition("/")[0] in _hub_hosts()
+
+
+def _from_address(typed: str) -> tuple[str, str]:
+    """Repository and revision (may be empty) of an address of the Hub."""
+    address = urlsplit(typed if "://" in typed else f"https://{typed}")
+    if address.netloc not in _hub_hosts():
+        raise Refused([_malformed(f"{typed} is not an address of the Hugging Face Hub.")])
+    parts = [unquote(part) for part in address.path.split("/") if part]
+    if parts[:1] == ["api"]:
+        parts = parts[1:]
+    if parts and (kind := OTHER_REPOSITORIES.get(parts[0])):
+        raise Refused([other_repository("/".join(parts[1:3]), kind)])
+    if parts[:1] == ["models"]:
+        parts = parts[1:]
+    if len(parts) < 2:
+        raise Refused([_malformed(f"{typed} is not the address of a model.")])
+    revision = parts[3] if len(parts) > 3 and parts[2] in BEFORE_REVISION else ""
+    return "/".join(parts[:2]), revision
+
+
+def other_repository(repo_id: str, kind: str) -> Problem:
+    """The repository exists and is no model; `kind` is `data set` or `space`."""
+    return Problem(
+        "model",
+        "not_a_model",
+        f"{repo_id} is a {kind}, not a model.",
+        "Give the ID of a repository with model weights.",
+    )
+
+
+def _check_id(repo_id: str, typed: str) -> None:
+    if re.search(r"\s", repo_id):
+        raise Refused([_malformed(f"“{typed}” contains a space, which no model ID does.")])
+    if repo_id.count("/") > 1:
+        raise Refused([_malformed(f"“{typed}” has more than one slash.")])
+    if len(repo_id) > MAX_LENGTH:
+        raise Refused([_malformed(f"The model ID is longer than {MAX_LENGTH} characters.")])
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError:
+        raise Refused(
+            [
+                _malformed(
+                    f"“{typed}” is not a model ID: each part has letters, digits, “-”, “_”, “.”, "
+                    "no “--” or “..”, begins and ends with a letter, digit or “_”, "
+                    "and is at most 96 characters long."
+                )
+            ]
+        ) from None
+
+
+def _check_revision(revision: str) -> None:
+    if len(revision) > MAX_LENGTH or ".." in revision or not REVISION.fullmatch(revision):
+        raise Refused(
+            [
+                Problem(
+                    "revision",
+                    "malformed_revision",
+                    f"“{revision[:MAX_LENGTH]}” is not the name of a branch or tag, nor a commit.",
+                    "Leave the field empty for the main branch.",
+                )
+            ]
+        )

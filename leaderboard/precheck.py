@@ -1,0 +1,342 @@
+"""Can this model be evaluated? Answered from the Hub's metadata, within one deadline.
+
+The check runs no model code and downloads no weights. What it cannot see (a tokenizer that does
+not load, a known architecture with settings of its own) the worker finds, as a ModelError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from django.conf import settings
+from django.core.cache import cache
+
+from leaderboard import architectures, capacity, hub, model_id
+from leaderboard.hub import HubSilent, Repository
+from leaderboard.models import LIVE, Submission, Suite
+from leaderboard.models.variant import Dtype, needed_bytes
+from leaderboard.problem import Problem, Refused
+
+SECONDS = 2.0
+"""For all requests of a live check together."""
+CACHED_SECONDS = 60
+TOKENIZERS = (
+    {"tokenizer.json"},
+    {"tokenizer.model"},
+    {"spiece.model"},
+    {"sentencepiece.bpe.model"},
+    {"vocab.json", "merges.txt"},
+    {"vocab.txt"},
+)
+"""Files of which one set must be there."""
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+GIGABYTE = 10**9
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a model, at the commit that would be evaluated."""
+
+    repo_id: str
+    commit: str
+    architecture: str
+    model_type: str
+    parameters: int
+    licence: str
+    stored_dtype: str
+    """The precision in which its weights are stored."""
+    dtype: str
+    """The precision in which it would be evaluated."""
+
+    @property
+    def needed_bytes(self) -> int:
+        return needed_bytes(self.parameters, self.dtype)
+
+
+@dataclass(frozen=True)
+class Precheck:
+    """The outcome of a check: problems stop a submission, warnings do not."""
+
+    checked: bool
+    """Whether the Hub has answered."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    facts: Facts | None = None
+    """None where not checked, and where too little could be read."""
+    existing: Submission | None = None
+    """An active submission of the same commit, precision and suite."""
+
+    @property
+    def ok(self) -> bool:
+        return self.checked and not self.problems
+
+    @property
+    def may_submit(self) -> bool:
+        """A check that did not finish stops nobody: submitting asks the Hub again, for longer."""
+        return not self.problems
+
+
+def check(
+    typed_id: str, revision: str = "main", dtype: str = "", *, seconds: float = SECONDS
+) -> Precheck:
+    """Judge what was typed; `dtype` empty means as stored.
+
+    Asks the Hub within `seconds`, or takes its answer of the last minute; writes nothing.
+    """
+    if dtype not in ("", *Dtype.values):
+        return Precheck(checked=False, problems=(_unknown_dtype(dtype),))
+    try:
+        asked = model_id.read(typed_id, revision)
+        facts, problems, warnings = _judged(asked, seconds)
+    except Refused as refused:
+        return Precheck(checked=True, problems=refused.problems)
+    except HubSilent as silent:
+        return Precheck(checked=False, warnings=(silent.problem,))
+    if facts is None:
+        return Precheck(checked=True, problems=problems, warnings=warnings)
+    facts = replace(facts, dtype=dtype or facts.stored_dtype)
+    too_large, waiting = _against_workers(facts)
+    existing = existing_submission(facts)
+    repeated, retried = submitted_before(facts, existing), _failed_before(facts, existing)
+    return Precheck(
+        checked=True,
+        problems=problems + too_large + ((repeated,) if repeated else ()),
+        warnings=warnings + waiting + ((retried,) if retried else ()),
+        facts=facts,
+        existing=existing,
+    )
+
+
+Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
+
+
+def _judged(asked: model_id.Asked, seconds: float) -> Judgement:
+    """Facts, problems and warnings from the Hub alone, remembered for a minute."""
+    question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision])
+    key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
+    remembered: Judgement | Refused | None = cache.get(key)
+    if remembered is None:
+        try:
+            remembered = _judge(asked, hub.read_repository(asked, seconds))
+        except Refused as refused:
+            remembered = refused
+        cache.set(key, remembered, CACHED_SECONDS)
+    if isinstance(remembered, Refused):
+        raise remembered
+    return remembered
+
+
+def _judge(asked: model_id.Asked, repository: Repository) -> Judgement:
+    problems = [*_weight_problems(repository), *_config_problems(repository)]
+    if not any(files <= repository.files for files in TOKENIZERS):
+        problems.append(
+            Problem(
+                "model",
+                "no_tokenizer",
+                f"{repository.repo_id} has no tokenizer files.",
+                "Add them with tokenizer.save_pretrained(): tokenizer.json at the least.",
+            )
+        )
+    facts = None if problems else _facts(repository)
+    if facts is None and not problems:
+        problems.append(_unknown_size(repository))
+    return facts, tuple(problems), tuple(_renaming(asked, repository))
+
+
+def _weight_problems(repository: Repository) -> list[Problem]:
+    files, repo_id = repository.files, repository.repo_id
+    if files & {hub.WEIGHTS, hub.INDEX}:
+        return []
+    remedy = "Save it with save_pretrained(safe_serialization=True) and push model.safetensors."
+    if "adapter_config.json" in files:
+        code, message = "adapter", f"{repo_id} is an adapter, not a whole model."
+        remedy = "Merge it into its base model and submit the result."
+    elif pickle := _first(files, PICKLES):
+        code = "pickle_only"
+        message = f"{repo_id} has its weights in pickle files only ({pickle}), which can run code."
+    elif gguf := _first(files, (".gguf",)):
+        code = "gguf_only"
+        message = f"{repo_id} has its weights in GGUF files only ({gguf}), which are not evaluated."
+        remedy = "Submit the repository that the GGUF files were made from."
+    else:
+        code = "no_safetensors"
+        message = f"{repo_id} has neither {hub.WEIGHTS} nor {hub.INDEX}."
+    return [Problem("model", code, message, remedy)]
+
+
+def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
+    return min((name for name in files if name.endswith(endings)), default=None)
+
+
+def _config_problems(repository: Repository) -> list[Problem]:
+    repo_id, config = repository.repo_id, repository.config
+    if repository.config_error:
+        return [
+            Problem(
+                "model",
+                "broken_config",
+                f"The config.json of {repo_id} cannot be read: {repository.config_error}.",
+                "Repair the file and push it again.",
+            )
+        ]
+    if config is None:
+        return [
+            Problem(
+                "model",
+                "no_config",
+                f"{repo_id} has no config.json.",
+                "Submit a repository in the format of transformers: save_pretrained() writes it.",
+            )
+        ]
+    if isinstance(config.get("quantization_config"), dict):
+        method = str(config["quantization_config"].get("quant_method", "unnamed method"))
+        return [
+            Problem(
+                "model",
+                "quantised",
+                f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet.",
+                "Submit the model that it was made from.",
+            )
+        ]
+    problem = architectures.problem_with(config, repo_id)
+    return [problem] if problem else []
+
+
+def _facts(repository: Repository) -> Facts | None:
+    """None where the number of parameters cannot be told."""
+    config, weights = repository.config or {}, repository.weights
+    if weights is None or weights.count < 1:
+        return None
+    return Facts(
+        repo_id=repository.repo_id,
+        commit=repository.commit,
+        architecture=architectures.named_in(config)[:100],
+        model_type=str(config.get("model_type", ""))[:64],
+        parameters=weights.count,
+        licence=repository.licence,
+        stored_dtype=_stored_dtype(repository),
+        dtype=_stored_dtype(repository),
+    )
+
+
+def _stored_dtype(repository: Repository) -> str:
+    """What config.json says; else what most weights are stored in; else float32."""
+    named = hub.dtype_in(repository.config or {})
+    if named in Dtype.values:
+        return named
+    by_dtype = repository.weights.by_dtype if repository.weights else {}
+    largest = max(by_dtype, key=lambda name: by_dtype[name], default="")
+    return hub.STORED_DTYPES.get(largest, Dtype.FLOAT32.value)
+
+
+def _unknown_size(repository: Repository) -> Problem:
+    return Problem(
+        "model",
+        "unknown_size",
+        f"The number of parameters of {repository.repo_id} cannot be read from its "
+        "safetensors files.",
+        "Save the model with save_pretrained() and push it again: a file may be cut short.",
+    )
+
+
+def _renaming(asked: model_id.Asked, repository: Repository) -> list[Problem]:
+    if asked.repo_id == repository.repo_id:
+        return []
+    return [
+        Problem(
+            "model",
+            "renamed",
+            f"The Hub knows {asked.repo_id} as {repository.repo_id} now; that name is used.",
+        )
+    ]
+
+
+def _against_workers(facts: Facts) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Problems and warnings that come from the workers that are alive."""
+    workers = capacity.live_workers()
+    if not workers:
+        message = "No worker is running at the moment."
+        return (), (Problem("form", "no_worker", message, "The runs will wait for one."),)
+    largest = capacity.largest_memory(workers, facts.dtype)
+    others = [dtype for dtype in Dtype.values if dtype != facts.dtype]
+    if largest is None:
+        possible = [d for d in others if capacity.largest_memory(workers, d) is not None]
+        message = f"No worker that is running computes in {facts.dtype}."
+        return (Problem("dtype", "no_worker_for_dtype", message, _choose(possible)),), ()
+    if facts.needed_bytes <= largest:
+        return (), ()
+    fitting = [
+        dtype
+        for dtype in others
+        if needed_bytes(facts.parameters, dtype) <= (capacity.largest_memory(workers, dtype) or 0)
+    ]
+    message = (
+        f"{facts.repo_id} needs {_gigabytes(facts.needed_bytes)} in {facts.dtype} "
+        f"({facts.parameters:,} parameters); the largest worker has {_gigabytes(largest)}."
+    )
+    remedy = _choose(fitting) or "Submit a smaller model, or again when a larger worker runs."
+    return (Problem("dtype" if fitting else "model", "too_large", message, remedy),), ()
+
+
+def _unknown_dtype(dtype: str) -> Problem:
+    return Problem(
+        "dtype",
+        "unknown_dtype",
+        f"“{dtype[:40]}” is no precision that models are evaluated in.",
+        _choose(Dtype.values),
+    )
+
+
+def _choose(dtypes: list[str]) -> str:
+    return f"Choose {' or '.join(dtypes)}." if dtypes else ""
+
+
+def _gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / GIGABYTE:.1f} GB"
+
+
+def current_suite() -> Suite | None:
+    """The newest version of the suite that this site runs; None before `manage.py sync_tasks`."""
+    return Suite.objects.filter(name=settings.PLUMBLINE_SUITE).order_by("-created", "-pk").first()
+
+
+def existing_submission(facts: Facts) -> Submission | None:
+    """The newest active submission of this commit and precision on the current suite."""
+    return (
+        Submission.objects.filter(
+            variant__hub_model__repo_id=facts.repo_id,
+            variant__commit=facts.commit,
+            variant__dtype=facts.dtype,
+            suite=current_suite(),
+            state=Submission.State.ACTIVE,
+        )
+        .order_by("-created")
+        .first()
+    )
+
+
+def submitted_before(facts: Facts, existing: Submission | None) -> Problem | None:
+    """Why submitting again would repeat nothing: every run of the earlier submission is alive."""
+    if existing is None or _ended_badly(existing):
+        return None
+    message = f"{_what(facts)} was submitted before."
+    remedy = "See the earlier submission, or choose another revision or precision."
+    return Problem("model", "submitted_before", message, remedy)
+
+
+def _failed_before(facts: Facts, existing: Submission | None) -> Problem | None:
+    ended = _ended_badly(existing) if existing else 0
+    if not ended:
+        return None
+    message = f"{_what(facts)} was submitted before; {ended} of its runs failed or were stopped."
+    return Problem("model", "failed_before", message, "Submitting again repeats only these.")
+
+
+def _ended_badly(submission: Submission) -> int:
+    return submission.runs.exclude(state__in=LIVE).count()
+
+
+def _what(facts: Facts) -> str:
+    return f"{facts.repo_id} at commit {facts.commit[:8]} in {facts.dtype}"

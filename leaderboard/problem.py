@@ -1,0 +1,31 @@
+"""What is wrong with one field of the form, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Field = Literal["model", "revision", "dtype", "form"]
+"""A field of the submission form; `form` is the form as a whole."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One sentence at one field: what was found, with the value, and the remedy."""
+
+    field: Field
+    code: str
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class Refused(Exception):
+    """Nothing was submitted, for these reasons."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(" ".join(str(problem) for problem in self.problems))
