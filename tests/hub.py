@@ -67,6 +67,7 @@ def run_client(code: str, url: str, home: Path, **extra: str) -> str:
         [sys.executable, "-c", code],
         cwd=ROOT,
         env=client_environment(url, home, **extra),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,

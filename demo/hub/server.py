@@ -50,7 +50,7 @@ def find_repository(request: Request, *, content: bool = False) -> Repository:
     marker = repository.marker
     has_token = "authorization" in request.headers
     if marker.renamed_to is not None:
-        path = quote(request.url.path.replace(f"/{repository_id}", f"/{marker.renamed_to}", 1))
+        path = quote(request.scope["path"].replace(f"/{repository_id}", f"/{marker.renamed_to}", 1))
         raise moved(f"{path}?{request.url.query}" if request.url.query else path)
     if marker.disabled:
         raise disabled_repository()
