@@ -1,0 +1,260 @@
+"""The board: which number stands in which column, and in which order the models stand.
+
+A column is a suite entry: one benchmark in one prompt style. Only results with the entry's
+comparability key stand in it. A model with a column missing has no average and no rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Q
+
+from evalcore.stats import mean_standard_error
+from evalcore.stats.interval import around, normal_quantile
+from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
+from leaderboard.models.task import Style
+
+OWN = "own"
+"""The style switch's first choice: each benchmark in the style that its suite names."""
+
+Z95 = normal_quantile(0.95)
+
+
+class Score(NamedTuple):
+    """A number with its 95 % interval, all as fractions."""
+
+    value: float
+    low: float
+    high: float
+    stderr: float
+    n: int
+
+    @classmethod
+    def of(cls, result: Result) -> Score:
+        stderr = result.stderr
+        if stderr is None:  # the record has an interval but no error: the interval's own width
+            stderr = (result.high - result.low) / 2 / Z95
+        return cls(result.value, result.low, result.high, stderr, result.n)
+
+
+class Standing(StrEnum):
+    """Why a cell shows what it shows; only SCORED counts."""
+
+    SCORED = "scored"
+    RUNNING = "running"
+    QUEUED = "queued"
+    FAILED = "failed"
+    NOT_COMPARABLE = "not comparable"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model in one column."""
+
+    entry: SuiteEntry
+    standing: Standing = Standing.NOT_MEASURED
+    score: Score | None = None
+    run_id: UUID | None = None
+    why: str = ""
+    """For NOT_COMPARABLE: in what this run differs from the column."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant on the board; `rank` and `average` exist only when every cell is scored."""
+
+    variant: Variant
+    cells: tuple[Cell, ...]
+    average: Score | None = None
+    rank: int | None = None
+
+    @property
+    def missing(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.standing is not Standing.SCORED]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A suite entry with what its cells share: questions asked and the range they span."""
+
+    entry: SuiteEntry
+    n: int | None
+    low: float
+    high: float
+
+    @property
+    def chance(self) -> float | None:
+        return self.entry.task.chance
+
+
+@dataclass(frozen=True)
+class Board:
+    """A suite in one style. `ranked` is in order of rank, `unranked` in order of name."""
+
+    suite: Suite
+    style: str
+    columns: tuple[Column, ...]
+    without_style: tuple[str, ...]
+    """Titles of the suite's benchmarks that are not asked in this style."""
+    ranked: list[Row] = field(default_factory=list)
+    unranked: list[Row] = field(default_factory=list)
+
+    @property
+    def chance(self) -> float | None:
+        """The average of a random guesser, where every column knows its own."""
+        known = [column.chance for column in self.columns if column.chance is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.columns) else None
+
+    @property
+    def rows(self) -> list[Row]:
+        return [*self.ranked, *self.unranked]
+
+
+def newest_suite(name: str) -> Suite | None:
+    """The newest version of a suite, or the version that `name@version` asks for."""
+    name, _, version = name.partition("@")
+    suites = Suite.objects.filter(name=name)
+    if version:
+        suites = suites.filter(version=version)
+    return suites.order_by("-created", "-pk").first()
+
+
+def build_board(suite: Suite, style: str = OWN) -> Board:
+    """The board of a suite in one style, in three queries whatever its size."""
+    entries = list(suite.entries.select_related("task").order_by("position"))
+    columns = [e for e in entries if (e.own if style == OWN else e.style == style)]
+    rows = _ranked(build_rows(columns))
+    asked = {entry.benchmark for entry in columns}
+    absent = dict.fromkeys(e.title for e in entries if e.benchmark not in asked)
+    return Board(
+        suite=suite,
+        style=style,
+        columns=tuple(_column(entry, place, rows) for place, entry in enumerate(columns)),
+        without_style=tuple(absent),
+        ranked=[row for row in rows if row.rank is not None],
+        unranked=[row for row in rows if row.rank is None],
+    )
+
+
+def build_rows(entries: Sequence[SuiteEntry]) -> list[Row]:
+    """Every variant with a run in one of these columns, by name; averages not yet taken."""
+    if not entries:
+        return []
+    runs = (
+        Run.objects.filter(
+            Q(task__benchmark__in={entry.benchmark for entry in entries})
+            & Q(task__style__in={entry.style for entry in entries})
+            & ~Q(state=Run.State.CANCELLED)
+        )
+        .select_related("variant__hub_model", "task")
+        .defer("log_tail", "error_message", "environment", "dataset_commits")
+        .order_by("created")
+    )
+    results = _results_by_run(entries)
+    cells: dict[int, dict[int, Cell]] = {}
+    variants: dict[int, Variant] = {}
+    by_question = {(entry.benchmark, entry.style): entry for entry in entries}
+    for run in runs:
+        entry = by_question.get((run.task.benchmark, Style(run.task.style)))
+        if entry is None:
+            continue
+        variants[run.variant_id] = run.variant
+        own = cells.setdefault(run.variant_id, {})
+        new, old = _cell(entry, run, results.get(run.pk, ())), own.get(entry.pk)
+        if old is None or _PRECEDENCE[new.standing] <= _PRECEDENCE[old.standing]:
+            own[entry.pk] = new
+    rows = [
+        Row(variant, tuple(cells[pk].get(entry.pk, Cell(entry)) for entry in entries))
+        for pk, variant in variants.items()
+    ]
+    return sorted(rows, key=lambda row: (row.variant.hub_model.repo_id.lower(), row.variant.pk))
+
+
+_PRECEDENCE = {standing: place for place, standing in enumerate(Standing)}
+
+
+def _results_by_run(entries: Iterable[SuiteEntry]) -> dict[UUID, list[Result]]:
+    results = Result.objects.filter(
+        subset="",
+        metric__in={entry.metric for entry in entries},
+        run__state=Run.State.DONE,
+        run__task__benchmark__in={entry.benchmark for entry in entries},
+        run__task__style__in={entry.style for entry in entries},
+    )
+    by_run: dict[UUID, list[Result]] = {}
+    for result in results:
+        by_run.setdefault(result.run_id, []).append(result)
+    return by_run
+
+
+def _cell(entry: SuiteEntry, run: Run, results: Sequence[Result]) -> Cell:
+    own = [r for r in results if r.metric == entry.metric and r.task_name == run.task.name]
+    for result in own:
+        if run.run_key == entry.run_key and result.comparability_key == entry.comparability_key:
+            return Cell(entry, Standing.SCORED, Score.of(result), run.pk)
+    if run.state == Run.State.DONE:
+        why = _difference(entry, run, own)
+        return Cell(entry, Standing.NOT_COMPARABLE, run_id=run.pk, why=why)
+    if run.run_key != entry.run_key:
+        return Cell(entry)
+    standing = {
+        Run.State.RUNNING: Standing.RUNNING,
+        Run.State.QUEUED: Standing.QUEUED,
+        Run.State.FAILED: Standing.FAILED,
+    }[Run.State(run.state)]
+    return Cell(entry, standing, run_id=run.pk)
+
+
+def _difference(entry: SuiteEntry, run: Run, results: Sequence[Result]) -> str:
+    """In words, what keeps a finished run out of the column."""
+    if run.task.name != entry.task.name:
+        return f"asked as task {run.task.name}, this column is {entry.task.name}"
+    if run.task.version != entry.task.version:
+        return f"task version {run.task.version}, this column is {entry.task.version}"
+    if run.shots != entry.shots:
+        return f"{run.shots} shots, this column has {entry.shots}"
+    if run.run_key != entry.run_key:
+        return "another way of asking than this column’s"
+    if not results:
+        return f"no result for {entry.metric}"
+    return f"other questions than this column’s (n = {results[0].n:,})"
+
+
+def _ranked(rows: list[Row]) -> list[Row]:
+    """The rows with averages and ranks; equal averages share a rank. Ranked rows come first."""
+    averaged = [replace(row, average=_average(row.cells)) for row in rows]
+    complete = [row for row in averaged if row.average is not None]
+    values = sorted((row.average.value for row in complete if row.average), reverse=True)
+    ranks = {value: rank for rank, value in reversed(list(enumerate(values, start=1)))}
+    ranked = [replace(row, rank=ranks[row.average.value]) for row in complete if row.average]
+    ranked.sort(key=lambda row: row.rank or 0)
+    return [*ranked, *(row for row in averaged if row.average is None)]
+
+
+def _average(cells: Sequence[Cell]) -> Score | None:
+    """The plain mean over fixed benchmarks, or None where one is missing (STATISTICS.md, 4)."""
+    scores = [cell.score for cell in cells if cell.score is not None]
+    if not scores or len(scores) < len(cells):
+        return None
+    stderr = mean_standard_error([score.stderr for score in scores])
+    mean = around(sum(score.value for score in scores) / len(scores), Z95 * stderr)
+    return Score(mean.value, mean.low, mean.high, stderr, sum(score.n for score in scores))
+
+
+def _column(entry: SuiteEntry, place: int, rows: Iterable[Row]) -> Column:
+    scores = [score for row in rows if (score := row.cells[place].score) is not None]
+    bounds = [bound for score in scores for bound in (score.low, score.high)]
+    if entry.task.chance is not None:
+        bounds.append(entry.task.chance)
+    return Column(
+        entry=entry,
+        n=scores[0].n if scores else None,
+        low=min(bounds, default=0.0),
+        high=max(bounds, default=1.0),
+    )

@@ -1,0 +1,170 @@
+"""One sample, prepared for reading: the prompt as it was sent and how likely each choice was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, isfinite
+from typing import Any
+
+from leaderboard.samples import question_in
+
+LINE, LONGEST = 88.0, 76.0
+"""Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
+SHORT_CONTINUATION = 4
+"""Continuations up to this length (letters) are shown side by side after the prompt."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice with its loglikelihood; `bar` is the shortfall's length in percent of the cell."""
+
+    letter: str
+    text: str
+    loglikelihood: float
+    shortfall: float
+    bar: float
+    picked: bool
+    correct: bool
+
+    @property
+    def bar_start(self) -> float:
+        return LINE - self.bar
+
+    @property
+    def less_likely(self) -> str:
+        """How many times less likely than the most likely choice, in words."""
+        if self.shortfall == 0:
+            return "most likely"
+        if self.shortfall > 13.8:
+            return "over a million × less likely"
+        ratio = exp(self.shortfall)
+        return f"{ratio:.1f}× less likely" if ratio < 10 else f"{ratio:,.0f}× less likely"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sample as the page shows it. `requests` is set only where the contexts differ."""
+
+    examples: str
+    asked: str
+    continuations: tuple[str, ...]
+    requests: tuple[tuple[str, str], ...]
+    choices: tuple[Choice, ...]
+    shots: int
+    n_context_tokens: int
+    n_truncated: int
+    right: bool | None
+    why_null: str
+
+    @property
+    def pick(self) -> Choice | None:
+        return next((choice for choice in self.choices if choice.picked), None)
+
+    @property
+    def answers(self) -> list[Choice]:
+        return [choice for choice in self.choices if choice.correct]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence that can be read alone."""
+        if self.right is None:
+            return f"Not scored: {self.why_null or 'no reason was recorded'}."
+        if self.pick is None or not self.answers:
+            return "Right." if self.right else "Wrong."
+        answers = " or ".join(choice.letter for choice in self.answers)
+        if self.right:
+            return f"Right: picked {self.pick.letter}."
+        return f"Wrong: picked {self.pick.letter}, the answer is {answers}."
+
+    @property
+    def closeness(self) -> str:
+        """How near the runner-up, or the right answer, came to the pick."""
+        if self.pick is None or not self.answers:
+            return ""
+        others = [c for c in self.choices if c.correct] if not self.right else []
+        others = others or [c for c in self.choices if not c.picked]
+        if not others:
+            return ""
+        nearest = max(others, key=lambda choice: choice.loglikelihood)
+        distance = self.pick.loglikelihood - nearest.loglikelihood
+        if distance < 0:
+            return f"{nearest.letter} was likelier in total; lengths are weighed for the pick."
+        if distance > 13.8:
+            return f"{self.pick.letter} was over a million times as likely as {nearest.letter}."
+        times = exp(distance)
+        shown = f"{times:.2f}" if times < 2 else f"{times:,.1f}" if times < 10 else f"{times:,.0f}"
+        return f"{self.pick.letter} was {shown} times as likely as {nearest.letter}."
+
+
+def read_question(sample: dict[str, Any]) -> Question:
+    """A row of a samples file, made readable; nothing in it is computed anew but the bars."""
+    arguments, responses = sample["arguments"], sample["responses"]
+    contexts = {argument["context"] for argument in arguments}
+    prompt = arguments[0]["context"] if len(contexts) == 1 else sample["prompt"]
+    shots = len(sample["shots"] or ())
+    examples, asked = split_prompt(prompt, question_in(sample["doc"]), shots)
+    requests = tuple((argument["context"], argument["continuation"]) for argument in arguments)
+    correct = sample["correct"]
+    return Question(
+        examples=examples,
+        asked=asked,
+        continuations=_continuations(sample, [continuation for _, continuation in requests]),
+        requests=requests if len(contexts) > 1 else (),
+        choices=_choices(sample),
+        shots=shots,
+        n_context_tokens=max((r["n_context_tokens"] for r in responses), default=0),
+        n_truncated=max((r["n_truncated"] for r in responses), default=0),
+        right=None if correct is None else correct >= 1,
+        why_null=sample["why_null"] or "",
+    )
+
+
+def split_prompt(prompt: str, question: str, shots: int) -> tuple[str, str]:
+    """The worked examples and the question itself; together they are the prompt, unchanged.
+
+    The question begins after the last blank line before its own words, or before the prompt's end
+    where those are not known.
+    """
+    if not shots:
+        return "", prompt
+    words = prompt.rfind(question) if question else -1
+    blank = prompt.rfind("\n\n", 0, words if words > 0 else len(prompt))
+    return (prompt[: blank + 2], prompt[blank + 2 :]) if blank >= 0 else ("", prompt)
+
+
+def _continuations(sample: dict[str, Any], continuations: list[str]) -> tuple[str, ...]:
+    """What to underline after the prompt: all letters, or the one continuation that was picked."""
+    own = continuations[: len(sample["choices"] or ()) or None]
+    if all(len(text.strip()) <= SHORT_CONTINUATION for text in own):
+        return tuple(own)
+    pick = sample["pick"]
+    return (own[pick if pick is not None else 0],)
+
+
+def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
+    texts = sample["choices"] or ()
+    values = [response["loglikelihood"] for response in sample["responses"]][: len(texts)]
+    if not texts or len(values) < len(texts):
+        return ()
+    best = max(values)
+    shortfalls = [best - value for value in values]
+    longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
+    gold = set(sample["gold"] or ())
+    return tuple(
+        Choice(
+            letter=_letter(place),
+            text=text,
+            loglikelihood=value,
+            shortfall=shortfall,
+            bar=LONGEST * min(shortfall / longest, 1.0),
+            picked=place == sample["pick"],
+            correct=place in gold,
+        )
+        for place, (text, value, shortfall) in enumerate(
+            zip(texts, values, shortfalls, strict=True)
+        )
+    )
+
+
+def _letter(place: int) -> str:
+    return chr(ord("A") + place) if place < 26 else str(place + 1)

@@ -1,0 +1,62 @@
+"""The same questions in two prompt styles: how far one model's score moves, and how sure that is.
+
+Both files hold a score per question. Where they hold the same questions, the difference is paired
+(STATISTICS.md, 5); where they do not, its error is that of two independent scores, and it says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+from pathlib import Path
+
+from evalcore.stats import interval
+from evalcore.stats.interval import around
+from leaderboard import artifacts
+from leaderboard.board import Z95, Score
+from leaderboard.samples import locked_database
+
+# Questions are the same where part, number and digest agree: a row without partner unpairs all.
+_PAIRS = """
+    SELECT a.correct - b.correct, a.doc_digest = b.doc_digest
+    FROM a FULL JOIN b ON coalesce(a.subset, '') = coalesce(b.subset, '') AND a.doc_id = b.doc_id
+"""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A difference of two scores with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    paired: bool
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval misses zero."""
+        return self.low > 0 or self.high < 0
+
+
+def gap(first: Score, second: Score, files: tuple[str, str] | None) -> Gap:
+    """`first` minus `second`; `files` are the digests of their samples, where both have some."""
+    if files is not None and (paired := _paired(*files)) is not None:
+        return paired
+    half = Z95 * sqrt(first.stderr**2 + second.stderr**2)
+    difference = around(first.value - second.value, half)
+    return Gap(difference.value, difference.low, difference.high, paired=False)
+
+
+@lru_cache(maxsize=4096)
+def _paired(first: str, second: str) -> Gap | None:
+    """By digest, so that what was computed once stays true. None: not the same questions."""
+    paths: dict[str, Path] = {"a": artifacts.path_of(first), "b": artifacts.path_of(second)}
+    if not all(path.is_file() for path in paths.values()):
+        return None
+    with locked_database(paths) as database:
+        rows = database.execute(_PAIRS).fetchall()
+    if len(rows) < 2 or not all(same and difference is not None for difference, same in rows):
+        return None
+    difference = interval([difference for difference, _ in rows])
+    return Gap(difference.value, difference.low, difference.high, paired=True)

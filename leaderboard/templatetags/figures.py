@@ -1,0 +1,125 @@
+"""How numbers, sizes and times are written, the same on every page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+MINUS = "−"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    """A fraction as percent with one decimal."""
+    return "" if value is None else f"{100 * value:.1f}".replace("-", MINUS)
+
+
+@register.filter
+def points(value: float) -> str:
+    """A difference of fractions in percentage points, always with its sign."""
+    return f"{100 * value:+.1f}".replace("-", MINUS)
+
+
+@register.filter
+def decimals(value: float, places: int = 2) -> str:
+    return f"{value:,.{places}f}".replace("-", MINUS)
+
+
+@register.filter
+def half_width(number: object) -> str:
+    """Half of a 95 % interval in points; the longer side where the interval is not symmetric."""
+    value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
+    half = 100 * max(high - value, value - low)
+    return "<0.1" if 0 < half < 0.05 else f"{half:.1f}"
+
+
+@register.filter
+def exactly(number: object) -> str:
+    """The number and its interval in full, for those who hover."""
+    value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
+    return f"{value!r}, 95% interval {low!r} to {high!r}"
+
+
+@register.filter
+def count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+@register.filter
+def parameters(value: int) -> str:
+    """A parameter count to three figures: 7.24B, 410M, 0.41M."""
+    for size, letter in ((10**9, "B"), (10**6, "M")):
+        if value >= size or letter == "M":
+            return f"{value / size:.3g}{letter}"
+    raise AssertionError("millions are the smallest unit")
+
+
+@register.filter
+def filesize(value: int) -> str:
+    """Bytes in powers of 1000, as disks and downloads are counted."""
+    if value < 1000:
+        return f"{value} B"
+    size = float(value)
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+    return f"{size / 1000:.3g} TB"
+
+
+@register.filter
+def utc(at: datetime | None) -> SafeString | str:
+    """A moment in UTC, to the minute, as a <time> element."""
+    if at is None:
+        return ""
+    at = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}">{} {}</time>',
+        at.isoformat(timespec="seconds"),
+        day_of(at),
+        f"{at:%H:%M} UTC",
+    )
+
+
+@register.filter
+def day(at: datetime | None) -> SafeString | str:
+    if at is None:
+        return ""
+    at = at.astimezone(UTC)
+    return format_html('<time datetime="{}">{}</time>', f"{at:%Y-%m-%d}", day_of(at))
+
+
+def day_of(at: datetime) -> str:
+    return f"{at.day} {at:%b %Y}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A length of time in its two largest units."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+@register.filter
+def short(digest: str) -> str:
+    """The first twelve characters of a digest or commit."""
+    return digest[:12]
+
+
+@register.filter
+def plural(number: int, word: str) -> str:
+    """`3|plural:"model"` is "3 models", `1|plural:"model"` is "1 model"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -1,0 +1,95 @@
+"""Small drawings and marks: model IDs, style shapes, whiskers. Text beside them says it all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from leaderboard.models import HubModel
+from leaderboard.models.task import Style
+from leaderboard.pages.scale import Scale
+
+register = template.Library()
+
+
+@register.simple_tag
+def model_id(model: HubModel) -> SafeString:
+    """A model's ID with its owner set back and a place to break the line."""
+    if not model.name:
+        return format_html('<span class="nm">{}</span>', model.repo_id)
+    return format_html(
+        '<span class="org">{}/</span><wbr><span class="nm">{}</span>', model.owner, model.name
+    )
+
+
+@register.simple_tag
+def style_mark(style: str, hidden: bool = False) -> SafeString:
+    """A prompt style as shape and word; with `hidden` the word is for screen readers only."""
+    label: Any = Style(style).label
+    if hidden:
+        label = format_html('<span class="sr">{}, </span>', label)
+    return format_html('<span class="sty {}">{}</span>', style, label)
+
+
+@register.simple_tag
+def whisker(number: Any, scale: Scale, chance: float | None = None, style: str = "") -> SafeString:
+    """Interval and estimate on the column's scale, with the plumb line at chance."""
+    left, right = scale.x(number.low), scale.x(number.high)
+    return format_html(
+        '<svg class="w {}" aria-hidden="true">{}<rect class="i" x="{}%" width="{}%" height="2"/>'
+        '<rect class="p" x="{}%" width="2" height="8"/></svg>',
+        style,
+        _chance_line(chance, scale),
+        f"{left:.2f}",
+        f"{right - left:.2f}",
+        f"{scale.x(number.value):.2f}",
+    )
+
+
+@register.simple_tag
+def chance_line(chance: float | None, scale: Scale) -> SafeString:
+    """The plumb line alone, in a cell without a number, so that it joins into one line."""
+    return format_html('<svg class="w" aria-hidden="true">{}</svg>', _chance_line(chance, scale))
+
+
+@register.simple_tag
+def axis(scale: Scale) -> SafeString:
+    """A column's scale, drawn once in its header."""
+    return format_html(
+        '<svg class="w" aria-hidden="true"><line x1="{0}%" x2="{1}%" y1="94%" y2="94%"/>'
+        '<text x="{0}%" y="88%">{2}</text><text x="{1}%" y="88%" text-anchor="end">{3}</text></svg>',
+        f"{scale.start:g}",
+        f"{scale.end:g}",
+        f"{100 * scale.low:.0f}",
+        f"{100 * scale.high:.0f}",
+    )
+
+
+@register.simple_tag
+def bob(chance: float | None, scale: Scale) -> SafeString:
+    """The plumb line's end."""
+    if chance is None:
+        return mark_safe("")
+    return format_html(
+        '<svg class="w" aria-hidden="true"><line class="c" x1="{0}%" x2="{0}%" y2="60%"/>'
+        '<svg x="{0}%" y="60%" overflow="visible">'
+        '<path class="bob" d="M-3.5 0h7v4L0 13l-3.5-9z"/></svg></svg>',
+        f"{scale.x(chance):.2f}",
+    )
+
+
+def _chance_line(chance: float | None, scale: Scale) -> SafeString:
+    if chance is None:
+        return mark_safe("")
+    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.2f}")
+
+
+@register.simple_tag
+def hidden_fields(fields: dict[str, str]) -> SafeString:
+    """Form fields that carry the state of a page which the form itself does not show."""
+    return format_html_join(
+        "", '<input type="hidden" name="{}" value="{}">', ((k, v) for k, v in fields.items() if v)
+    )
