@@ -7,6 +7,7 @@ data of its own, so that a process without network gets exactly what a fetch bef
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,12 @@ def load_data(spec: TaskSpec) -> TaskData:
     return TaskData(splits, commit, described)
 
 
+@functools.cache
 def _commit(path: str, revision: str | None) -> str | None:
-    """The commit that `revision` (default: the main branch) means now, or meant when offline."""
+    """The commit that `revision` (default: the main branch) means now, or meant when last online.
+
+    Asked once in a process, so that all subjects of a benchmark are read at the same commit.
+    """
     from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
     from huggingface_hub import snapshot_download
 

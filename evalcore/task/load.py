@@ -67,6 +67,13 @@ class TaskLibrary:
         self._refuse_task_twice(selected.values())
         return list(selected.values())
 
+    def one(self, name: str) -> TaskSpec | GroupSpec:
+        """The single task or group of that name. Raises TaskError, also for a tag of several."""
+        found = self.select([name])
+        if len(found) != 1:
+            raise TaskError(f"{name} stands for {len(found)} tasks, one is expected")
+        return found[0]
+
     def _entries_for(self, name: str) -> list[Entry]:
         """Tags are taken apart; what is left are tasks and groups."""
         if name in self._entries:
