@@ -1,8 +1,8 @@
 """Model repositories that go wrong, one way each, and the ones beside them that do not.
 
 `build(folder)` writes `models/awkward/<name>` for every name in MODELS, and the data set
-`datasets/awkward/looks-like-a-model`, for a local Hub to serve (tests/hub.py). The models have random
-weights and sizes of a few ten thousand parameters.
+`datasets/awkward/looks-like-a-model`, for a local Hub to serve (tests/hub.py). The models have
+random weights, a few ten thousand of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build(folder: Path) -> Path:
     return folder
 
 
-def tiny_llama(*, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
+def tiny_llama() -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=300,
@@ -58,7 +58,7 @@ def tiny_llama(*, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
         eos_token_id=1,
         pad_token_id=2,
     )
-    return LlamaForCausalLM(config).to(dtype)
+    return LlamaForCausalLM(config)
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
@@ -72,7 +72,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         vocab_size=300, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(TEXT, trainer)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>"
     )
 
@@ -80,7 +80,9 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 def write_tiny_llama(folder: Path) -> None:
     tiny_llama().save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
-    card = "---\nlicense: apache-2.0\nlanguage: en\ntags: [tiny]\n---\n# Random weights, for tests\n"
+    card = (
+        "---\nlicense: apache-2.0\nlanguage: en\ntags: [tiny]\n---\n# Random weights, for tests\n"
+    )
     (folder / "README.md").write_text(card)
 
 
@@ -163,7 +165,7 @@ def huge(fine: Path, folder: Path) -> None:
         state = LlamaForCausalLM(LlamaConfig.from_pretrained(folder)).state_dict()
     names = list(state)
     half = len(names) // 2
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, part in enumerate((names[:half], names[half:]), start=1):
         shard = f"model-{number:05d}-of-00002.safetensors"
         write_safetensors_header(folder / shard, {name: list(state[name].shape) for name in part})
