@@ -31,7 +31,7 @@ MAX_ATTEMPTS = len(BACK_OFF) + 1
 NOBODY = {"lease_token": None, "lease_until": None}
 
 
-class LeaseLost(Exception):  # noqa: N818 (an answer, not a fault)
+class LeaseLost(Exception):
     """The run is no longer ours: it was cancelled, or its lease ran out and was released."""
 
 

@@ -1,0 +1,35 @@
+"""Connects the queue to the broker: runs that were queued become a message to the workers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.apps import AppConfig
+
+from runners.prctl import hide_from_peers
+
+logger = logging.getLogger(__name__)
+
+
+class RunnersConfig(AppConfig):
+    name = "runners"
+
+    def ready(self) -> None:
+        from leaderboard.signals import runs_queued
+
+        # Site, workers and beat all hold secrets; models run under the same user.
+        hide_from_peers()
+        runs_queued.connect(send_hint, dispatch_uid="hint")
+
+
+def send_hint(**_: Any) -> None:
+    """Tell a worker that runs wait. A broker that is down costs seconds, never the submission."""
+    from kombu.exceptions import ChannelError, OperationalError
+
+    from runners.jobs import evaluate_next
+
+    try:
+        evaluate_next.apply_async(retry=False)
+    except (OperationalError, ChannelError, OSError) as problem:
+        logger.warning("no message to the workers (%s); they look for themselves soon", problem)

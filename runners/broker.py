@@ -1,0 +1,64 @@
+"""The broker that needs no server: messages are files in a folder (kombu's `filesystem`).
+
+kombu writes a message into a file that readers can see already, and a reader that is quick enough
+takes an empty one and ends its worker. Here a message appears whole, by a rename.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic_ns, time
+from typing import Any
+from uuid import uuid4
+
+from kombu.transport import filesystem
+from kombu.utils.json import dumps
+
+STALE = 120.0
+"""Seconds after which a message that nobody took is removed; all of ours expire long before."""
+
+
+class Channel(filesystem.Channel):
+    def _put(  # type: ignore[override]  # of two bases that disagree
+        self, queue: str, payload: dict[str, Any], **_: Any
+    ) -> None:
+        folder = Path(self.data_folder_out)
+        name = f"{monotonic_ns() // 1_000_000}_{uuid4()}"
+        unfinished = folder / f"{name}.part"
+        unfinished.write_text(dumps(payload))  # type: ignore[no-untyped-call]
+        unfinished.rename(folder / f"{name}.{queue}.msg")
+
+
+class Transport(filesystem.Transport):
+    Channel = Channel
+
+
+def options(folder: Path) -> dict[str, str | bool | float]:
+    """Transport options for a broker in `folder`, whose folders are made here."""
+    messages, taken, control = folder / "messages", folder / "taken", folder / "control"
+    for part in (messages, taken, control):
+        part.mkdir(parents=True, exist_ok=True)
+    return {
+        "data_folder_in": str(messages),
+        "data_folder_out": str(messages),
+        # A reader moves a message before it reads it. Moves must not leave the file system, or
+        # two readers could both have it, so not into the system's temporary folder.
+        "store_processed": True,
+        "processed_folder": str(taken),
+        "control_folder": str(control),
+        "polling_interval": 0.2,
+    }
+
+
+def sweep(folder: Path) -> int:
+    """Remove messages that were taken or that nobody will take; how many."""
+    gone = 0
+    for part in ("messages", "taken"):
+        for file in (folder / part).glob("*"):
+            try:
+                if time() - file.stat().st_mtime > STALE:
+                    file.unlink()
+                    gone += 1
+            except FileNotFoundError:
+                continue  # a worker was faster
+    return gone

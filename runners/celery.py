@@ -1,0 +1,56 @@
+"""The Celery app. Its messages are hints without content: the database is the queue."""
+
+from __future__ import annotations
+
+import logging.config
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import setup_logging
+from django.conf import settings
+
+from runners import broker
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
+
+EVERY = 5.0
+"""Seconds between hints: what a lost message costs at most."""
+EXPIRES = 30.0
+
+app = Celery("plumbline", include=["runners.jobs"])
+app.conf.update(
+    broker_url=settings.PLUMBLINE_BROKER_URL,
+    broker_connection_retry_on_startup=True,
+    task_ignore_result=True,
+    task_acks_late=False,
+    task_routes={"evaluate_next": {"queue": "evaluate"}, "*": {"queue": "chores"}},
+    task_default_queue="chores",
+    worker_prefetch_multiplier=1,
+    worker_enable_remote_control=False,
+    beat_schedule={
+        name: {"task": name, "schedule": seconds, "options": {"expires": EXPIRES}}
+        for name, seconds in (
+            ("evaluate_next", EVERY),
+            ("release_stalled", EVERY),
+            ("sweep", 60.0),
+        )
+    },
+)
+if settings.PLUMBLINE_BROKER_URL.startswith("filesystem:"):
+    app.conf.update(
+        broker_transport="runners.broker:Transport",
+        broker_transport_options=broker.options(settings.PLUMBLINE_HOME / "broker"),
+    )
+else:
+    # The site speaks to this broker within a request: it may not wait for long.
+    app.conf.broker_transport_options = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
+
+
+def log_like_the_site(**_: Any) -> None:
+    """Django's configuration for all; of Celery only what is wrong: every hint would be a line."""
+    logging.config.dictConfig(settings.LOGGING)
+    logging.getLogger("celery").setLevel(logging.WARNING)
+
+
+setup_logging.connect(log_like_the_site)

@@ -1,0 +1,48 @@
+"""`python -m runners.child COMMAND…`: run a command that ends when our parent does.
+
+The parent starts us in a session of our own and holds the other end of our standard input. When it
+dies, however it dies, the kernel closes that end, and we kill the whole group: the model, whatever
+it has started, and ourselves. A model otherwise outlives its worker and keeps the GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+
+from runners.prctl import die_with_parent
+
+
+def main(command: list[str]) -> int:
+    """Run `command` to its end and leave as it left: with its exit status, or by its signal."""
+    # A handler, and not SIG_IGN, which the command would inherit: signals to the group are for it.
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, lambda *_: None)
+    # A core dump would put the model's memory, and whatever was read into it, on disk.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    status = process.wait()
+    if status < 0:
+        _leave_by_signal(-status)
+    return status
+
+
+def _end_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+def _leave_by_signal(number: int) -> None:
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

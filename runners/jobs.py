@@ -1,0 +1,46 @@
+"""The Celery jobs: what is done at a hint. They carry no data, and any of them may get lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from celery import Task
+from celery.signals import worker_shutting_down
+from django.conf import settings
+
+from leaderboard import queue
+from runners import broker, capacity, leftovers
+from runners.celery import EXPIRES, app
+from runners.execute import evaluate_claim
+
+stopping = threading.Event()
+
+
+def stop_evaluating(**_: Any) -> None:
+    stopping.set()
+
+
+worker_shutting_down.connect(stop_evaluating)
+
+
+@app.task(name="evaluate_next", bind=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
+def evaluate_next(self: Task) -> None:
+    """Evaluate what waits and fits, until nothing does."""
+    worker = capacity.announce(self.request.hostname, capacity.detect())
+    while not stopping.is_set() and (claim := queue.claim_next(worker)):
+        evaluate_claim(claim, worker, stopping)
+
+
+@app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def release_stalled() -> None:
+    """Queue the runs of dead workers again."""
+    if queue.release_stalled():
+        evaluate_next.apply_async(retry=False)
+
+
+@app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def sweep() -> None:
+    """Remove what dead workers and unread hints left on this machine."""
+    leftovers.sweep()
+    broker.sweep(settings.PLUMBLINE_HOME / "broker")

@@ -1,0 +1,49 @@
+"""The last lines of a child's log, as they may be shown to everybody."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+LINES = 40
+BYTES = 16 * 1024
+TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
+CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+UNPRINTABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def tail(log: Path) -> str:
+    """At most 40 lines without tokens, credentials, folders of this machine or control codes."""
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(harmless(text).splitlines()[-LINES:])
+
+
+def harmless(text: str) -> str:
+    """`text` without what is nobody else's business."""
+    for folder, stands_for in _folders():
+        text = text.replace(folder, stands_for)
+    text = CREDENTIALS.sub("", TOKEN.sub("hf_(hidden)", text))
+    if token := os.environ.get("HF_TOKEN"):
+        text = text.replace(token, "(hidden)")
+    return UNPRINTABLE.sub("", text)
+
+
+def _folders() -> list[tuple[str, str]]:
+    """Folders of this machine and what stands for them, inner ones first."""
+    folders = {
+        str(settings.PLUMBLINE_HOME): "(home)",
+        sys.prefix: "(python)",
+        sys.base_prefix: "(python)",
+        str(settings.BASE_DIR): "(plumbline)",
+        str(Path.home()): "~",
+    }
+    known = {folder: name for folder, name in folders.items() if folder != "/"}
+    return sorted(known.items(), key=lambda pair: -len(pair[0]))

@@ -1,0 +1,19 @@
+"""`python -m runners.prepare`: what must be done before the site and its workers start."""
+
+from __future__ import annotations
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+
+
+def main() -> None:
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=0)
+    call_command("sync_tasks")
+    if not settings.DEBUG:
+        call_command("collectstatic", interactive=False, verbosity=0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What the engine prints while it works: one JSON object a line (`--progress json`).
+
+A line that says nothing we know is None, whatever it holds: the program that prints it runs
+somebody else's model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from evalcore.errors import EvalError, InfraError, ModelError, TaskError
+
+PHASES = ("download", "load", "prepare", "evaluate")
+ERRORS: dict[str, type[EvalError]] = {
+    error.__name__: error for error in (ModelError, TaskError, InfraError)
+}
+LARGEST_COUNT = 2**31 - 1
+MESSAGE_CHARACTERS = 4000
+
+
+@dataclass(frozen=True)
+class Phase:
+    phase: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    task: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class TaskDone:
+    """A task's record and samples are written; paths as the child named them."""
+
+    task: str
+    record: str
+    samples: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    error_class: str
+    message: str
+    task: str | None
+    """The task that failed, where the engine knows it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    pass
+
+
+Event = Phase | Progress | TaskDone | Failure | Done
+
+
+def parse(line: bytes) -> Event | None:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    match said.get("event"):
+        case "phase" if said.get("phase") in PHASES:
+            return Phase(said["phase"])
+        case "progress":
+            return _progress(said.get("task"), said.get("done"), said.get("total"))
+        case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
+            return TaskDone(said["task"], said["record"], said["samples"])
+        case "error" if said.get("class") in ERRORS and _text(said.get("message")):
+            task = said.get("task")
+            message = said["message"][:MESSAGE_CHARACTERS]
+            return Failure(said["class"], message, task if _text(task) else None)
+        case "done":
+            return Done()
+    return None
+
+
+def _progress(task: Any, done: Any, total: Any) -> Progress | None:
+    if not _text(task) or type(done) is not int or type(total) is not int:
+        return None
+    if not 0 <= done <= total <= LARGEST_COUNT:
+        return None
+    return Progress(task, done, total)
+
+
+def _text(value: Any) -> bool:
+    # A NUL or half a surrogate pair is text to JSON, but not to PostgreSQL.
+    if not isinstance(value, str) or not value or "\0" in value:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,0 +1,190 @@
+"""Site, workers and beat as one process tree: starts together, logs together, ends together.
+
+However it ends, nothing survives: Ctrl-C and SIGTERM stop every part within seconds, and where the
+supervisor itself is killed the kernel kills the parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from honcho.manager import Manager
+from honcho.process import Popen, Process
+
+from leaderboard import environment as env
+from runners.prctl import die_with_parent, hide_from_peers
+
+ROOT = Path(__file__).resolve().parent.parent
+HOST = "127.0.0.1"
+
+Parts = dict[str, list[str]]
+"""The commands of a tree, by the name that stands before their lines in the log."""
+
+
+class CannotStart(Exception):
+    """Something outside stands in the way; the message says what to do."""
+
+
+def main() -> int:
+    """`python -m runners`: the exit status of whichever part ended first, 1 if none started."""
+    try:
+        home = home_folder(ROOT / "var")
+        port = env.integer("PLUMBLINE_PORT", 8000)
+        with only_one(home, address(port)):
+            check_port(port, "PLUMBLINE_PORT")
+            variables = settle(home, port)
+            prepare(variables)
+            return run(parts(), variables)
+    except CannotStart as problem:
+        sys.stderr.write(f"plumbline: {problem}\n")
+        return 1
+
+
+def address(port: int) -> str:
+    return f"http://{HOST}:{port}"
+
+
+def home_folder(default: Path) -> Path:
+    """PLUMBLINE_HOME, made where it is not there yet."""
+    home = Path(env.text("PLUMBLINE_HOME", str(default))).resolve()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise CannotStart(f"PLUMBLINE_HOME={home}: {problem.strerror}") from problem
+    return home
+
+
+@contextmanager
+def only_one(home: Path, where: str) -> Iterator[None]:
+    """Hold the lock of this home folder. Raises CannotStart where another tree holds it."""
+    with (home / "supervisor.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise CannotStart(
+                f"already running at {lock.read().strip()} with its files in {home}; "
+                "stop it first, or set PLUMBLINE_HOME to another folder"
+            ) from None
+        lock.truncate(0)
+        lock.write(where)
+        lock.flush()
+        yield
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as problem:
+            if problem.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def check_port(port: int, variable: str) -> None:
+    if not is_free(port):
+        raise CannotStart(
+            f"port {port} is taken: stop what listens there, or set {variable} to another port"
+        )
+
+
+def settle(home: Path, port: int) -> dict[str, str]:
+    """The environment of the parts; makes the site's secret key where none was given."""
+    variables = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_HOME": str(home),
+        "PLUMBLINE_PORT": str(port),
+        "PYTHONUNBUFFERED": "1",
+    }
+    variables.setdefault("HF_HOME", str(home / "hf"))
+    if not {"PLUMBLINE_SECRET_KEY", "PLUMBLINE_SECRET_KEY_FILE"} & variables.keys():
+        variables["PLUMBLINE_SECRET_KEY_FILE"] = str(_secret_key(home / "secret_key"))
+    return variables
+
+
+def _secret_key(file: Path) -> Path:
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return file
+    with os.fdopen(descriptor, "w") as key:
+        key.write(secrets.token_urlsafe(64))
+    return file
+
+
+def prepare(variables: Mapping[str, str]) -> None:
+    """Bring the database, the task tables and the static files up to date."""
+    command = [sys.executable, "-m", "runners.prepare"]
+    if subprocess.run(command, env=dict(variables), cwd=ROOT, check=False).returncode:
+        raise CannotStart("the database or the files could not be prepared; the reason is above")
+
+
+def parts() -> Parts:
+    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery"]
+    worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
+    worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return {
+        "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
+        "evaluate": [*worker, "--queues", "evaluate", "--hostname", "evaluate@%h"],
+        "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
+        "beat": [*celery, "beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"],
+    }
+
+
+def run(commands: Parts, variables: Mapping[str, str]) -> int:
+    """Run all commands until one ends or somebody stops us; the exit status of the first to end."""
+    hide_from_peers()
+    tree = Tree()
+    for name, command in commands.items():
+        tree.add_process(name, f"exec {shlex.join(command)}", env=dict(variables), cwd=str(ROOT))
+    tree.loop()
+    return int(tree.returncode or 0)
+
+
+class TiedProcess(Process):  # type: ignore[misc]
+    """A part that the kernel kills when the supervisor is gone, as it does honcho's own process."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._child_ctor = partial(Popen, preexec_fn=die_with_parent)
+
+    def run(self, *arguments: Any) -> None:
+        die_with_parent()
+        super().run(*arguments)
+
+
+class Tree(Manager):  # type: ignore[misc]
+    """honcho's manager, which here also stops well while it starts and kills what does not stop.
+
+    Its own `terminate` fails before all processes have started, and it counts the seconds until
+    it kills from the first process that has ended, so that it waits for ever if none does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process_ctor = TiedProcess
+        self._asked_to_stop = False
+
+    def terminate(self) -> None:
+        self._asked_to_stop = True
+        if self._all_started():
+            super().terminate()
+
+    def _any_stopped(self) -> bool:
+        return self._asked_to_stop or bool(super()._any_stopped())

@@ -1,0 +1,159 @@
+"""What a worker attends to while a child works: its lease, its progress and the child's limits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from time import monotonic
+
+import psutil
+from django.db.models.functions import Now
+
+from leaderboard import queue
+from leaderboard.models import Run, Worker
+from leaderboard.models.run import ErrorClass
+from runners.capacity import host_memory
+from runners.process import Child, Use
+from runners.protocol import Event, Phase, Progress
+
+RENEW_EVERY = 10.0
+STORE_EVERY = 1.0
+STOP_GRACE = 3.0
+"""How long a child may finish its pack when the worker stops; well inside the supervisor's 5 s."""
+STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.0}
+"""Seconds without a sign of life after which a child is given up, by phase."""
+NEARLY_FULL = 0.85
+
+
+class Taken(Exception):
+    """A run that the child works on is no longer ours."""
+
+
+class Stopping(Exception):
+    """The worker was asked to stop."""
+
+
+class Failed(Exception):
+    """A child did not do its work; says who must act."""
+
+    def __init__(self, error_class: ErrorClass, message: str, task: str | None = None) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.message = message
+        self.task = task
+
+
+class Watch:
+    """Over the children that work on `runs`, by task name, one child after the other."""
+
+    def __init__(
+        self,
+        claim: queue.Claim,
+        worker: Worker,
+        runs: dict[str, Run],
+        stopping: threading.Event,
+    ) -> None:
+        self.token = claim.token
+        self.runs = runs
+        self.stopping = stopping
+        self._worker = worker
+        self._phase = "download"
+        self._progress: dict[str, tuple[int, int]] = {}
+        self._unsaved: set[str] = set()
+        self._renewed = self._stored = 0.0
+        self._alive = monotonic()
+        self._asked_to_stop: float | None = None
+        self._memory_limit = host_memory()
+        if worker.device.startswith("cpu"):
+            self._memory_limit = min(self._memory_limit, worker.memory_bytes)
+        self._use = Use(0, 0)
+        self._peak = 0
+        self._machine_full = False
+
+    def follow(self, child: Child, phase: str) -> Iterator[Event]:
+        """What the child says until it ends.
+
+        Raises Taken, Stopping, or Failed where the child went past a limit; the caller's `with`
+        then kills it.
+        """
+        self._enter(phase)
+        while not child.has_ended():
+            event = child.next_event(0.2)
+            if event is not None:
+                self._note(event)
+                yield event
+            now = monotonic()
+            if now - self._renewed >= RENEW_EVERY:
+                self._renewed = now
+                self._renew()
+            if now - self._stored >= STORE_EVERY:
+                self._stored = now
+                self._store_progress()
+                self._check_limits(child)
+            if self.stopping.is_set():
+                self._stop(child)
+
+    def finished(self, task: str) -> None:
+        """The run of this task has ended; it is no longer watched."""
+        del self.runs[task]
+        self._unsaved.discard(task)
+
+    def was_out_of_memory(self) -> bool:
+        """Whether a child that was just killed had taken nearly all memory that there was."""
+        return self._machine_full or self._peak > NEARLY_FULL * self._memory_limit
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._alive = monotonic()
+        self._use = Use(0, 0)
+        self._unsaved = set(self.runs)
+
+    def _note(self, event: Event) -> None:
+        self._alive = monotonic()
+        if isinstance(event, Phase):
+            self._enter(event.phase)
+        elif isinstance(event, Progress) and event.task in self.runs:
+            self._progress[event.task] = (event.done, event.total)
+            self._unsaved.add(event.task)
+
+    def _renew(self) -> None:
+        ours = queue.renew(self.token)
+        Worker.objects.filter(pk=self._worker.pk).update(seen=Now())
+        if any(run.pk not in ours for run in self.runs.values()):
+            raise Taken
+
+    def _store_progress(self) -> None:
+        for task in sorted(self._unsaved):
+            done, total = self._progress.get(task, (0, 0))
+            run = self.runs[task]
+            if not queue.report(self.token, run, phase=self._phase, done=done, total=total):
+                raise Taken
+        self._unsaved.clear()
+
+    def _check_limits(self, child: Child) -> None:
+        use = child.use()
+        if self._phase == "download" and use.written_bytes > self._use.written_bytes:
+            self._alive = monotonic()
+        self._use = use
+        self._peak = max(self._peak, use.memory_bytes)
+        machine = psutil.virtual_memory()
+        self._machine_full = machine.available < (1 - NEARLY_FULL) / 3 * machine.total
+        if use.memory_bytes > self._memory_limit:
+            raise Failed(
+                ErrorClass.MODEL,
+                f"out of memory: the model's process took {use.memory_bytes / 2**30:.1f} GiB, "
+                f"this worker has {self._memory_limit / 2**30:.1f} GiB for it",
+            )
+        if monotonic() - self._alive > STALLED[self._phase]:
+            raise Failed(
+                ErrorClass.INFRA,
+                f"no sign of life for {STALLED[self._phase] / 60:.0f} minutes "
+                f"in phase {self._phase!r}",
+            )
+
+    def _stop(self, child: Child) -> None:
+        if self._asked_to_stop is None:
+            self._asked_to_stop = monotonic()
+            child.ask_to_stop()
+        elif monotonic() - self._asked_to_stop > STOP_GRACE:
+            raise Stopping

@@ -1,0 +1,25 @@
+"""gunicorn's configuration under the supervisor."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from runners.prctl import hide_from_peers
+
+wsgi_app = "leaderboard.wsgi:application"
+bind = f"127.0.0.1:{os.environ['PLUMBLINE_PORT']}"
+worker_class = "gthread"
+workers = 2
+threads = 4
+graceful_timeout = 3  # the supervisor kills after 5 seconds
+control_socket_disable = True
+
+
+def on_starting(_server: Any) -> None:
+    """The master reads no settings of Django's, so nothing else would hide its environment."""
+    hide_from_peers()
+
+
+def when_ready(server: Any) -> None:
+    server.log.info("the site is at http://%s", bind)
