@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import TaskError
 from evalcore.model.base import SCORING_VERSION
-
-if TYPE_CHECKING:
-    from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.digest import config_digest
 
 SCHEMA_VERSION = 1
 ROWS_PER_GROUP = 500
@@ -205,16 +204,16 @@ def run_key(
     """
     if mode not in ("strict", "compat"):
         raise TaskError(f"mode: expected 'strict' or 'compat', got {mode!r}")
-    rule = spec.shot_rule(shots)
+    rule = shot_rule(spec, shots)
     return digest_of(
         {
             "task": spec.name,
             "version": spec.version,
-            "config_digest": spec.config_digest,
-            "style": spec.style,
+            "config_digest": config_digest(spec),
+            "style": spec.about.style,
             "shots": shots if isinstance(shots, int) else dict(shots),
             "shot_rule": rule,
-            "shot_seed": fewshot_seed if rule == "per-document" else None,
+            "shot_seed": fewshot_seed if rule in ("per-document", "mixed") else None,
             "mode": mode,
             "chat": None,
             "system_prompt": None,
@@ -222,6 +221,18 @@ def run_key(
             "scoring_version": SCORING_VERSION,
         }
     )
+
+
+def shot_rule(spec: TaskSpec | GroupSpec, shots: Shots) -> str:
+    """How examples are chosen: none, per-document, first_n or inline; mixed where tasks differ."""
+    if isinstance(spec, GroupSpec):
+        rules = {shot_rule(leaf, shots) for leaf in spec.leaves()}
+        return rules.pop() if len(rules) == 1 else "mixed"
+    if (shots if isinstance(shots, int) else shots[spec.name]) == 0:
+        return "none"
+    if spec.fewshot.samples is not None and not spec.fewshot.split:
+        return "inline"
+    return "first_n" if spec.fewshot.sampler == "first_n" else "per-document"
 
 
 def comparability_key(

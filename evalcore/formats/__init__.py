@@ -1,0 +1,1 @@
+"""Other people's formats, as views of the record and its samples."""

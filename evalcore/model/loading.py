@@ -1,0 +1,145 @@
+"""Tokenizer and weights from the Hub or a folder: pinned, safetensors only, no code of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import errors as hub
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from evalcore.errors import InfraError, ModelError
+
+FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+"""What a model needs: configuration, weights without code, tokenizer files."""
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The `--model_args` of the `hf` backend."""
+
+    pretrained: str
+    revision: str = "main"
+    dtype: str = "auto"
+    max_length: int | None = None
+    add_bos_token: bool | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Arguments:
+        """Typed from the command line's texts; raises ModelError naming every wrong one."""
+        known = {field.name for field in fields(cls)}
+        problems = [f"unknown argument {name!r}" for name in given if name not in known]
+        values: dict[str, Any] = {name: text for name, text in given.items() if name in known}
+        if not values.get("pretrained"):
+            problems.append("missing argument 'pretrained': the Hub ID or folder of the model")
+        if values.get("dtype", "auto") not in DTYPES:
+            problems.append(f"dtype: expected one of {', '.join(DTYPES)}, got {values['dtype']!r}")
+        if "max_length" in values:
+            if values["max_length"].isdigit() and int(values["max_length"]) > 0:
+                values["max_length"] = int(values["max_length"])
+            else:
+                problems.append(f"max_length: expected a count, got {values['max_length']!r}")
+        if "add_bos_token" in values:
+            if values["add_bos_token"].lower() in ("true", "false"):
+                values["add_bos_token"] = values["add_bos_token"].lower() == "true"
+            else:
+                problems.append(
+                    f"add_bos_token: expected True or False, got {values['add_bos_token']!r}"
+                )
+        if problems:
+            raise ModelError(f"--model_args: {'; '.join(problems)}")
+        return cls(**values)
+
+
+def resolve_commit(arguments: Arguments) -> str | None:
+    """The commit that the revision names now; None for a local folder.
+
+    Offline, the answer of the last download counts. Raises ModelError and InfraError.
+    """
+    if Path(arguments.pretrained).is_dir():
+        return None
+    with _errors_named(arguments):
+        snapshot = snapshot_download(
+            arguments.pretrained, revision=arguments.revision, allow_patterns=["config.json"]
+        )
+    return Path(snapshot).name
+
+
+def fetch_model(arguments: Arguments) -> str | None:
+    """Download everything that loading needs; returns the commit (None for a local folder)."""
+    if Path(arguments.pretrained).is_dir():
+        return None
+    with _errors_named(arguments):
+        return Path(
+            snapshot_download(
+                arguments.pretrained, revision=arguments.revision, allow_patterns=FILES
+            )
+        ).name
+
+
+def load_tokenizer(arguments: Arguments, commit: str | None) -> Any:
+    with _errors_named(arguments):
+        return AutoTokenizer.from_pretrained(
+            arguments.pretrained, revision=commit or "main", trust_remote_code=False
+        )
+
+
+def load_model(arguments: Arguments, commit: str | None) -> Any:
+    with _errors_named(arguments):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            arguments.pretrained,
+            revision=commit or "main",
+            dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        # transformers fills them with random numbers and goes on: the score would be of no model.
+        raise ModelError(
+            f"{arguments.pretrained}: {len(missing)} weights are missing from its files, "
+            f"such as {missing[0]}: publish all of them"
+        )
+    return model
+
+
+@contextmanager
+def _errors_named(arguments: Arguments) -> Iterator[None]:
+    """Turn what the libraries raise into the class of who must act."""
+    what = f"{arguments.pretrained} at {arguments.revision}"
+    try:
+        yield
+    except hub.LocalEntryNotFoundError as problem:
+        raise InfraError(f"{what}: not downloaded, and the Hub cannot be reached") from problem
+    except (
+        hub.RepositoryNotFoundError,
+        hub.RevisionNotFoundError,
+        hub.EntryNotFoundError,
+        hub.HFValidationError,
+    ) as problem:
+        raise ModelError(f"{what}: {_first_line(problem)}") from problem
+    except hub.HfHubHTTPError as problem:
+        raise InfraError(f"{what}: the Hub answered {_first_line(problem)}") from problem
+    except ConnectionError as problem:
+        raise InfraError(f"{what}: {_first_line(problem)}") from problem
+    except torch.OutOfMemoryError as problem:
+        raise ModelError(f"{what}: out of memory: {_first_line(problem)}") from problem
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        # What transformers raises for a repository it cannot read; each means: not loadable so.
+        raise ModelError(f"{what} cannot be loaded: {_first_line(problem)}") from problem
+    except (RuntimeError, ImportError, SafetensorError) as problem:
+        raise ModelError(f"{what} cannot be loaded: {_first_line(problem)}") from problem
+
+
+def _first_line(problem: BaseException) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return lines[0] if lines else type(problem).__name__
