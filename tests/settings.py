@@ -1,9 +1,9 @@
-"""The site's settings under test: a home folder of the test run's own.
+"""The site's settings under test: a home folder and a database of the test run's own.
 
 pytest-django reads settings before any conftest, so the environment is completed here.
 """
 
-# ruff: noqa: E402, F403
+# ruff: noqa: F403, F405
 from __future__ import annotations
 
 import atexit
@@ -18,3 +18,10 @@ os.environ.setdefault("PLUMBLINE_DEBUG", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from leaderboard.settings import *
+
+# A file, as in production: SQLite in memory has other locks, and one connection for all threads.
+DATABASES["default"]["TEST"] = {
+    "NAME": os.environ["PLUMBLINE_HOME"] + f"/test-{os.getpid()}.sqlite3"
+    if DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    else f"plumbline_test_{os.getpid()}"
+}

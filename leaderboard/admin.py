@@ -1,0 +1,121 @@
+"""The operator's view of the tables. What runners wrote can be read here and not changed."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from leaderboard import models, submissions
+
+admin.site.site_header = "Plumbline"
+admin.site.register(models.User, UserAdmin)
+
+
+class ReadOnly(admin.ModelAdmin[Model]):
+    """For rows that only the queue, a worker or `sync_tasks` may write."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+
+class EventInline(admin.TabularInline[Model, Model]):
+    model = models.RunEvent
+    extra = 0
+    can_delete = False
+    readonly_fields = ("at", "state", "by", "why")
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+
+@admin.register(models.Run)
+class RunAdmin(ReadOnly):
+    list_display = ("variant", "task", "shots", "state", "error_class", "worker", "created")
+    list_filter = ("state", "error_class", "task__benchmark", "task__style", "worker")
+    search_fields = ("id", "variant__hub_model__repo_id", "error_message")
+    list_select_related = ("variant__hub_model", "task", "worker")
+    inlines = (EventInline,)
+
+
+@admin.register(models.RunEvent)
+class RunEventAdmin(ReadOnly):
+    list_display = ("run", "at", "state", "by", "why")
+    list_filter = ("state",)
+    list_select_related = ("run__variant__hub_model", "run__task")
+
+
+@admin.register(models.Result)
+class ResultAdmin(ReadOnly):
+    list_display = ("run", "task_name", "subset", "metric", "filter", "value", "stderr", "n")
+    list_filter = ("metric", "filter")
+    search_fields = ("task_name", "run__variant__hub_model__repo_id")
+    list_select_related = ("run__variant__hub_model", "run__task")
+
+
+@admin.register(models.Artifact)
+class ArtifactAdmin(ReadOnly):
+    list_display = ("run", "kind", "sha256", "bytes", "rows", "created")
+    list_filter = ("kind",)
+    search_fields = ("sha256",)
+    list_select_related = ("run__variant__hub_model", "run__task")
+
+
+@admin.register(models.Worker)
+class WorkerAdmin(ReadOnly):
+    list_display = ("name", "device", "memory_bytes", "dtypes", "seen")
+
+
+@admin.register(models.TaskVersion)
+class TaskVersionAdmin(ReadOnly):
+    list_display = ("name", "version", "benchmark", "style", "primary_metric", "config_digest")
+    list_filter = ("style", "benchmark")
+    search_fields = ("name", "config_digest")
+
+
+class EntryInline(admin.TabularInline[Model, Model]):
+    model = models.SuiteEntry
+    extra = 0
+
+
+@admin.register(models.Suite)
+class SuiteAdmin(ReadOnly):
+    list_display = ("name", "version", "title", "created")
+    inlines = (EntryInline,)
+
+
+@admin.register(models.HubModel)
+class HubModelAdmin(ReadOnly):
+    list_display = ("repo_id", "first_seen")
+    search_fields = ("repo_id",)
+
+
+@admin.register(models.Variant)
+class VariantAdmin(ReadOnly):
+    list_display = ("hub_model", "commit", "dtype", "architecture", "parameters", "created")
+    list_filter = ("dtype", "architecture")
+    search_fields = ("hub_model__repo_id", "commit")
+    list_select_related = ("hub_model",)
+
+
+@admin.register(models.Submission)
+class SubmissionAdmin(ReadOnly):
+    list_display = ("variant", "suite", "submitter", "state", "created")
+    list_filter = ("state", "suite")
+    search_fields = ("variant__hub_model__repo_id", "submitter__username")
+    list_select_related = ("variant__hub_model", "suite", "submitter")
+    actions = ("withdraw",)
+
+    @admin.action(description="Withdraw, and stop the runs that nobody else wants")
+    def withdraw(self, request: HttpRequest, chosen: QuerySet[Model]) -> None:
+        stopped = []
+        for submission in models.Submission.objects.filter(pk__in=chosen):
+            stopped += submissions.withdraw(submission, request.user)
+        self.message_user(request, f"{len(stopped)} runs were stopped.")

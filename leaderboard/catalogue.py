@@ -1,0 +1,237 @@
+"""The tasks and suites of the `tasks/` folder as rows, which are added and never changed.
+
+What a task asks under one version stays what it was: a changed file needs a new version, or two
+numbers that nobody may compare would stand in one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.db import transaction
+
+from evalcore.digest import digest_of
+from evalcore.errors import TaskError
+from evalcore.record import run_key
+from evalcore.task import suite as suite_file
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.digest import config_digest
+from evalcore.task.load import TaskLibrary
+from evalcore.task.metadata import UNVERSIONED
+from leaderboard.models import Suite, SuiteEntry, TaskVersion
+from leaderboard.models.task import Style
+
+MODE = "strict"
+
+
+class CatalogueError(Exception):
+    """The folder cannot be taken over as it is; `problems` are all the reasons."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One benchmark in one style, as its files say."""
+
+    benchmark: str
+    title: str
+    style: str
+    own: bool
+    shots: int
+    metric: str
+    task: TaskVersion
+    """Not saved."""
+    file: str
+    """Where the task is, below the tasks folder."""
+    run_key: str
+
+    def identity(self) -> list[object]:
+        """What may not change under one version of a suite."""
+        task = [self.task.name, self.task.version, self.task.config_digest]
+        return [self.benchmark, self.style, self.own, self.shots, self.metric, task, self.run_key]
+
+
+@dataclass(frozen=True)
+class SuitePlan:
+    file: str
+    suite: suite_file.Suite
+    columns: list[Column]
+
+    @property
+    def digest(self) -> str:
+        return digest_of([column.identity() for column in self.columns])
+
+
+@dataclass
+class Synced:
+    """What was added; empty where the folder held nothing new."""
+
+    tasks: list[str] = field(default_factory=list)
+    suites: list[str] = field(default_factory=list)
+
+
+def sync(tasks_dir: Path) -> Synced:
+    """Take over the suites below `tasks_dir` and the tasks that they name.
+
+    Raises CatalogueError with every problem of every file, and then nothing is stored.
+    """
+    plans, problems = _plans(tasks_dir)
+    for plan in plans:
+        problems += _changed_tasks(plan)
+        problems += _changed_suite(plan)
+    if problems:
+        raise CatalogueError(list(dict.fromkeys(problems)))
+    synced = Synced()
+    with transaction.atomic():
+        for plan in plans:
+            _store(plan, synced)
+    return synced
+
+
+def _plans(tasks_dir: Path) -> tuple[list[SuitePlan], list[str]]:
+    try:
+        library = TaskLibrary([tasks_dir])
+    except TaskError as error:
+        return [], [str(error)]
+    problems = [str(reason) for reason in library.unreadable.values()]
+    files = sorted((tasks_dir / "suites").glob("*.yaml"))
+    if not files:
+        problems.append(f"{tasks_dir / 'suites'} has no suite: add a file <name>.yaml")
+    plans = []
+    for path in files:
+        file = str(path.relative_to(tasks_dir))
+        try:
+            suite = suite_file.load_suite(path, library)
+        except TaskError as error:
+            problems.append(str(error))
+            continue
+        styles = [f"{file}: {reason}" for reason in _unknown_styles(suite)]
+        problems += styles
+        if not styles:
+            plans.append(SuitePlan(file, suite, list(_columns(suite, library))))
+    return plans, problems
+
+
+def _unknown_styles(suite: suite_file.Suite) -> Iterator[str]:
+    for benchmark in suite.benchmarks:
+        for style in benchmark.styles:
+            if style not in Style.values:
+                yield (
+                    f"{benchmark.benchmark}: the board has no style {style!r}; "
+                    f"use one of {', '.join(Style.values)}"
+                )
+
+
+def _columns(suite: suite_file.Suite, library: TaskLibrary) -> Iterator[Column]:
+    for benchmark in suite.benchmarks:
+        for style, name in benchmark.styles.items():
+            spec = library.one(name)
+            source = spec.source
+            yield Column(
+                benchmark=benchmark.benchmark,
+                title=benchmark.title,
+                style=style,
+                own=style == benchmark.own,
+                shots=benchmark.shots,
+                metric=benchmark.metric,
+                task=_task_version(spec, benchmark.metric),
+                file=str(source.relative_to(library.folders[0])) if source else name,
+                run_key=run_key(spec, shots=benchmark.shots, mode=MODE),
+            )
+
+
+def _task_version(spec: TaskSpec | GroupSpec, metric: str) -> TaskVersion:
+    return TaskVersion(
+        name=spec.name,
+        version=spec.version,
+        benchmark=spec.about.benchmark,
+        style=spec.about.style or "",
+        config_digest=config_digest(spec),
+        primary_metric=spec.about.primary_metric or metric,
+        chance=spec.about.chance,
+        dataset=next((leaf.dataset_path or "" for leaf in spec.leaves()), ""),
+    )
+
+
+PINNED = ("config_digest", "benchmark", "style", "primary_metric", "chance")
+"""What a version of a task stands for."""
+
+
+def _changed_tasks(plan: SuitePlan) -> Iterator[str]:
+    for column in plan.columns:
+        task = column.task
+        if task.version == UNVERSIONED:
+            yield f"{task.name}: metadata.version is missing: add `version: 1.0` under metadata"
+            continue
+        stored = TaskVersion.objects.filter(name=task.name, version=task.version).first()
+        if stored is None:
+            continue
+        for name in PINNED:
+            old, new = getattr(stored, name), getattr(task, name)
+            if old != new:
+                yield (
+                    f"{column.file}: {task.name} has changed ({name} was {old}, "
+                    f"is {new}) and still says version {task.version}: raise metadata.version, "
+                    "or take the change back"
+                )
+
+
+def _changed_suite(plan: SuitePlan) -> Iterator[str]:
+    suite = plan.suite
+    stored = Suite.objects.filter(name=suite.suite, version=suite.version).first()
+    if stored and stored.digest != plan.digest:
+        yield (
+            f"{plan.file}: the columns of the suite {suite.suite} have changed (digest was "
+            f"{stored.digest}, is {plan.digest}) and it still says version {suite.version}: "
+            "raise its version"
+        )
+
+
+def _store(plan: SuitePlan, synced: Synced) -> None:
+    suite = plan.suite
+    words = {
+        "title": suite.title,
+        "description": suite.description,
+        "notice": suite.notice or "",
+    }
+    row, is_new = Suite.objects.update_or_create(
+        name=suite.suite,
+        version=suite.version,
+        defaults=words,
+        create_defaults={**words, "digest": plan.digest},
+    )
+    if not is_new:
+        for column in plan.columns:
+            row.entries.filter(benchmark=column.benchmark).update(title=column.title)
+        return
+    synced.suites.append(str(row))
+    SuiteEntry.objects.bulk_create(
+        SuiteEntry(
+            suite=row,
+            position=position,
+            benchmark=column.benchmark,
+            title=column.title,
+            style=column.style,
+            own=column.own,
+            task=_stored_task(column.task, synced),
+            shots=column.shots,
+            metric=column.metric,
+            run_key=column.run_key,
+        )
+        for position, column in enumerate(plan.columns)
+    )
+
+
+def _stored_task(task: TaskVersion, synced: Synced) -> TaskVersion:
+    values = {name: getattr(task, name) for name in (*PINNED, "dataset")}
+    row, is_new = TaskVersion.objects.get_or_create(
+        name=task.name, version=task.version, defaults=values
+    )
+    if is_new:
+        synced.tasks.append(str(row))
+    return row
