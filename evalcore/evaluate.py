@@ -150,6 +150,7 @@ def _evaluate_one(
         paths=dict(Counter(response.path for response in responses)),
         started=started.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - clock, 3),
+        groups=_groups(spec),
         configs={task.spec.name: json_ready(replace(task.spec, source=None)) for task in tasks},
     )
     return Evaluation(record, samples)
@@ -222,6 +223,19 @@ def _primary_metric(spec: TaskSpec | GroupSpec) -> str:
     if spec.aggregate_metric_list:
         return str(spec.aggregate_metric_list[0].metric)
     return next(spec.leaves()).metric_list[0].name
+
+
+def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
+    if isinstance(spec, TaskSpec):
+        return {}
+    return {
+        group.name: {
+            "alias": group.alias,
+            "version": group.version,
+            "members": [member.name for member in group.members],
+        }
+        for group in spec.groups()
+    }
 
 
 def _dataset(task: Task) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class RunRecord:
     seconds: float
     configs: dict[str, Any] = field(default_factory=dict)
     """By leaf task: its resolved configuration."""
+    groups: dict[str, Any] = field(default_factory=dict)
+    """By group, from the whole to its parts: alias, version and the names of its members."""
     schema_version: int = SCHEMA_VERSION
 
     def own_results(self) -> list[ResultRow]:

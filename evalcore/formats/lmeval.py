@@ -26,15 +26,19 @@ def results_json(records: Sequence[RunRecord], arguments: Mapping[str, Any]) -> 
     model = records[0].model
     rows = [row for record in records for row in record.results if _is_whole(record, row)]
     leaves = {name: config for record in records for name, config in record.configs.items()}
-    groups = {row.task for row in rows} - set(leaves)
+    groups = {name: group for record in records for name, group in record.groups.items()}
+    scores = {
+        name: _scores(name, groups.get(name) or leaves[name], rows, is_group=name in groups)
+        for name in sorted({row.task for row in rows})
+    }
     return {
-        "results": {name: _scores(name, rows) for name in sorted({row.task for row in rows})},
-        **({"groups": {name: _scores(name, rows) for name in sorted(groups)}} if groups else {}),
-        "group_subtasks": {record.task: _subtasks(record) for record in records},
+        "results": scores,
+        **({"groups": {name: scores[name] for name in groups if name in scores}} if groups else {}),
+        "group_subtasks": {name: group["members"] for name, group in groups.items()},
         "configs": leaves,
         "versions": {
-            **{name: _version(config) for name, config in leaves.items()},
-            **{record.task: record.version for record in records},
+            **{name: config["about"]["version"] for name, config in leaves.items()},
+            **{name: group["version"] for name, group in groups.items()},
         },
         "n-shot": {name: _shots_of(record, name) for record in records for name in record.configs},
         "higher_is_better": {
@@ -59,6 +63,11 @@ def results_json(records: Sequence[RunRecord], arguments: Mapping[str, Any]) -> 
         "date": records[0].started,
         "transformers_version": records[0].environment["transformers"],
         "evalcore_version": records[0].engine["version"],
+        **{
+            f"tokenizer_{name}_token": [str(part) for part in token] if token else None
+            for name, token in model["special_tokens"].items()
+        },
+        "eot_token_id": (model["special_tokens"]["eos"] or (None, None))[1],
         "max_length": model["max_length"],
         "model_source": "hf",
         "model_name": model["repository"],
@@ -112,22 +121,19 @@ def _is_whole(record: RunRecord, row: ResultRow) -> bool:
     return row.task != record.task or not row.subset
 
 
-def _scores(name: str, rows: Sequence[ResultRow]) -> dict[str, Any]:
+def _scores(
+    name: str, config: Mapping[str, Any], rows: Sequence[ResultRow], *, is_group: bool
+) -> dict[str, Any]:
     own = [row for row in rows if row.task == name]
-    scores: dict[str, Any] = {"alias": name, "name": name, "sample_len": own[0].n}
+    alias = config["alias"] if is_group else config["task_alias"]
+    scores: dict[str, Any] = {"alias": alias or name, "name": name, "sample_len": own[0].n}
+    if is_group:
+        scores["sample_count"] = {f"{row.metric},{row.filter}": row.n for row in own}
     for row in own:
         scores[f"{row.metric},{row.filter}"] = row.value
         stderr = "N/A" if row.stderr is None else row.stderr
         scores[f"{row.metric}_stderr,{row.filter}"] = stderr
     return scores
-
-
-def _subtasks(record: RunRecord) -> list[str]:
-    return [name for name in record.configs if name != record.task]
-
-
-def _version(config: Mapping[str, Any]) -> str:
-    return str(config["about"]["version"])
 
 
 def _shots_of(record: RunRecord, task: str) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from evalcore.digest import digest_of
@@ -82,13 +82,15 @@ class ModelInfo:
     softmax_dtype: str = "float32"
     adapter: str | None = None
     quantisation: str | None = None
+    special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
+    """Text and id of bos, eos and pad, as the tokenizer names them."""
     device: str = "cpu"
 
     @property
     def model_key(self) -> str:
         """SHA-256 of what makes this model's answers its own (not of where it runs)."""
         own = asdict(self)
-        for pin in ("architecture", "parameters", "device"):
+        for pin in ("architecture", "parameters", "special_tokens", "device"):
             del own[pin]
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 

@@ -58,6 +58,7 @@ class HuggingFaceLM:
             tokenizer_digest=self._encoder.digest,
             bos_policy=self._encoder.bos_policy,
             prefix_token=self._encoder.prefix_token,
+            special_tokens=self._encoder.special_tokens,
             device=str(self._model.device),
         )
 

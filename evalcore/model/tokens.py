@@ -34,6 +34,16 @@ class Encoder:
         raise ModelError("the tokenizer has neither a BOS nor an EOS token to start a text with")
 
     @property
+    def special_tokens(self) -> dict[str, tuple[str, int] | None]:
+        """Text and id of bos, eos and pad; None for one that the tokenizer lacks."""
+        found: dict[str, tuple[str, int] | None] = {}
+        for name in ("bos", "eos", "pad"):
+            text = getattr(self.tokenizer, f"{name}_token")
+            number = getattr(self.tokenizer, f"{name}_token_id")
+            found[name] = None if number is None else (str(text), int(number))
+        return found
+
+    @property
     def bos_policy(self) -> str:
         if self._add_bos_token is None:
             return "tokenizer"
