@@ -90,8 +90,12 @@ def _fitting(worker: Worker) -> QuerySet[Run]:
 
 def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
     # Rows that another worker is taking right now are skipped, not waited for (PostgreSQL);
-    # SQLite has one writer at a time and ignores the lock.
-    free = wanted.select_for_update(skip_locked=True, of=("self",)).values("pk")
+    # SQLite has one writer at a time and ignores the lock. The rows are locked by a statement of
+    # their own: as a subquery of the UPDATE, PostgreSQL may run it again for each row that it
+    # compares, and every time it skips what it has locked itself and takes the next.
+    free = list(
+        wanted.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True)
+    )
     return Run.objects.filter(pk__in=free, state=State.QUEUED).update(
         state=State.RUNNING,
         lease_token=token,
@@ -237,7 +241,9 @@ def release_stalled() -> int:
 
 
 def _holder(run: Run) -> str:
-    return run.worker_id or "a worker that is gone"
+    """Who has the run, or had it last."""
+    worker = Run.objects.values_list("worker", flat=True).get(pk=run.pk)
+    return worker or "a worker that is gone"
 
 
 def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:

@@ -1,0 +1,278 @@
+"""The rows of Run are the queue: who may take what, and who may write what afterwards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from leaderboard import queue
+from leaderboard.models import Result, Run, Worker
+from leaderboard.signals import runs_queued
+from tests.runners import rows
+
+pytestmark = pytest.mark.django_db
+
+LEFT_BEHIND = timedelta(seconds=1)
+
+
+def claimed_by(worker: Worker) -> queue.Claim:
+    claim = queue.claim_next(worker)
+    assert claim is not None
+    return claim
+
+
+def let_lease_run_out(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(lease_until=Now() - LEFT_BEHIND)
+
+
+def story(run: Run) -> list[tuple[str, str]]:
+    return [(event.state, event.by) for event in run.events.all()]
+
+
+def test_a_queued_run_is_announced_after_the_commit(django_capture_on_commit_callbacks) -> None:
+    heard: list[object] = []
+
+    def listen(sender: object, **_: object) -> None:
+        heard.append(sender)
+
+    runs_queued.connect(listen)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            rows.queued("arc")
+            assert heard == []
+    finally:
+        runs_queued.disconnect(listen)
+    assert heard == [Run]
+
+
+def test_two_workers_and_one_run_have_one_winner() -> None:
+    rows.queued("arc")
+    assert queue.claim_next(rows.worker("ada")) is not None
+    assert queue.claim_next(rows.worker("bo")) is None
+
+
+def test_a_claim_counts_an_attempt_leases_the_run_and_is_noted() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    run.refresh_from_db()
+    assert (run.state, run.attempt, run.lease_token) == ("running", 1, claim.token)
+    assert Run.objects.filter(
+        Q(lease_until__gt=Now() + timedelta(seconds=50)) & Q(lease_until__lte=Now() + queue.LEASE)
+    ).exists()
+    assert story(run) == [("queued", "a visitor"), ("running", "ada")]
+
+
+def test_priority_comes_before_age_and_age_before_the_rest() -> None:
+    one, two, three = (rows.variant(commit=letter * 40) for letter in "123")
+    (first,) = rows.queued("arc", variant=one)
+    (urgent,) = rows.queued("arc", variant=two, priority=5)
+    (last,) = rows.queued("arc", variant=three)
+    ada = rows.worker()
+    order = [claimed_by(ada).runs[0].pk for _ in range(3)]
+    assert order == [urgent.pk, first.pk, last.pk]
+
+
+def test_a_claim_takes_all_runs_of_the_same_variant_shots_and_mode() -> None:
+    together = rows.queued("arc", "mmlu", "facts")
+    rows.queued("arc", shots=5)
+    rows.queued("sums", mode="compat")
+    rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+    claim = claimed_by(rows.worker())
+    assert {run.pk for run in claim.runs} == {run.pk for run in together}
+
+
+def test_a_run_goes_to_a_worker_that_can_hold_it() -> None:
+    rows.queued("arc", needed_bytes=10 * rows.GIB)
+    assert queue.claim_next(rows.worker("small", 8 * rows.GIB)) is None
+    assert queue.claim_next(rows.worker("large", 10 * rows.GIB)) is not None
+
+
+def test_a_run_goes_to_a_worker_that_computes_in_its_precision() -> None:
+    rows.queued("arc", variant=rows.variant(dtype="float16"))
+    assert queue.claim_next(rows.worker()) is None
+
+
+def test_renewing_extends_the_lease_of_what_is_still_ours() -> None:
+    kept, cancelled = rows.queued("arc", "mmlu")
+    claim = claimed_by(rows.worker())
+    let_lease_run_out(kept)
+    queue.cancel(cancelled, by="the operator")
+    assert queue.renew(claim.token) == {kept.pk}
+    assert queue.release_stalled() == 0
+
+
+def test_progress_of_a_run_that_is_ours_is_stored() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    assert queue.report(claim.token, run, phase="evaluate", done=3, total=10)
+    run.refresh_from_db()
+    assert (run.phase, run.progress_done, run.progress_total) == ("evaluate", 3, 10)
+
+
+def test_a_completed_run_has_its_numbers_its_files_and_its_pins() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    parts = [rows.result("arc"), rows.result("arc", subset="physics", value=0.4)]
+    queue.complete(claim.token, run, rows.record(run, *parts), rows.files())
+    run.refresh_from_db()
+    assert (run.state, run.lease_token, run.docs_digest) == ("done", None, "d" * 64)
+    assert run.dataset_commits == {"arc": "e" * 40}
+    assert run.engine_version == "0.1.0"
+    assert set(run.results.values_list("subset", "value")) == {("", 0.5), ("physics", 0.4)}
+    assert set(run.artifacts.values_list("kind", "rows")) == {("record", None), ("samples", 100)}
+    assert story(run)[-1] == ("done", "ada")
+
+
+def test_the_first_result_fixes_what_its_column_compares() -> None:
+    (run,) = rows.queued("arc")
+    column, other = rows.entry(run), rows.entry(rows.unsaved("mmlu"))
+    claim = claimed_by(rows.worker())
+    queue.complete(claim.token, run, rows.record(run), rows.files())
+    (again,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+    later = rows.record(again, rows.result("arc", comparability_key="x" * 64))
+    queue.complete(claimed_by(rows.worker("bo")).token, again, later, rows.files())
+    column.refresh_from_db()
+    other.refresh_from_db()
+    assert (column.comparability_key, other.comparability_key) == ("k" * 64, "")
+
+
+def test_a_worker_whose_lease_was_taken_over_writes_nothing() -> None:
+    (run,) = rows.queued("arc")
+    old = claimed_by(rows.worker("ada"))
+    let_lease_run_out(run)
+    assert queue.release_stalled() == 1
+    new = claimed_by(rows.worker("bo"))
+
+    assert queue.renew(old.token) == set()
+    assert not queue.report(old.token, run, phase="evaluate", done=9, total=9)
+    with pytest.raises(queue.LeaseLost):
+        queue.complete(old.token, run, rows.record(run), rows.files())
+    with pytest.raises(queue.LeaseLost):
+        queue.fail(old.token, run, error_class="ModelError", message="too late")
+    assert queue.give_back(old.token, why="too late") == 0
+
+    run.refresh_from_db()
+    assert (run.state, run.lease_token, run.progress_done) == ("running", new.token, 0)
+    assert not Result.objects.exists()
+    assert not run.artifacts.exists()
+    assert story(run)[-1] == ("running", "bo")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    outside = rows.result("arc", subset="physics", value=0.9)
+    with pytest.raises(IntegrityError):
+        queue.complete(
+            claim.token, run, rows.record(run, rows.result("arc"), outside), rows.files()
+        )
+    run.refresh_from_db()
+    assert (run.state, run.lease_token, run.docs_digest) == ("running", claim.token, "")
+    assert not run.results.exists()
+    assert not run.artifacts.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"run_key": "f" * 64}, "run_key"),
+        ({"limit": 10.0}, "only 10.0 documents"),
+        ({"results": [rows.result("arc", subset="physics")]}, "no result for the task itself"),
+    ],
+)
+def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], says: str) -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    with pytest.raises(ValueError, match=says):
+        queue.complete(claim.token, run, rows.record(run, **wrong), rows.files())
+    run.refresh_from_db()
+    assert run.state == "running"
+
+
+@pytest.mark.parametrize("error_class", ["ModelError", "TaskError"])
+def test_a_failure_of_others_ends_the_run_with_its_reason(error_class: str) -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    queue.fail(claim.token, run, error_class=error_class, message="no tokenizer", log_tail="line")
+    run.refresh_from_db()
+    assert (run.state, run.error_class, run.error_message, run.log_tail) == (
+        "failed",
+        error_class,
+        "no tokenizer",
+        "line",
+    )
+    assert run.finished is not None
+
+
+def test_a_failure_of_ours_rests_and_is_tried_three_times() -> None:
+    (run,) = rows.queued("arc")
+    ada = rows.worker()
+    rests = []
+    for _ in range(2):
+        queue.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
+        assert queue.claim_next(ada) is None
+        run.refresh_from_db()
+        assert (run.state, run.error_message) == ("queued", "the disk is full")
+        rests.append(run.not_before - run.started)
+        Run.objects.update(not_before=Now() - LEFT_BEHIND)
+    queue.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == ("failed", 3)
+    assert rests[0] < rests[1]
+
+
+def test_a_run_given_back_is_not_charged_with_the_attempt() -> None:
+    done, open_run = rows.queued("arc", "mmlu")
+    claim = claimed_by(rows.worker())
+    queue.complete(claim.token, done, rows.record(done), rows.files())
+    assert queue.give_back(claim.token, why="the worker stops") == 1
+    done.refresh_from_db()
+    open_run.refresh_from_db()
+    assert done.state == "done"
+    assert (open_run.state, open_run.attempt, open_run.lease_token) == ("queued", 0, None)
+    assert open_run.events.last().why == "the worker stops"
+
+
+def test_a_stalled_run_is_released_and_a_renewed_one_is_not() -> None:
+    stalled, lively = rows.queued("arc"), rows.queued("arc", shots=5)
+    claimed_by(rows.worker("ada"))
+    claimed_by(rows.worker("bo"))
+    let_lease_run_out(stalled[0])
+    assert queue.release_stalled() == 1
+    stalled[0].refresh_from_db()
+    lively[0].refresh_from_db()
+    assert (stalled[0].state, lively[0].state) == ("queued", "running")
+
+
+def test_a_run_that_outlived_three_workers_is_given_up() -> None:
+    (run,) = rows.queued("arc")
+    ada = rows.worker()
+    for _ in range(3):
+        claimed_by(ada)
+        let_lease_run_out(run)
+        assert queue.release_stalled() == 1
+    run.refresh_from_db()
+    assert (run.state, run.error_class, run.attempt) == ("failed", "InfraError", 3)
+    assert "ada stopped reporting in attempt 3" in run.error_message
+
+
+def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> None:
+    waiting = rows.queued("arc", shots=5)[0]
+    (running,) = rows.queued("mmlu", priority=1)
+    (finished,) = rows.queued("facts", priority=2)
+    claim = claimed_by(rows.worker())
+    queue.complete(claim.token, finished, rows.record(finished), rows.files())
+    assert queue.cancel(waiting, by="ada")
+    assert queue.cancel(running, by="ada", why="withdrawn")
+    assert not queue.cancel(finished, by="ada")
+    with pytest.raises(queue.LeaseLost):
+        queue.complete(claim.token, running, rows.record(running), rows.files())
+    running.refresh_from_db()
+    assert (running.state, running.lease_token) == ("cancelled", None)
+    assert running.events.last().why == "withdrawn"
