@@ -1,0 +1,63 @@
+# `make demo` and `make test` need Python 3.11 or later and nothing else: each sets up what it uses.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+TEST_ARGS ?=
+
+.PHONY: demo demo-check demo-models run test lint format screenshots setup setup-dev clean
+.DEFAULT_GOAL := help
+
+help:  ## Say what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+demo: $(VENV)/.demo  ## Set up and start the site with demo models, workers and a local Hub
+	@$(BIN)/python -m demo
+
+demo-check: $(VENV)/.demo  ## The same unattended; succeeds only when the board is filled
+	@$(BIN)/python -m demo --check
+
+run: $(VENV)/.demo  ## Start the site and its workers against the real Hub
+	@$(BIN)/python -m runners
+
+demo-models: $(VENV)/.demo  ## Train the demo models again
+	@$(BIN)/python -m demo.train
+
+test: $(VENV)/.dev  ## Set up and run all tests
+	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+lint: $(VENV)/.dev  ## Check style, types, imports and migrations
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PLUMBLINE_DEBUG=1 $(BIN)/mypy
+	$(BIN)/lint-imports
+	PLUMBLINE_DEBUG=1 $(BIN)/python manage.py makemigrations --check --dry-run
+
+format: $(VENV)/.dev  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+screenshots: $(VENV)/.dev  ## Make the README's screenshots from a demo of its own
+	@$(BIN)/python -m demo.screenshots docs/screenshots
+
+setup: $(VENV)/.demo  ## Only make the virtual environment
+setup-dev: $(VENV)/.dev  ## The same with what the tests and checks need
+
+# torch first and by name: a range given by another package would take the largest build there is.
+$(VENV)/.base: constraints.txt
+	@echo "Setting up $(VENV) (once; most of it is downloads) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.base pyproject.toml
+	@echo "Installing the engine, the site and the workers ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "Installing what the tests and checks need ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,dev,peer]'
+	@touch $@
+
+clean:  ## Remove the virtual environment and everything that a demo left
+	rm -rf $(VENV) var

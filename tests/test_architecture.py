@@ -1,0 +1,64 @@
+"""Rules that hold for the whole tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("evalcore", "leaderboard", "runners", "demo")
+MODULES = sorted(
+    path.relative_to(ROOT)
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if "migrations" not in path.parts
+)
+
+
+def test_imports_point_down_only():
+    linter = Path(sys.executable).with_name("lint-imports")
+    outcome = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("evalcore.cli", {"torch", "transformers", "datasets", "pyarrow", "numpy", "rich"}),
+        ("evalcore.task.load", {"torch", "transformers", "datasets", "django"}),
+        ("evalcore.record", {"torch", "transformers", "datasets", "django"}),
+        ("evalcore.evaluate", {"torch", "transformers", "datasets", "django", "celery"}),
+        ("evalcore.formats.lmeval", {"torch", "transformers", "datasets"}),
+    ],
+)
+def test_importing_one_part_does_not_load_another(module, heavy):
+    program = f"import {module}, sys; print(*sorted({heavy!r} & set(sys.modules)))"
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (outcome.returncode, outcome.stdout.split()) == (0, [])
+
+
+def test_the_site_starts_without_the_engines_heavy_parts():
+    program = (
+        "import django, sys; django.setup(); import leaderboard.urls;"
+        "print(*sorted({'torch', 'transformers', 'datasets'} & set(sys.modules)))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (outcome.returncode, outcome.stdout.split()) == (0, []), outcome.stderr
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_a_module_holds_one_idea(module):
+    lines = (ROOT / module).read_text().count("\n")
+    assert lines <= 400, "split it by noun"
+    assert module.stem not in {"utils", "helpers", "common", "services", "manager", "core"}
+
+
+def test_the_readme_maps_every_part_of_the_tree():
+    readme = (ROOT / "README.md").read_text()
+    rooms = {f"{path.parent}/" for path in map(ROOT.__truediv__, MODULES)} - {"migrations/"}
+    rooms = {str(Path(room).relative_to(ROOT)) for room in rooms}
+    missing = [room for room in sorted(rooms) if f"{room}/" not in readme]
+    assert missing == []
