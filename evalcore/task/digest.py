@@ -19,16 +19,29 @@ NOT_ASKED_OR_SCORED = (
     "task_alias",
     "tag",
     "metadata",
-    "about",
-    "source",
     "should_decontaminate",
     "doc_to_decontamination_query",
     "unsafe_code",
 )
-"""Fields that change neither a question nor its score."""
+"""Keys that change neither a question nor its score."""
 
 _NOT_DATA = ("revision", "trust_remote_code")
 """Keys of `dataset_kwargs` that pin the data: the documents have a digest of their own."""
+
+_KEYS_IN_YAML = {"fewshot": "fewshot_config", "python_class": "class"}
+
+
+def resolved_config(spec: TaskSpec) -> dict[str, Any]:
+    """The task's configuration under the keys of a task file, overrides applied, for a record.
+
+    Keys that hold nothing are left out; a function appears by name and digest.
+    """
+    values = {
+        _KEYS_IN_YAML.get(field.name, field.name): getattr(spec, field.name)
+        for field in dataclasses.fields(spec)
+        if field.name not in ("about", "source")
+    }
+    return {key: json_ready(value) for key, value in values.items() if value not in (None, (), {})}
 
 
 def config_digest(spec: TaskSpec | GroupSpec) -> str:
@@ -41,16 +54,14 @@ def config_digest(spec: TaskSpec | GroupSpec) -> str:
         members = [[member.name, config_digest(member)] for member in spec.members]
         return digest_of({"members": members, "aggregate": json_ready(spec.aggregate_metric_list)})
     config = {
-        field.name: getattr(spec, field.name)
-        for field in dataclasses.fields(spec)
-        if field.name not in NOT_ASKED_OR_SCORED
+        key: value for key, value in resolved_config(spec).items() if key not in NOT_ASKED_OR_SCORED
     }
     config["dataset_kwargs"] = {
-        key: value for key, value in spec.dataset_kwargs.items() if key not in _NOT_DATA
+        key: json_ready(value) for key, value in spec.dataset_kwargs.items() if key not in _NOT_DATA
     }
     if spec.custom_dataset:
-        config["metadata"] = spec.metadata
-    return digest_of(json_ready(config))
+        config["metadata"] = json_ready(spec.metadata)
+    return digest_of(config)
 
 
 def doc_digest(doc: dict[str, Any]) -> str:
@@ -66,7 +77,8 @@ def docs_digest(doc_digests: Iterable[str]) -> str:
 def json_ready(value: Any) -> Any:
     """The same value in what JSON can hold: bytes and functions by digest, dates and NaN as text.
 
-    Raises TypeError for anything else, such as an image.
+    A task becomes its resolved configuration. Raises TypeError for what has no place in JSON, such
+    as an image.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -81,7 +93,9 @@ def json_ready(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
         return str(value)
     if isinstance(value, FunctionRef):
-        return value.digest()
+        return {"function": value.name, "digest": value.digest()}
+    if isinstance(value, TaskSpec):
+        return resolved_config(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {field.name: json_ready(getattr(value, field.name)) for field in fields}

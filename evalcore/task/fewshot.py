@@ -12,12 +12,11 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from evalcore.errors import TaskError
 
 Doc = dict[str, Any]
-ShotRule = Literal["none", "per-document", "first_n", "inline"]
 
 SAMPLERS = ("default", "first_n")
 

@@ -8,9 +8,8 @@ from typing import Any, Literal
 from evalcore.errors import TaskError
 from evalcore.model.base import Request
 from evalcore.task.config import TaskSpec
-from evalcore.task.digest import docs_digest
-from evalcore.task.documents import INLINE, Documents
-from evalcore.task.fewshot import CompatSampler, Sampler, ShotRule, StrictSampler
+from evalcore.task.documents import Documents
+from evalcore.task.fewshot import CompatSampler, Sampler, StrictSampler
 from evalcore.task.prompt import Doc, DocReader, Prompter
 from evalcore.task.support import check_supported
 
@@ -83,6 +82,10 @@ class Task:
     def dataset_commit(self) -> str | None:
         return self._documents.data.commit
 
+    def fetch(self) -> None:
+        """Has the data in the cache, so that they can be read without network."""
+        _ = self._documents.data
+
     @property
     def n_original(self) -> int:
         """Documents in the split, before any limit."""
@@ -92,20 +95,6 @@ class Task:
     def docs(self) -> list[Doc]:
         """The documents that are scored, in order."""
         return self._documents.scored
-
-    @property
-    def docs_digest(self) -> str:
-        """SHA-256 over the digests of the scored documents in order."""
-        return docs_digest(self._documents.digests)
-
-    @property
-    def shot_rule(self) -> ShotRule:
-        """How examples are chosen: the same rule and seed give the same examples."""
-        if self.shots == 0:
-            return "none"
-        if self._documents.pool_split == INLINE:
-            return "inline"
-        return "first_n" if self.spec.fewshot.sampler == "first_n" else "per-document"
 
     def subset_of(self, item: Item) -> str | None:
         """The part of the task that the document belongs to: `metadata.subset`."""
