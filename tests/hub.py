@@ -56,6 +56,8 @@ def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
         "HF_HOME": str(home),
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        # Where safetensors are missing, transformers otherwise calls a service outside HF_ENDPOINT.
+        "DISABLE_SAFETENSORS_CONVERSION": "1",
         "OMP_NUM_THREADS": "1",
         **extra,
     }

@@ -25,8 +25,9 @@ class HubError(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> JSONResponse:
-        # Header values are latin-1; a message may quote anything that a client asked for.
-        headers = {"X-Error-Message": self.message.encode("ascii", "replace").decode()}
+        # A message may quote anything that a client asked for, line breaks included.
+        plain = "".join(char if " " <= char <= "~" else "?" for char in self.message)
+        headers = {"X-Error-Message": plain}
         if self.code is not None:
             headers["X-Error-Code"] = self.code
         return JSONResponse(

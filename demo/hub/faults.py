@@ -93,9 +93,11 @@ def _problems(order: object) -> list[str]:
     for key in ("code", "message", "location", "retry_after"):
         if order.get(key) is not None and "status" not in named:
             problems.append(f"{key}: goes with status only")
-    for key in ("code", "message", "location"):
-        if not isinstance(order.get(key, ""), str | None):
-            problems.append(f"{key}: {order[key]!r} is not a text")
+    if not isinstance(order.get("message", ""), str | None):
+        problems.append(f"message: {order['message']!r} is not a text")
+    for key in ("code", "location"):
+        if order.get(key) is not None and not _is_header_word(order[key]):
+            problems.append(f"{key}: {order[key]!r} is not a word of printable ASCII")
     for key in ("times", "retry_after", "truncate"):
         if order.get(key) is not None and not _is_count(order[key]):
             problems.append(f"{key}: {order[key]!r} is not a whole number, 0 or more")
@@ -113,6 +115,10 @@ def _problems(order: object) -> list[str]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
+
+
+def _is_header_word(value: object) -> bool:
+    return isinstance(value, str) and all("!" <= char <= "~" for char in value)
 
 
 def _is_error_status(value: object) -> bool:
