@@ -18,6 +18,7 @@ import duckdb
 
 OUTCOMES = {"all": "All", "right": "Right", "wrong": "Wrong"}
 _CONDITION = {"all": "true", "right": "correct >= 1", "wrong": "correct < 1"}
+_PART = "coalesce(subset, task)"
 PAGE = 12
 OPENING_LENGTH = 140
 
@@ -55,7 +56,7 @@ class Samples:
         self, database: duckdb.DuckDBPyConnection, *, outcome: str = "all", subset: str = ""
     ) -> None:
         self._database = database
-        self._filter = f"{_CONDITION[outcome]} AND ($subset = '' OR subset = $subset)"
+        self._filter = f"{_CONDITION[outcome]} AND ($subset = '' OR {_PART} = $subset)"
         self._subset = subset
 
     @classmethod
@@ -69,9 +70,15 @@ class Samples:
 
     @cached_property
     def subsets(self) -> list[str]:
-        """Names of the parts that the questions come from; empty where there are none."""
-        rows = self._rows("SELECT DISTINCT subset AS name FROM samples ORDER BY name NULLS FIRST")
-        return [row["name"] for row in rows if row["name"]]
+        """Names of the parts that the questions come from; empty where there is one only."""
+        rows = self._rows(f"SELECT DISTINCT {_PART} AS name FROM samples ORDER BY name")  # noqa: S608
+        return [row["name"] for row in rows] if len(rows) > 1 else []
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the leaf tasks, in the order of the file."""
+        rows = self._rows("SELECT task FROM samples GROUP BY task ORDER BY min(file_row_number)")
+        return tuple(row["task"] for row in rows)
 
     @cached_property
     def total(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import sqrt
+from math import isclose, sqrt
 from pathlib import Path
 
 from evalcore.stats import interval
@@ -41,8 +41,11 @@ class Gap:
 
 def gap(first: Score, second: Score, files: tuple[str, str] | None) -> Gap:
     """`first` minus `second`; `files` are the digests of their samples, where both have some."""
-    if files is not None and (paired := _paired(*files)) is not None:
-        return paired
+    if files is not None and all(artifacts.path_of(sha256).is_file() for sha256 in files):
+        paired = _paired(*files)
+        # Scores that are not plain means over questions do not differ by the mean difference.
+        if paired and isclose(paired.value, first.value - second.value, abs_tol=1e-9):
+            return paired
     half = Z95 * sqrt(first.stderr**2 + second.stderr**2)
     difference = around(first.value - second.value, half)
     return Gap(difference.value, difference.low, difference.high, paired=False)
@@ -52,8 +55,6 @@ def gap(first: Score, second: Score, files: tuple[str, str] | None) -> Gap:
 def _paired(first: str, second: str) -> Gap | None:
     """By digest, so that what was computed once stays true. None: not the same questions."""
     paths: dict[str, Path] = {"a": artifacts.path_of(first), "b": artifacts.path_of(second)}
-    if not all(path.is_file() for path in paths.values()):
-        return None
     with locked_database(paths) as database:
         rows = database.execute(_PAIRS).fetchall()
     if len(rows) < 2 or not all(same and difference is not None for difference, same in rows):

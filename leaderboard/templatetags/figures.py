@@ -123,3 +123,14 @@ def short(digest: str) -> str:
 def plural(number: int, word: str) -> str:
     """`3|plural:"model"` is "3 models", `1|plural:"model"` is "1 model"."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+@register.filter
+def leading_spaces(text: str) -> str:
+    """The spaces that a continuation begins with, made visible."""
+    return "␣" * (len(text) - len(text.lstrip(" ")))
+
+
+@register.filter
+def without_leading_spaces(text: str) -> str:
+    return text.lstrip(" ")

@@ -55,6 +55,12 @@ def chance_line(chance: float | None, scale: Scale) -> SafeString:
     return format_html('<svg class="w" aria-hidden="true">{}</svg>', _chance_line(chance, scale))
 
 
+@register.filter
+def x(value: float, scale: Scale) -> str:
+    """Where a value stands on a scale, in percent."""
+    return f"{scale.x(value):.2f}%"
+
+
 @register.simple_tag
 def axis(scale: Scale) -> SafeString:
     """A column's scale, drawn once in its header."""

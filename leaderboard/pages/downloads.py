@@ -1,0 +1,135 @@
+"""The files behind a run, addressed by the run and checked by digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+from uuid import UUID
+
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotModified,
+    StreamingHttpResponse,
+)
+from django.shortcuts import get_object_or_404
+from django.utils.http import parse_etags
+from django.views.decorators.http import require_safe
+
+from evalcore.formats import lmeval
+from evalcore.record import read_samples
+from leaderboard import artifacts
+from leaderboard.models import Artifact, Run
+
+CHUNK = 2**16
+# The content of an address never changes: a run's files are written once.
+CACHE = "public, max-age=86400"
+
+
+@require_safe
+def record(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    return _file(request, _artifact(pk, Artifact.Kind.RECORD), "record.json", "application/json")
+
+
+@require_safe
+def parquet(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    samples = _artifact(pk, Artifact.Kind.SAMPLES)
+    return _file(request, samples, "samples.parquet", "application/vnd.apache.parquet")
+
+
+@require_safe
+def jsonl(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """The samples in lm-evaluation-harness's form, made line by line from the parquet file."""
+    samples = _artifact(pk, Artifact.Kind.SAMPLES)
+    etag = f'"{samples.sha256}-jsonl"'
+    if _unchanged(request, etag):
+        return HttpResponseNotModified(headers={"ETag": etag})
+    path = _existing(samples)
+    response = StreamingHttpResponse(
+        lmeval.sample_lines(read_samples(path)), content_type="application/x-ndjson"
+    )
+    return _named(response, samples.run, "samples.jsonl", etag)
+
+
+def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
+    related = Artifact.objects.select_related("run__variant__hub_model", "run__task")
+    return get_object_or_404(related, run_id=pk, kind=kind)
+
+
+def _existing(artifact: Artifact) -> object:
+    path = artifacts.path_of(artifact.sha256)
+    if not path.is_file():
+        raise Http404(f"artifact {artifact.sha256} is not in the store")
+    return path
+
+
+def _file(
+    request: HttpRequest, artifact: Artifact, name: str, content_type: str
+) -> HttpResponseBase:
+    """The stored bytes, whole or the one range asked for."""
+    etag = f'"{artifact.sha256}"'
+    if _unchanged(request, etag):
+        return HttpResponseNotModified(headers={"ETag": etag})
+    _existing(artifact)
+    start, end, status = 0, artifact.bytes, 200
+    if wanted := request.headers.get("Range"):
+        span = _span(wanted, artifact.bytes)
+        if span == (0, 0):
+            headers = {"Content-Range": f"bytes */{artifact.bytes}"}
+            return HttpResponse(status=416, headers=headers)
+        if span is not None and request.headers.get("If-Range", etag) == etag:
+            (start, end), status = span, 206
+    response = StreamingHttpResponse(
+        _bytes(artifacts.open(artifact.sha256), start, end),
+        status=status,
+        content_type=content_type,
+    )
+    response["Content-Length"] = str(end - start)
+    response["Accept-Ranges"] = "bytes"
+    if status == 206:
+        response["Content-Range"] = f"bytes {start}-{end - 1}/{artifact.bytes}"
+    return _named(response, artifact.run, name, etag)
+
+
+def _named(
+    response: StreamingHttpResponse, run: Run, name: str, etag: str
+) -> StreamingHttpResponse:
+    model = re.sub(r"[^A-Za-z0-9._-]+", "__", run.variant.hub_model.repo_id)
+    task = re.sub(r"[^A-Za-z0-9._-]+", "_", run.task.name)
+    response["Content-Disposition"] = f'attachment; filename="{model}_{task}_{name}"'
+    response["ETag"] = etag
+    response["Cache-Control"] = CACHE
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _unchanged(request: HttpRequest, etag: str) -> bool:
+    return etag in parse_etags(request.headers.get("If-None-Match", ""))
+
+
+def _span(header: str, size: int) -> tuple[int, int] | None:
+    """First byte and end of the one range asked for.
+
+    None for what is no single range of bytes (then the whole file is sent, as RFC 9110 allows);
+    (0, 0) for a range that the file does not have.
+    """
+    match = re.fullmatch(r"bytes=(\d*)-(\d*)", header.strip())
+    if match is None or match.group(0) == "bytes=-":
+        return None
+    first, last = match.groups()
+    if not first:
+        return (max(0, size - int(last)), size) if int(last) else (0, 0)
+    start, end = int(first), min(int(last) + 1, size) if last else size
+    return (start, end) if start < end else (0, 0)
+
+
+def _bytes(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    with file:
+        file.seek(start)
+        left = end - start
+        while left > 0 and (piece := file.read(min(CHUNK, left))):
+            left -= len(piece)
+            yield piece

@@ -1,0 +1,33 @@
+"""From a score to a place in a cell: one scale per column, never per row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+STEP = 0.05
+"""Scales begin and end on a multiple of five points."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps fractions from `low` to `high` onto percent of a cell's width, `start` to `end`."""
+
+    low: float
+    high: float
+    start: float = 10.0
+    end: float = 90.0
+
+    @classmethod
+    def around(cls, low: float, high: float, *, start: float = 10.0, end: float = 90.0) -> Scale:
+        """The narrowest scale on full steps within 0 to 1 that holds both bounds."""
+        first = max(0.0, floor(round(low / STEP, 9)) * STEP)
+        last = min(1.0, ceil(round(high / STEP, 9)) * STEP)
+        if last - first < STEP:
+            first, last = max(0.0, first - STEP), min(1.0, first + STEP)
+        return cls(first, last, start, end)
+
+    def x(self, value: float) -> float:
+        """Percent from the cell's left edge; values beyond the scale stand at its ends."""
+        place = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(max(place, 0.0), 1.0)

@@ -1,0 +1,81 @@
+"""The submission form: a check as you type, and the submission itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from leaderboard import precheck, submissions
+from leaderboard.forms import SubmissionForm
+from leaderboard.models import Run, SuiteEntry
+from leaderboard.precheck import Precheck
+from leaderboard.problem import Problem, Refused
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    """GET checks what the address names and writes nothing; POST submits it."""
+    typed = request.POST if request.method == "POST" else request.GET
+    if request.method != "POST":
+        return _page(request, typed, _check(typed))
+    form = SubmissionForm(typed)
+    if not form.is_valid():
+        return _page(request, typed, None, status=422)
+    try:
+        submission = submissions.submit(
+            form.cleaned_data["model"],
+            form.cleaned_data["revision"] or "main",
+            form.cleaned_data["dtype"],
+            user=request.user,
+        )
+    except Refused as refused:
+        return _page(request, typed, _check(typed), refused.problems, status=422)
+    return redirect(submission)
+
+
+def _check(typed: Mapping[str, str]) -> Precheck | None:
+    """None where nothing was typed yet."""
+    if not typed.get("model", "").strip():
+        return None
+    return precheck.check(typed["model"], typed.get("revision") or "main", typed.get("dtype", ""))
+
+
+def _page(
+    request: HttpRequest,
+    typed: Mapping[str, str],
+    check: Precheck | None,
+    refused: tuple[Problem, ...] = (),
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    found = check.problems if check else ()
+    problems = tuple(dict.fromkeys([*found, *refused]))
+    asked = "model" in typed
+    form = SubmissionForm({"revision": "main", **_texts(typed)}) if asked else SubmissionForm()
+    if asked and form.is_valid():
+        form.show(problems)
+    context = {
+        "form": form,
+        "check": check,
+        "asked": asked,
+        "problems": problems,
+        "at_form": [problem for problem in problems if problem.field == "form"],
+        "failing": sum(len(errors) for errors in form.errors.values()) if asked else 0,
+        "may_submit": submissions.may_submit(request.user),
+        "entries": _entries(),
+        "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
+    }
+    return render(request, "pages/submit.html", context, status=status)
+
+
+def _texts(typed: Mapping[str, str]) -> dict[str, str]:
+    return {name: typed[name] for name in SubmissionForm.base_fields if name in typed}
+
+
+def _entries() -> list[SuiteEntry]:
+    """What a submission would run: the columns of the current suite."""
+    suite = precheck.current_suite()
+    return list(suite.entries.select_related("suite").order_by("position")) if suite else []

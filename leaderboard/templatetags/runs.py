@@ -1,0 +1,85 @@
+"""How the state of a run is said: a mark, a phase in words, and for a failure who must act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django import template
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from leaderboard.models import Run
+from leaderboard.models.run import ErrorClass
+
+register = template.Library()
+
+_MARKS = {"done": "ok", "failed": "fail", "running": "now", "queued": "wait", "cancelled": "off"}
+_PHASES = {
+    "": "starting",
+    "fetch": "downloading model and questions",
+    "download": "downloading model and questions",
+    "load": "loading the model",
+    "prepare": "preparing the prompts",
+    "evaluate": "answering",
+    "store": "storing the results",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a failed run tells its reader beyond its own message."""
+
+    title: str
+    remedy: str
+    button: str
+    url: str
+
+
+@register.filter
+def failure(run: Run) -> Failure:
+    """Who must act on a failed run, and the one next step."""
+    variant = run.variant
+    query = {"model": variant.hub_model.repo_id}
+    same = urlencode({**query, "revision": variant.commit, "dtype": variant.dtype})
+    submit = reverse("submit")
+    if run.error_class == ErrorClass.MODEL:
+        return Failure(
+            "The model could not be evaluated",
+            "Push a revision in which this is repaired, then submit that revision.",
+            "Check the newest revision",
+            f"{submit}?{urlencode(query)}",
+        )
+    if run.error_class == ErrorClass.TASK:
+        return Failure(
+            "The task failed",
+            "Nothing is wrong with the model. The task’s author has to publish a new version; "
+            "then submit the model again.",
+            "Check this revision again",
+            f"{submit}?{same}",
+        )
+    return Failure(
+        "We failed",
+        "Nothing is wrong with the model. Submit it again: only what failed is repeated.",
+        "Submit again",
+        f"{submit}?{same}",
+    )
+
+
+@register.simple_tag
+def state_mark(run: Run) -> SafeString:
+    """The run's state as a shape and a word."""
+    return format_html('<span class="st {}">{}</span>', _MARKS[run.state], run.get_state_display())
+
+
+@register.filter
+def phase(run: Run) -> str:
+    return _PHASES.get(run.phase, run.phase)
+
+
+@register.filter
+def seconds_taken(run: Run) -> float | None:
+    if run.started is None or run.finished is None:
+        return None
+    return (run.finished - run.started).total_seconds()
