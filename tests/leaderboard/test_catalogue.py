@@ -1,0 +1,132 @@
+"""The tasks folder as rows: repeatable, all problems at once, and no silent change of a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from evalcore.record import run_key
+from evalcore.task.load import TaskLibrary
+from leaderboard import catalogue
+from leaderboard.catalogue import CatalogueError
+from leaderboard.models import Suite, SuiteEntry, TaskVersion
+
+pytestmark = pytest.mark.django_db
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_suites_become_columns_with_the_keys_of_their_runs(tasks: Path) -> None:
+    synced = catalogue.sync(tasks)
+    assert synced.tasks == ["facts 1.0", "facts_mmlu 1.0"]
+    assert synced.suites == ["Small 1.0"]
+    entries = list(SuiteEntry.objects.all())
+    assert [(e.task.name, e.style, e.own) for e in entries] == [
+        ("facts", "cloze", True),
+        ("facts_mmlu", "mmlu", False),
+    ]
+    spec = TaskLibrary([tasks]).one("facts")
+    assert entries[0].run_key == run_key(spec, shots=0, mode="strict")
+    task = entries[0].task
+    assert (task.primary_metric, task.chance, task.dataset) == ("acc", 0.25, "org/questions")
+
+
+def test_a_second_time_changes_nothing(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    before = list(SuiteEntry.objects.values())
+    assert catalogue.sync(tasks) == catalogue.Synced()
+    assert list(SuiteEntry.objects.values()) == before
+
+
+def test_a_changed_task_under_its_old_version_is_refused_with_both_digests(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    old = TaskVersion.objects.get(name="facts").config_digest
+    change(tasks / "facts.yaml", "Question:", "Q:")
+    with pytest.raises(CatalogueError) as refused:
+        catalogue.sync(tasks)
+    problem = refused.value.problems[0]
+    assert problem.startswith("facts.yaml: facts has changed")
+    assert old in problem
+    assert "raise metadata.version" in problem
+    assert TaskVersion.objects.get(name="facts").config_digest == old
+
+
+def test_what_a_number_means_is_pinned_as_well(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    change(tasks / "facts.yaml", "chance: 0.25", "chance: 0.5")
+    with pytest.raises(CatalogueError, match=r"chance was 0\.25, is 0\.5"):
+        catalogue.sync(tasks)
+
+
+def test_a_changed_task_needs_a_new_version_of_the_suite_too(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    change(tasks / "facts.yaml", "Question:", "Q:")
+    change(tasks / "facts.yaml", "version: 1.0", "version: 1.1")
+    with pytest.raises(CatalogueError, match=r"small\.yaml: the columns .* raise its version"):
+        catalogue.sync(tasks)
+    change(tasks / "suites" / "small.yaml", "version: 1.0", "version: 1.1")
+    assert catalogue.sync(tasks).tasks == ["facts 1.1"]
+    assert TaskVersion.objects.filter(name="facts").count() == 2
+    assert Suite.objects.count() == 2, "the old columns stay readable"
+
+
+def test_words_of_a_suite_may_change(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    change(tasks / "suites" / "small.yaml", "notice: null", "notice: Only a test.")
+    change(tasks / "suites" / "small.yaml", "title: Facts", "title: Known facts")
+    catalogue.sync(tasks)
+    assert Suite.objects.get().notice == "Only a test."
+    assert set(SuiteEntry.objects.values_list("title", flat=True)) == {"Known facts"}
+
+
+def test_all_problems_are_told_at_once_and_nothing_is_stored(tasks: Path) -> None:
+    suite = (tasks / "suites" / "small.yaml").read_text()
+    (tasks / "suites" / "typo.yaml").write_text(
+        suite.replace("suite: small", "suite: typo").replace("mmlu: facts_mmlu", "mmlu: fakts")
+    )
+    (tasks / "suites" / "helm.yaml").write_text(
+        suite.replace("suite: small", "suite: helm").replace("mmlu: facts_mmlu", "helm: facts_helm")
+    )
+    helm = (tasks / "facts.yaml").read_text().replace("task: facts", "task: facts_helm")
+    (tasks / "facts_helm.yaml").write_text(helm.replace("style: cloze", "style: helm"))
+    with pytest.raises(CatalogueError) as refused:
+        catalogue.sync(tasks)
+    assert "fakts" in str(refused.value)
+    assert "the board has no style 'helm'" in str(refused.value)
+    assert Suite.objects.count() == TaskVersion.objects.count() == 0
+
+
+def test_a_task_without_a_version_is_refused(tasks: Path) -> None:
+    change(tasks / "facts.yaml", "version: 1.0, ", "")
+    with pytest.raises(CatalogueError, match=r"facts: metadata\.version is missing"):
+        catalogue.sync(tasks)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CatalogueError, match="nowhere"):
+        catalogue.sync(tmp_path / "nowhere")
+
+
+def test_the_projects_own_tasks_can_be_taken_over(
+    settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("sync_tasks")
+    assert "new suite: " in capsys.readouterr().out
+    call_command("sync_tasks")
+    assert capsys.readouterr().out == "nothing new\n"
+    for entry in SuiteEntry.objects.select_related("task"):
+        assert (entry.task.benchmark, entry.task.style) == (entry.benchmark, entry.style)
+
+
+def test_a_site_whose_suite_is_not_in_the_folder_is_told(tasks: Path, settings: Any) -> None:
+    settings.PLUMBLINE_TASKS = tasks
+    settings.PLUMBLINE_SUITE = "styles"
+    with pytest.raises(CommandError, match="use one of small"):
+        call_command("sync_tasks")
