@@ -25,3 +25,5 @@ DATABASES["default"]["TEST"] = {
     if DATABASES["default"]["ENGINE"].endswith("sqlite3")
     else f"plumbline_test_{os.getpid()}"
 }
+
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there
