@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST_DATA = Path(os.environ.get("PLUMBLINE_TEST_DATA", ROOT.parent / "shared" / "data")) / "hub"
@@ -76,3 +79,26 @@ def run_client(code: str, url: str, home: Path, **extra: str) -> str:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
+
+
+def ask(
+    url: str, method: str, path: str, body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """One request exactly as given: no redirect is followed and no path is tidied up."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+        response = connection.getresponse()
+        return (
+            response.status,
+            {k.lower(): v for k, v in response.getheaders()},
+            response.read(),
+        )
+    finally:
+        connection.close()
+
+
+def get_json(url: str, path: str) -> Any:
+    status, _, body = ask(url, "GET", path)
+    assert status == 200, body
+    return json.loads(body)

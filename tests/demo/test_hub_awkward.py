@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.awkward import MODELS, build
-from tests.hub import run_client, serve
+from tests.awkward import MODELS
+from tests.hub import run_client
 
 LOADED = "loaded"
 OUTCOMES = {
@@ -30,7 +30,7 @@ OUTCOMES = {
 }
 
 
-def test_every_awkward_model_goes_wrong_in_its_own_way(tmp_path: Path) -> None:
+def test_every_awkward_model_goes_wrong_in_its_own_way(hub: str, tmp_path: Path) -> None:
     code = f"""
 import json
 import torch
@@ -55,8 +55,7 @@ print(json.dumps({{
     for name in {sorted(OUTCOMES)!r}
 }}))
 """
-    with serve([build(tmp_path / "content")]) as url:
-        seen = json.loads(run_client(code, url, tmp_path / "home").splitlines()[-1])
+    seen = json.loads(run_client(code, hub, tmp_path).splitlines()[-1])
     assert OUTCOMES.keys() == MODELS.keys()
     for name, said in OUTCOMES.items():
         for expected, actual in zip(said, seen[name], strict=True):

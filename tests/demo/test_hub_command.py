@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import signal
 import socket
@@ -121,6 +122,18 @@ def test_requests_are_logged_only_when_asked(root: Path, verbose: bool) -> None:
         out, err = hub.communicate(timeout=10)
     assert ("GET /api/models/org/name" in out + err) is verbose
     assert verbose or (out, err) == ("", "")
+
+
+def test_a_body_cut_on_order_is_not_reported_as_an_error(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "faults.yaml"
+    file.write_text("- {match: '*/README.md', truncate: 3}\n")
+    with start(root, "--faults", file) as hub:
+        answer = urllib.request.urlopen(f"{address(hub)}/org/name/resolve/main/README.md")
+        with answer, pytest.raises(http.client.IncompleteRead) as cut:
+            answer.read()
+        assert cut.value.partial == b"# A"
+        hub.terminate()
+        assert hub.communicate(timeout=10) == ("", "")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
