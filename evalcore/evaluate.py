@@ -20,7 +20,7 @@ from evalcore.record import RunRecord, SampleFile, Shots, run_key, shot_rule, wr
 from evalcore.score.aggregate import ScoredTask, aggregate
 from evalcore.score.sample import sample_of
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest, docs_digest, json_ready
+from evalcore.task.digest import config_digest, docs_digest, resolved_config
 from evalcore.task.task import Mode, Task
 
 
@@ -151,7 +151,7 @@ def _evaluate_one(
         started=started.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - clock, 3),
         groups=_groups(spec),
-        configs={task.spec.name: json_ready(replace(task.spec, source=None)) for task in tasks},
+        configs={task.spec.name: resolved_config(task.spec) for task in tasks},
     )
     return Evaluation(record, samples)
 

@@ -37,7 +37,7 @@ def results_json(records: Sequence[RunRecord], arguments: Mapping[str, Any]) -> 
         "group_subtasks": {name: group["members"] for name, group in groups.items()},
         "configs": leaves,
         "versions": {
-            **{name: config["about"]["version"] for name, config in leaves.items()},
+            **{name: _version(config) for name, config in leaves.items()},
             **{name: group["version"] for name, group in groups.items()},
         },
         "n-shot": {name: _shots_of(record, name) for record in records for name in record.configs},
@@ -125,7 +125,7 @@ def _scores(
     name: str, config: Mapping[str, Any], rows: Sequence[ResultRow], *, is_group: bool
 ) -> dict[str, Any]:
     own = [row for row in rows if row.task == name]
-    alias = config["alias"] if is_group else config["task_alias"]
+    alias = config["alias"] if is_group else config.get("task_alias")
     scores: dict[str, Any] = {"alias": alias or name, "name": name, "sample_len": own[0].n}
     if is_group:
         scores["sample_count"] = {f"{row.metric},{row.filter}": row.n for row in own}
@@ -134,6 +134,10 @@ def _scores(
         stderr = "N/A" if row.stderr is None else row.stderr
         scores[f"{row.metric}_stderr,{row.filter}"] = stderr
     return scores
+
+
+def _version(config: Mapping[str, Any]) -> Any:
+    return config.get("metadata", {}).get("version", "Yaml")
 
 
 def _shots_of(record: RunRecord, task: str) -> int:
