@@ -32,7 +32,7 @@ _KEYS_IN_YAML = {"fewshot": "fewshot_config", "python_class": "class"}
 
 
 def resolved_config(spec: TaskSpec) -> dict[str, Any]:
-    """The task's configuration under the keys of a task file, overrides applied, for a record.
+    """The task's configuration under the top-level keys of its file, overrides applied.
 
     Keys that hold nothing are left out; a function appears by name and digest.
     """
