@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -18,6 +19,10 @@ from evalcore.errors import InfraError, ModelError
 
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 """What a model needs: configuration, weights without code, tokenizer files."""
+
+# Where a repository has no safetensors, transformers would send its name and the token to a service
+# that converts it.
+os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
