@@ -59,12 +59,12 @@ def run(options: argparse.Namespace) -> int:
 
 def fetch(options: argparse.Namespace) -> int:
     """Download the pinned model and the data of the tasks, so that a run needs no network."""
-    from evalcore.model.loading import Arguments, fetch_model
+    from evalcore.model.loading import Arguments, download
     from evalcore.task.dataset import load_data
 
     options.show.start()
     options.show.phase("download")
-    fetch_model(Arguments.of(options.model_args))
+    download(Arguments.of(options.model_args))
     leaves = [leaf for spec in _specs(options) for leaf in spec.leaves()]
     for done, leaf in enumerate(leaves, start=1):
         load_data(leaf)

@@ -18,7 +18,7 @@ from torch import Tensor
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.batching import Row, batches_of, rows_of
-from evalcore.model.loading import Arguments, load_model, load_tokenizer, resolve_commit
+from evalcore.model.loading import Arguments, download, load_model, load_tokenizer
 from evalcore.model.tokens import Encoder
 
 TOKENS_PER_BATCH = 4096
@@ -36,9 +36,9 @@ class HuggingFaceLM:
         """
         self._arguments = arguments
         self._batch_size = batch_size
-        self._commit = resolve_commit(arguments)
-        tokenizer = load_tokenizer(arguments, self._commit)
-        self._model = load_model(arguments, self._commit)
+        self._snapshot = download(arguments)
+        tokenizer = load_tokenizer(arguments, self._snapshot)
+        self._model = load_model(arguments, self._snapshot)
         self._model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
         self._encoder = Encoder(
             tokenizer,
@@ -50,7 +50,7 @@ class HuggingFaceLM:
     def info(self) -> ModelInfo:
         return ModelInfo(
             repository=self._arguments.pretrained,
-            commit=self._commit,
+            commit=self._snapshot.commit,
             architecture=type(self._model).__name__,
             parameters=sum(p.numel() for p in self._model.parameters()),
             dtype=str(self._model.dtype).removeprefix("torch."),

@@ -20,6 +20,9 @@ from evalcore.errors import InfraError, ModelError
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 """What a model needs: configuration, weights without code, tokenizer files."""
 
+OTHER_FILES = ["*/*", "consolidated*"]
+"""Folders with other forms of the model, and the same weights in their makers' own layout."""
+
 # Where a repository has no safetensors, transformers would send its name and the token to a service
 # that converts it.
 os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
@@ -64,45 +67,51 @@ class Arguments:
         return cls(**values)
 
 
-def resolve_commit(arguments: Arguments) -> str | None:
-    """The commit that the revision names now; None for a local folder.
+@dataclass(frozen=True)
+class Snapshot:
+    """A model's files on this machine."""
 
-    Offline, the answer of the last download counts. Raises ModelError and InfraError.
+    folder: Path
+    commit: str | None
+    """Commit of the Hub repository; None for a local folder."""
+
+
+def download(arguments: Arguments) -> Snapshot:
+    """The model's files at the commit that the revision names now; downloads what is missing.
+
+    Offline, the answer of the last download counts. Raises ModelError for a repository that is not
+    there, not open or without safetensors, InfraError where the Hub cannot be reached.
     """
     if Path(arguments.pretrained).is_dir():
-        return None
-    with _errors_named(arguments):
-        snapshot = snapshot_download(
-            arguments.pretrained, revision=arguments.revision, allow_patterns=["config.json"]
-        )
-    return Path(snapshot).name
-
-
-def fetch_model(arguments: Arguments) -> str | None:
-    """Download everything that loading needs; returns the commit (None for a local folder)."""
-    if Path(arguments.pretrained).is_dir():
-        return None
-    with _errors_named(arguments):
-        return Path(
-            snapshot_download(
-                arguments.pretrained, revision=arguments.revision, allow_patterns=FILES
+        snapshot = Snapshot(Path(arguments.pretrained), None)
+    else:
+        with _errors_named(arguments):
+            folder = snapshot_download(
+                arguments.pretrained,
+                revision=arguments.revision,
+                allow_patterns=FILES,
+                ignore_patterns=OTHER_FILES,
             )
-        ).name
-
-
-def load_tokenizer(arguments: Arguments, commit: str | None) -> Any:
-    with _errors_named(arguments):
-        return AutoTokenizer.from_pretrained(
-            arguments.pretrained, revision=commit or "main", trust_remote_code=False
+        snapshot = Snapshot(Path(folder), Path(folder).name)
+    if not list(snapshot.folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{arguments.pretrained} has no weights in safetensors format, and no other is loaded "
+            "here (pickled weights can run code): publish them with save_pretrained"
         )
+    return snapshot
 
 
-def load_model(arguments: Arguments, commit: str | None) -> Any:
-    with _errors_named(arguments):
+def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
+    with _errors_named(arguments, snapshot):
+        return AutoTokenizer.from_pretrained(snapshot.folder, trust_remote_code=False)
+
+
+def load_model(arguments: Arguments, snapshot: Snapshot) -> Any:
+    dtype = arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype)
+    with _errors_named(arguments, snapshot):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            arguments.pretrained,
-            revision=commit or "main",
-            dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
+            snapshot.folder,
+            dtype=dtype,
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
@@ -118,9 +127,16 @@ def load_model(arguments: Arguments, commit: str | None) -> Any:
 
 
 @contextmanager
-def _errors_named(arguments: Arguments) -> Iterator[None]:
+def _errors_named(arguments: Arguments, snapshot: Snapshot | None = None) -> Iterator[None]:
     """Turn what the libraries raise into the class of who must act."""
     what = f"{arguments.pretrained} at {arguments.revision}"
+
+    def first_line(problem: BaseException) -> str:
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        text = lines[0] if lines else type(problem).__name__
+        # A path of this machine would tell the reader nothing.
+        return text.replace(str(snapshot.folder), arguments.pretrained) if snapshot else text
+
     try:
         yield
     except hub.LocalEntryNotFoundError as problem:
@@ -131,20 +147,15 @@ def _errors_named(arguments: Arguments) -> Iterator[None]:
         hub.EntryNotFoundError,
         hub.HFValidationError,
     ) as problem:
-        raise ModelError(f"{what}: {_first_line(problem)}") from problem
+        raise ModelError(f"{what}: {first_line(problem)}") from problem
     except hub.HfHubHTTPError as problem:
-        raise InfraError(f"{what}: the Hub answered {_first_line(problem)}") from problem
+        raise InfraError(f"{what}: the Hub answered {first_line(problem)}") from problem
     except ConnectionError as problem:
-        raise InfraError(f"{what}: {_first_line(problem)}") from problem
+        raise InfraError(f"{what}: {first_line(problem)}") from problem
     except torch.OutOfMemoryError as problem:
-        raise ModelError(f"{what}: out of memory: {_first_line(problem)}") from problem
+        raise ModelError(f"{what}: out of memory: {first_line(problem)}") from problem
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         # What transformers raises for a repository it cannot read; each means: not loadable so.
-        raise ModelError(f"{what} cannot be loaded: {_first_line(problem)}") from problem
+        raise ModelError(f"{what} cannot be loaded: {first_line(problem)}") from problem
     except (RuntimeError, ImportError, SafetensorError) as problem:
-        raise ModelError(f"{what} cannot be loaded: {_first_line(problem)}") from problem
-
-
-def _first_line(problem: BaseException) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return lines[0] if lines else type(problem).__name__
+        raise ModelError(f"{what} cannot be loaded: {first_line(problem)}") from problem
