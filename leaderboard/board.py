@@ -17,7 +17,6 @@ from django.db.models import Q
 from evalcore.stats import mean_standard_error
 from evalcore.stats.interval import around, normal_quantile
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
-from leaderboard.models.task import Style
 
 OWN = "own"
 """The style switch's first choice: each benchmark in the style that its suite names."""
@@ -147,11 +146,7 @@ def build_rows(entries: Sequence[SuiteEntry]) -> list[Row]:
     if not entries:
         return []
     runs = (
-        Run.objects.filter(
-            Q(task__benchmark__in={entry.benchmark for entry in entries})
-            & Q(task__style__in={entry.style for entry in entries})
-            & ~Q(state=Run.State.CANCELLED)
-        )
+        Run.objects.filter(_asking_the_same(entries), ~Q(state=Run.State.CANCELLED))
         .select_related("variant__hub_model", "task")
         .defer("log_tail", "error_message", "environment", "dataset_commits")
         .order_by("created")
@@ -159,9 +154,11 @@ def build_rows(entries: Sequence[SuiteEntry]) -> list[Row]:
     results = _results_by_run(entries)
     cells: dict[int, dict[int, Cell]] = {}
     variants: dict[int, Variant] = {}
-    by_question = {(entry.benchmark, entry.style): entry for entry in entries}
+    by_key = {entry.run_key: entry for entry in entries}
+    by_question = {(entry.task.benchmark, entry.task.style): entry for entry in entries}
     for run in runs:
-        entry = by_question.get((run.task.benchmark, Style(run.task.style)))
+        question = (run.task.benchmark, run.task.style)
+        entry = by_key.get(run.run_key) or by_question.get(question)
         if entry is None:
             continue
         variants[run.variant_id] = run.variant
@@ -179,13 +176,22 @@ def build_rows(entries: Sequence[SuiteEntry]) -> list[Row]:
 _PRECEDENCE = {standing: place for place, standing in enumerate(Standing)}
 
 
-def _results_by_run(entries: Iterable[SuiteEntry]) -> dict[UUID, list[Result]]:
+def _asking_the_same(entries: Iterable[SuiteEntry], run: str = "") -> Q:
+    """Runs of a column, and runs of its benchmark in its style that differ in something else."""
+    return Q(**{f"{run}run_key__in": {entry.run_key for entry in entries}}) | Q(
+        **{
+            f"{run}task__benchmark__in": {entry.task.benchmark for entry in entries},
+            f"{run}task__style__in": {entry.task.style for entry in entries},
+        }
+    )
+
+
+def _results_by_run(entries: Sequence[SuiteEntry]) -> dict[UUID, list[Result]]:
     results = Result.objects.filter(
+        _asking_the_same(entries, "run__"),
         subset="",
         metric__in={entry.metric for entry in entries},
         run__state=Run.State.DONE,
-        run__task__benchmark__in={entry.benchmark for entry in entries},
-        run__task__style__in={entry.style for entry in entries},
     )
     by_run: dict[UUID, list[Result]] = {}
     for result in results:

@@ -84,7 +84,7 @@ def style_tables(suite: Suite) -> list[StyleTable]:
             benchmark=benchmark,
             title=entries[places[0]].title,
             entries=tuple(entries[place] for place in places),
-            rows=[row for row in (_row(row, places, files) for row in rows) if row is not None],
+            rows=_best_first([_row(row, places, files) for row in rows]),
         )
         for benchmark, places in by_benchmark.items()
         if len(places) > 1
@@ -95,6 +95,16 @@ def _sample_files(rows: Sequence[Row]) -> dict[object, str]:
     runs = [cell.run_id for row in rows for cell in row.cells if cell.score]
     samples = Artifact.objects.filter(run_id__in=runs, kind=Artifact.Kind.SAMPLES)
     return {run_id: sha256 for run_id, sha256 in samples.values_list("run_id", "sha256")}
+
+
+def _best_first(rows: Sequence[StyleRow | None]) -> list[StyleRow]:
+    """In the order of the first style; rows without a score there come last."""
+
+    def key(row: StyleRow) -> float:
+        score = row.score(0)
+        return -score.value if score else 1.0
+
+    return sorted((row for row in rows if row is not None), key=key)
 
 
 def _row(row: Row, places: Sequence[int], files: dict[object, str]) -> StyleRow | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import CharField, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from leaderboard.models import Run, SuiteEntry
+from leaderboard.models.task import Style
 
 
 def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -15,4 +18,12 @@ def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
         title=Coalesce(
             Subquery(titles.values("title")[:1]), F("task__benchmark"), output_field=CharField()
         )
+    )
+
+
+def by_benchmark(runs: Iterable[Run]) -> list[Run]:
+    """Benchmarks by name, each in the site's order of styles, older runs first."""
+    place = {style: number for number, style in enumerate(Style.values)}
+    return sorted(
+        runs, key=lambda run: (run.task.benchmark, place.get(run.task.style, 9), run.created)
     )

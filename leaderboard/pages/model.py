@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, render
 
 from leaderboard.board import Row, Score, build_board, newest_suite
 from leaderboard.models import HubModel, Result, Run, Submission, Suite, Variant
-from leaderboard.pages.listing import listed
+from leaderboard.pages.listing import by_benchmark, listed
 from leaderboard.pages.scale import Scale
 
 
@@ -66,7 +66,7 @@ def model(request: HttpRequest, repo_id: str) -> HttpResponse:
 def _runs(model: HubModel) -> list[Run]:
     whole = Prefetch("results", Result.objects.filter(subset=""))
     runs = listed(Run.objects.filter(variant__hub_model=model)).prefetch_related(whole)
-    return list(runs.order_by("task__benchmark", "task__style", "created"))
+    return by_benchmark(runs)
 
 
 def _metrics(suite: Suite | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from leaderboard.capacity import live_workers
 from leaderboard.models import Run
 from leaderboard.pages.listing import listed
 
-WAITING, ENDED = 100, 20
+WAITING, ENDED = 100, 12
 """How many of each are listed; the counts are of all."""
 
 

@@ -49,4 +49,4 @@ def _close_by(asked: str) -> list[HubModel]:
     owner, _, name = asked.partition("/")
     known = HubModel.objects.filter(repo_id__istartswith=owner[:4])[:500]
     by_id = {model.repo_id: model for model in [*known, *HubModel.objects.order_by("-pk")[:500]]}
-    return [by_id[repo_id] for repo_id in get_close_matches(asked, by_id, CLOSE_BY, cutoff=0.4)]
+    return [by_id[repo_id] for repo_id in get_close_matches(asked, by_id, CLOSE_BY, cutoff=0.55)]

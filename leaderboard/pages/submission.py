@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from leaderboard import submissions
 from leaderboard.models import LIVE, Run, Submission
-from leaderboard.pages.listing import listed
+from leaderboard.pages.listing import by_benchmark, listed
 from leaderboard.problem import Problem, Refused
 
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
@@ -58,7 +58,7 @@ def _page(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    runs = list(listed(shown.runs.all()).order_by("task__benchmark", "task__style", "created"))
+    runs = by_benchmark(listed(shown.runs.all()))
     active = shown.state == Submission.State.ACTIVE
     may_submit = submissions.may_submit(request.user)
     context = {

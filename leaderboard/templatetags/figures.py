@@ -87,11 +87,12 @@ def utc(at: datetime | None) -> SafeString | str:
 
 
 @register.filter
-def day(at: datetime | None) -> SafeString | str:
-    if at is None:
-        return ""
+def clock(at: datetime) -> SafeString:
+    """A moment in UTC to the second, for what is refreshed."""
     at = at.astimezone(UTC)
-    return format_html('<time datetime="{}">{}</time>', f"{at:%Y-%m-%d}", day_of(at))
+    return format_html(
+        '<time datetime="{}">{}</time>', at.isoformat(timespec="seconds"), f"{at:%H:%M:%S} UTC"
+    )
 
 
 def day_of(at: datetime) -> str:

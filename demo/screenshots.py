@@ -1,0 +1,135 @@
+"""Pictures of every page of a running site: `python -m demo.screenshots URL OUTDIR`.
+
+Each page in a wide window, on a phone and in the dark; exits 1 when a page reports an error to the
+browser's console, breaks the site's content policy, or is wider than its window.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Playwright's synchronous API lives in an event loop; Django's guard has no part here.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright  # noqa: E402
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@dataclass
+class Tour:
+    """Where to go; `complaints` collects what the browser had to say."""
+
+    url: str
+    folder: Path
+    complaints: list[str] = field(default_factory=list)
+
+    def take(self, browser: Browser) -> None:
+        pages = self._addresses(browser)
+        for look, options in {
+            "wide": {"viewport": WIDE, "color_scheme": "light"},
+            "dark": {"viewport": WIDE, "color_scheme": "dark"},
+            "phone": {"viewport": PHONE, "color_scheme": "light", "device_scale_factor": 2},
+        }.items():
+            context = browser.new_context(**options)  # type: ignore[arg-type]
+            page = context.new_page()
+            for name, address in pages.items():
+                self._shoot(page, f"{name}-{look}", address)
+            context.close()
+
+    def _shoot(self, page: Page, name: str, address: str) -> None:
+        def complain(message: str) -> None:
+            self.complaints.append(f"{name} ({address}): {message}")
+
+        def complain_of(error: Error) -> None:
+            complain(str(error))
+
+        def hear(message: ConsoleMessage) -> None:
+            # The browser reports the status of a page that is meant not to exist.
+            expected = name.startswith("not-found") and "404" in message.text
+            if message.type in ("error", "warning") and not expected:
+                complain(message.text)
+
+        page.on("console", hear)
+        page.on("pageerror", complain_of)
+        page.goto(self.url + address, wait_until="load")
+        page.evaluate("document.fonts.ready")
+        wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        if wider > 0:
+            complain(f"{wider} px wider than the window")
+        page.screenshot(path=self.folder / f"{name}.png", full_page=True)
+        page.remove_listener("console", hear)
+        page.remove_listener("pageerror", complain_of)
+
+    def _addresses(self, browser: Browser) -> dict[str, str]:
+        """The fixed pages, and one of each kind that is found by following links."""
+        page = browser.new_page()
+        found = {
+            "board": "/",
+            "board-mmlu": "/?style=mmlu",
+            "board-nothing": "/?q=no-such-model",
+            "styles": "/styles",
+            "submit": "/submit",
+            "submit-problem": "/submit?model=not+a+model",
+            "queue": "/queue",
+            "login": "/accounts/login",
+            "not-found": "/models/nobody/no-such-model",
+        }
+        for start, pattern, name in self._kinds():
+            page.goto(self.url + found.get(start, start))
+            links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.pathname)")
+            match = next((link for link in links if re.fullmatch(pattern, link)), None)
+            if match:
+                found[name] = match
+        if "run" in found:
+            found["run-question"] = f"{found['run']}?outcome=wrong"
+        page.close()
+        return found
+
+    @staticmethod
+    def _kinds() -> Iterator[tuple[str, str, str]]:
+        """Page to look on, link to look for, name of the page behind it."""
+        yield "board", r"/models/.+", "model"
+        yield "board", r"/runs/[0-9a-f-]+", "run"
+        yield "model", r"/submissions/[0-9a-f-]+", "submission"
+        yield "queue", r"/runs/[0-9a-f-]+", "run-from-queue"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url", help="address of the running site")
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    options = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("no chromium on the PATH: install it", file=sys.stderr)
+        return 2
+    options.folder.mkdir(parents=True, exist_ok=True)
+    tour = Tour(options.url.rstrip("/"), options.folder)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        tour.take(browser)
+        browser.close()
+    for complaint in tour.complaints:
+        print(complaint, file=sys.stderr)
+    print(f"{len(list(options.folder.glob('*.png')))} pictures in {options.folder}")
+    return 1 if tour.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
