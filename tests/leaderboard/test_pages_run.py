@@ -1,0 +1,293 @@
+"""The run page: its number, its pins, its files and every question."""
+
+from __future__ import annotations
+
+import html as html_module
+import json
+import re
+from typing import Any
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+from django.test import Client
+
+from evalcore.digest import digest_of
+from evalcore.record import RunRecord
+from leaderboard import artifacts
+from leaderboard.models import Artifact, Run, Suite
+from tests.leaderboard import factories as make
+
+HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }}'
+
+
+@pytest.fixture
+def suite(db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
+    return make.make_suite()
+
+
+@pytest.fixture
+def submitted(suite: Suite) -> Any:
+    return make.make_submission(make.make_variant("lab/one"), suite)
+
+
+@pytest.fixture
+def done(submitted: Any) -> Run:
+    return make.finish(submitted.runs.get(task__name="facts_mmlu"), skill=0.5, n=40)
+
+
+def get(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200, address
+    return response.content.decode()
+
+
+def text(html: str) -> str:
+    return html_module.unescape(re.sub(r"<[^>]+>", "", html))
+
+
+def test_the_number_stands_with_interval_style_shots_and_n(client: Client, done: Run) -> None:
+    result = done.results.get(metric="acc", subset="")
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert f"{100 * result.value:.1f} ±{100 * (result.high - result.value):.1f} percent" in shown
+    assert "MMLU-style, 2 shots, float32" in shown
+    assert f"{100 * result.low:.1f} to {100 * result.high:.1f}" in shown
+
+
+def test_every_pin_is_on_the_page(client: Client, done: Run) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    result = done.results.get(metric="acc", subset="")
+    for pin in (
+        done.variant.commit,
+        digest_of("tokenizer"),
+        done.task.config_digest,
+        "c" * 40,
+        result.comparability_key,
+        "torch 2.9.1",
+        "transformers 5.23.0",
+        "seed 1234",
+        "float32, no quantisation",
+    ):
+        assert pin in html, pin
+
+
+def test_the_command_is_the_workers_own_with_all_its_pins(client: Client, done: Run) -> None:
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert "evalcore run" in shown
+    assert f"pretrained=lab/one,revision={done.variant.commit},dtype=float32" in shown
+    assert "--tasks facts_mmlu" in shown
+    assert "--num_fewshot 2" in shown
+
+
+def test_results_by_part_have_intervals_and_lead_to_their_questions(
+    client: Client, done: Run
+) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    assert 'href="?subset=tools#questions"' in html
+    assert text(get(client, f"/runs/{done.pk}?subset=tools")).count("Which tool number") == 12 + 1
+
+
+def test_a_running_run_shows_how_far_it_is_and_no_number(client: Client, submitted: Any) -> None:
+    run = make.start(submitted.runs.get(task__name="facts"), 12, 160)
+    html = get(client, f"/runs/{run.pk}")
+    assert '<progress id="bar" max="160" value="12">' in html
+    assert "percent (acc)" not in html
+    fragment = get(client, f"/runs/{run.pk}/progress")
+    assert "12 of 160 requests answered" in fragment
+    assert "<html" not in fragment
+    assert f'hx-get="/runs/{run.pk}/progress"' in fragment
+
+
+def test_a_waiting_run_says_how_many_are_ahead(client: Client, submitted: Any) -> None:
+    runs = list(Run.objects.order_by("-priority", "created", "pk"))
+    assert "next in line" in get(client, f"/runs/{runs[0].pk}")
+    assert "Waiting: 2 runs ahead" in get(client, f"/runs/{runs[2].pk}")
+
+
+def test_the_progress_of_a_finished_run_is_not_polled_any_more(client: Client, done: Run) -> None:
+    fragment = get(client, f"/runs/{done.pk}/progress")
+    assert "hx-get" not in fragment
+    assert "Show the result" in fragment
+
+
+@pytest.mark.parametrize(
+    ("error_class", "who"),
+    [("ModelError", "The model could not be evaluated"), ("TaskError", "The task failed")],
+)
+def test_a_failed_run_names_class_reason_log_and_remedy(
+    client: Client, submitted: Any, error_class: str, who: str
+) -> None:
+    run = submitted.runs.get(task__name="facts")
+    make.fail(run, error_class, "four tokens have no vector", "line one\nline two")
+    html = get(client, f"/runs/{run.pk}")
+    for said in (who, error_class, "four tokens have no vector", "line two", "Remedy"):
+        assert said in html
+    assert 'href="/submit?model=lab%2Fone' in html
+
+
+def test_a_failure_of_ours_waits_and_says_so(client: Client, submitted: Any) -> None:
+    run = make.fail(submitted.runs.get(task__name="facts"), "InfraError", "the disk is full")
+    assert run.state == Run.State.QUEUED
+    shown = text(get(client, f"/runs/{run.pk}"))
+    assert "Attempt 1 failed by our fault" in shown
+    assert "the disk is full" in shown
+
+
+def test_the_prompt_is_shown_exactly_as_it_was_sent(client: Client, done: Run) -> None:
+    (sample,) = [row for row in _rows(done) if row["doc_id"] == 5]
+    html = get(client, f"/runs/{done.pk}?doc=5")
+    shown = [text(block) for block in re.findall(r'<pre class="prompt[^"]*"[^>]*>(.*?)</pre>', html, re.S)]
+    folded, asked = shown
+    marked = asked.index("␣A")
+    assert folded + asked[:marked] == sample["prompt"]
+    assert asked[marked:] == "␣A | ␣B | ␣C | ␣D"
+
+
+def test_each_choice_has_its_loglikelihood_pick_and_key(client: Client, done: Run) -> None:
+    sample = next(row for row in _rows(done) if not row["correct"])
+    html = get(client, f"/runs/{done.pk}?doc={sample['doc_id']}")
+    for choice, response in zip(sample["choices"], sample["responses"], strict=True):
+        assert choice in html
+        assert f"{response['loglikelihood']:.2f}".replace("-", "−") in html
+    letters = "ABCD"
+    verdict = f"Wrong: picked {letters[sample['pick']]}, the answer is {letters[sample['gold'][0]]}."
+    assert verdict in html
+    assert html.count("is-pick") == 1
+    assert html.count("is-gold") == 1
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    digest = run.artifacts.get(kind=Artifact.Kind.SAMPLES).sha256
+    rows: list[dict[str, Any]] = pq.read_table(artifacts.path_of(digest)).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("outcome", ["right", "wrong"])
+def test_the_filter_leaves_only_its_outcome(client: Client, done: Run, outcome: str) -> None:
+    expected = sum((row["correct"] == 1) == (outcome == "right") for row in _rows(done))
+    html = get(client, f"/runs/{done.pk}?outcome={outcome}")
+    listing = html[html.index("<ol>", html.index('aria-label="Questions"')) :]
+    listing = listing[: listing.index("</ol>")]
+    assert f"{expected} of 40 questions" in html
+    assert listing.count(f"{outcome}</span>") == min(expected, 12) == listing.count("<li>")
+
+
+def test_pages_and_neighbours_lead_through_every_question_once(client: Client, done: Run) -> None:
+    seen, address = [], f"/runs/{done.pk}"
+    while address:
+        html = get(client, address)
+        seen += re.findall(r'<span class="meta">(\d+)</span><span>', html)
+        following = re.search(r'href="([^"#]+)#questions" rel="next"', html)
+        address = html_module.unescape(following[1]) if following else ""
+    assert seen == [str(number) for number in range(40)]
+
+
+def test_a_deep_link_opens_the_page_that_its_question_stands_on(client: Client, done: Run) -> None:
+    html = get(client, f"/runs/{done.pk}?doc=30")
+    assert "Page 3 of 4" in html
+    assert "Question 30" in html
+    assert re.search(r'doc=30#question" aria-current="true"', html)
+
+
+def test_a_question_that_the_run_does_not_have_is_not_found(client: Client, done: Run) -> None:
+    for doc in ("999", "nonsense", "other_task:3", "-1", "9" * 30):
+        assert client.get(f"/runs/{done.pk}?doc={doc}").status_code == 404, doc
+
+
+def test_a_filter_that_leaves_nothing_says_so(client: Client, submitted: Any) -> None:
+    run = make.finish(submitted.runs.get(task__name="facts"), skill=1.0, n=40)
+    assert "No question is wrong here" in get(client, f"/runs/{run.pk}?outcome=wrong")
+
+
+def test_a_lost_samples_file_costs_the_browser_and_not_the_number(
+    client: Client, done: Run
+) -> None:
+    artifacts.path_of(done.artifacts.get(kind="samples").sha256).unlink()
+    html = get(client, f"/runs/{done.pk}")
+    assert "could not be read just now" in html
+    assert "percent (acc)" in html
+    assert client.get(f"/runs/{done.pk}/samples.parquet").status_code == 404
+
+
+def test_hostile_questions_and_choices_are_text(client: Client, submitted: Any) -> None:
+    run = submitted.runs.get(task__name="facts_mmlu")
+    make.finish(run, questions=[HOSTILE], choices=[f"{HOSTILE}{n}" for n in range(4)], n=10)
+    html = get(client, f"/runs/{run.pk}?doc=3")
+    assert "<script>alert" not in html
+    assert "<img" not in html
+    assert "&lt;script&gt;alert" in html
+    assert "{{ 7|add:7 }}" in html
+
+
+def test_run_pages_are_not_for_search_engines(client: Client, done: Run) -> None:
+    response = client.get(f"/runs/{done.pk}")
+    assert response["X-Robots-Tag"] == "noindex"
+    assert '<meta name="robots" content="noindex">' in response.content.decode()
+
+
+def test_an_unknown_run_is_not_found(client: Client, db: None) -> None:
+    for tail in ("", "/progress", "/record.json", "/samples.parquet", "/samples.jsonl"):
+        assert client.get(f"/runs/{uuid4()}{tail}").status_code == 404
+
+
+# Downloads
+
+
+def content(response: Any) -> bytes:
+    return b"".join(response.streaming_content)
+
+
+def test_the_parquet_file_arrives_as_it_is_stored(client: Client, done: Run) -> None:
+    stored = done.artifacts.get(kind="samples")
+    response = client.get(f"/runs/{done.pk}/samples.parquet")
+    assert content(response) == artifacts.path_of(stored.sha256).read_bytes()
+    assert response["ETag"] == f'"{stored.sha256}"'
+    assert response["Content-Length"] == str(stored.bytes)
+    assert response["Content-Disposition"] == (
+        'attachment; filename="lab__one_facts_mmlu_samples.parquet"'
+    )
+    assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_what_is_known_already_is_not_sent_again(client: Client, done: Run) -> None:
+    for name in ("record.json", "samples.parquet", "samples.jsonl"):
+        address = f"/runs/{done.pk}/{name}"
+        etag = client.get(address)["ETag"]
+        assert client.get(address, headers={"If-None-Match": etag}).status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("asked", "start", "end"), [("bytes=0-9", 0, 10), ("bytes=-8", -8, None), ("bytes=20-", 20, None)]
+)
+def test_a_range_is_sent_as_asked(
+    client: Client, done: Run, asked: str, start: int, end: int | None
+) -> None:
+    stored = artifacts.path_of(done.artifacts.get(kind="samples").sha256).read_bytes()
+    response = client.get(f"/runs/{done.pk}/samples.parquet", headers={"Range": asked})
+    assert response.status_code == 206
+    assert content(response) == stored[start:end]
+
+
+def test_a_range_beyond_the_file_is_refused_with_its_size(client: Client, done: Run) -> None:
+    size = done.artifacts.get(kind="samples").bytes
+    address = f"/runs/{done.pk}/samples.parquet"
+    response = client.get(address, headers={"Range": f"bytes={size}-"})
+    assert response.status_code == 416
+    assert response["Content-Range"] == f"bytes */{size}"
+
+
+def test_the_jsonl_has_a_line_for_each_sample_in_the_peers_form(client: Client, done: Run) -> None:
+    response = client.get(f"/runs/{done.pk}/samples.jsonl")
+    lines = [json.loads(line) for line in content(response).splitlines()]
+    assert [line["doc_id"] for line in lines] == list(range(40))
+    first = _rows(done)[0]
+    assert lines[0]["arguments"]["gen_args_0"]["arg_0"] == first["prompt"]
+    assert lines[0]["acc"] == first["correct"]
+
+
+def test_the_record_reads_back_as_a_record(client: Client, done: Run) -> None:
+    record = RunRecord.of(json.loads(content(client.get(f"/runs/{done.pk}/record.json"))))
+    assert record.run_key == done.run_key
+    shown = done.results.get(metric="acc", subset="")
+    assert record.own_results()[0].value == shown.value
