@@ -54,8 +54,8 @@ def evaluate_claim(claim: queue.Claim, worker: Worker, stopping: threading.Event
             logger.info("%s: %s", claim.token, interruption.__doc__)
         except Failed as failure:
             logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
-            # Which of several tasks is at fault is not said: the next passes find it.
-            one_by_one = failure.error_class == ErrorClass.TASK and not _blame(watch, failure, log)
+            # Where nobody says which of several tasks is at fault, the next passes find it.
+            one_by_one = not _blame(watch, failure, log)
         ours = queue.renew(claim.token)
         waiting = [run for run in waiting if run.pk in ours]
     queue.give_back(claim.token, why=f"{claim.worker} was stopped")

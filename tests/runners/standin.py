@@ -1,0 +1,152 @@
+"""A program that speaks the engine's protocol and behaves as the model's name says.
+
+Tests put it where the worker starts the engine, so that it is given the same command line. It
+answers `standin/<behaviour>`; run keys are those of `tests.runners.rows.key_of`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+GARBAGE = [b"\xff\xfe not text", b"[1, 2", b'{"event": "task", "task": 7}', b"[" * 100_000, b"null"]
+
+
+def option(name: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1]
+
+
+def say(**fields: Any) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def results(task: str, **wrong: Any) -> None:
+    """Write a record and a sample file as the engine does, and say so."""
+    from evalcore.record import ResultRow, RunRecord, SampleFile
+
+    folder = Path(option("--output_path"))
+    folder.mkdir(parents=True, exist_ok=True)
+    samples = folder / f"samples_{task}.parquet"
+    samples.write_bytes(b"samples of " + task.encode())
+    digest = hashlib.sha256(samples.read_bytes()).hexdigest()
+    key = hashlib.sha256(f"{task}/{option('--num_fewshot')}".encode()).hexdigest()
+    number = {"metric": "acc", "filter": "none", "value": 0.5, "stderr": 0.1, "low": 0.3}
+    row = ResultRow(
+        **number, high=0.7, task=task, subset="", interval="normal", n=20,
+        higher_is_better=True, comparability_key=hashlib.sha256(key.encode()).hexdigest(),
+    )  # fmt: skip
+    fields = {
+        "task": task, "version": "1.0", "benchmark": task, "style": "cloze",
+        "primary_metric": "acc", "chance": 0.25, "shots": int(option("--num_fewshot")),
+        "shot_rule": "none", "shot_seed": None, "mode": option("--mode"), "limit": None,
+        "config_digest": "c" * 64, "docs_digest": "d" * 64, "run_key": key, "results": [row],
+        "samples": SampleFile(file=samples.name, sha256=digest, rows=20),
+        "engine": {"version": "0.1.0"}, "model": {}, "datasets": {task: {"commit": None}},
+        "settings": {}, "environment": {}, "requests": {}, "paths": {},
+        "started": "2026-11-01T00:00:00+00:00", "seconds": 1.0,
+    }  # fmt: skip
+    record = folder / f"record_{task}.json"
+    RunRecord(**{**fields, **wrong}).write(record)
+    say(event="task", task=task, record=str(record), samples=str(samples))
+
+
+def fail(error_class: str, status: int, message: str, **more: Any) -> None:
+    say(event="error", **{"class": error_class}, message=message, **more)
+    sys.exit(status)
+
+
+def wait_for_ever() -> None:
+    while True:
+        time.sleep(0.1)
+
+
+def evaluate(behaviour: str, tasks: list[str]) -> None:
+    say(event="phase", phase="load")
+    say(event="phase", phase="evaluate")
+    match behaviour:
+        case "slow":
+            slowly(tasks)
+        case "polite":
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+            wait_for_ever()
+        case "stubborn":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            wait_for_ever()
+        case "garbage":
+            for line in GARBAGE:
+                sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.write(b"x" * 300_000 + b"\n")
+            for task in tasks:
+                results(task)
+        case "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hungry":
+            held = bytearray(os.urandom(1024)) * (300 * 1024)
+            wait_for_ever()
+            del held
+        case "chatty-failure":
+            token = "hf_" + "a" * 20
+            sys.stderr.write(f"Loading from {os.environ['HF_HOME']} with {token}\n\x1b[31mred\n")
+            fail("ModelError", 10, f"no tokenizer in {os.environ['HF_HOME']}/x")
+        case "guilty-task":
+            if "mmlu" in tasks:
+                fail("TaskError", 11, "the data set has no such column")
+            results(tasks[0])
+        case "infra":
+            fail("InfraError", 12, "the disk is full")
+        case "other-version":
+            results(tasks[0], run_key="0" * 64)
+        case "foreign-file":
+            results(tasks[0])
+            say(event="task", task=tasks[1], record="/etc/passwd", samples="/etc/passwd")
+        case "silent-end":
+            pass
+        case "spy":
+            spy()
+            for task in tasks:
+                results(task)
+
+
+def slowly(tasks: list[str]) -> None:
+    for task in tasks:
+        say(event="phase", phase="evaluate")
+        for done in range(1, 101):
+            say(event="progress", task=task, done=done, total=100)
+            time.sleep(0.03)
+        results(task)
+
+
+def spy() -> None:
+    """Leave what can be seen of the environment and of the processes above where tests look."""
+    pid, above = os.getpid(), {}
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        try:
+            above[pid] = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+        except OSError as refused:
+            above[pid] = type(refused).__name__
+    seen = {
+        "environment": dict(os.environ),
+        "above": above,
+        "network": Path("/proc/self/net/dev").read_text(),
+    }
+    folder = Path(option("--use_cache"))
+    (folder / "seen.json").write_text(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    behaviour = option("--model_args").split(",")[0].rpartition("/")[2]
+    if sys.argv[sys.argv.index("evalcore") + 1] == "run":
+        evaluate(behaviour, option("--tasks").split(","))
+    elif behaviour == "unknown":
+        fail("ModelError", 10, "the repository does not exist")
+    say(event="done")

@@ -1,0 +1,201 @@
+"""From a claim to stored results, with real child processes that behave and misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from leaderboard import artifacts, queue
+from leaderboard.models import Run, Worker
+from runners import prctl
+from runners.execute import evaluate_claim
+from tests.runners import rows, standin
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of the test's own, with the stand-in where the engine is started."""
+    settings.PLUMBLINE_HOME = tmp_path
+    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": tmp_path / "artifacts"}}
+    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    program = (sys.executable, str(Path(standin.__file__)))
+    monkeypatch.setattr("runners.execute.PYTHON", program)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_survives() -> Iterator[None]:
+    yield
+    left = [child for child in psutil.Process().children(recursive=True) if child.is_running()]
+    assert left == []
+
+
+def evaluate(
+    behaviour: str,
+    *tasks: str,
+    worker: Worker | None = None,
+    stopping: threading.Event | None = None,
+) -> list[Run]:
+    """Queue runs of a model that behaves so, and do what a worker does; the runs afterwards."""
+    runs = rows.queued(*(tasks or ("arc",)), variant=rows.variant(f"standin/{behaviour}"))
+    worker = worker or rows.worker()
+    claim = queue.claim_next(worker)
+    assert claim is not None
+    evaluate_claim(claim, worker, stopping or threading.Event())
+    for run in runs:
+        run.refresh_from_db()
+    return runs
+
+
+def soon(act: Callable[[], object], seconds: float = 1.0) -> threading.Timer:
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    return timer
+
+
+def test_every_task_of_a_claim_is_stored_with_its_files_and_the_work_files_go(home: Path) -> None:
+    runs = evaluate("slow", "arc", "mmlu")
+    assert [run.state for run in runs] == ["done", "done"]
+    assert all(run.results.get().value == 0.5 for run in runs)
+    assert runs[0].progress_done == runs[0].progress_total == 100
+    samples = runs[1].artifacts.get(kind="samples")
+    with artifacts.open(samples.sha256) as file:
+        assert file.read() == b"samples of mmlu"
+    record = json.loads(artifacts.path_of(runs[1].artifacts.get(kind="record").sha256).read_text())
+    assert record["task"] == "mmlu"
+    for left in ("work", "logs", "journal"):
+        assert list((home / left).iterdir()) == []
+
+
+def test_garbage_on_standard_output_hurts_nobody() -> None:
+    (run,) = evaluate("garbage")
+    assert run.state == "done"
+
+
+def test_a_model_that_does_not_exist_fails_before_anything_is_loaded() -> None:
+    (run,) = evaluate("unknown")
+    assert (run.state, run.error_class) == ("failed", "ModelError")
+    assert "does not exist" in run.error_message
+
+
+def test_a_model_error_fails_all_runs_of_the_model_without_telling_secrets(home: Path) -> None:
+    runs = evaluate("chatty-failure", "arc", "mmlu")
+    for run in runs:
+        assert (run.state, run.error_class) == ("failed", "ModelError")
+        assert run.error_message == "no tokenizer in (home)/hf/x"
+        assert run.log_tail == "Loading from (home)/hf with hf_(hidden)\nred"
+        assert str(home) not in run.log_tail
+
+
+def test_a_task_error_fails_the_guilty_task_alone() -> None:
+    arc, mmlu, facts = evaluate("guilty-task", "arc", "mmlu", "facts")
+    assert (mmlu.state, mmlu.error_class) == ("failed", "TaskError")
+    assert (arc.state, facts.state) == ("done", "done")
+
+
+def test_task_files_of_another_version_are_a_task_error() -> None:
+    (run,) = evaluate("other-version")
+    assert (run.state, run.error_class) == ("failed", "TaskError")
+    assert "not those of the queued version" in run.error_message
+    assert not run.results.exists()
+
+
+def test_a_file_outside_the_work_folder_is_never_stored() -> None:
+    arc, mmlu = evaluate("foreign-file", "arc", "mmlu")
+    assert arc.state == "done"
+    assert (mmlu.state, mmlu.error_class, mmlu.attempt) == ("queued", "InfraError", 1)
+    assert not mmlu.artifacts.exists()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "says"),
+    [
+        ("infra", "the disk is full"),
+        ("segfault", "SIGSEGV"),
+        ("killed", "SIGKILL"),
+        ("silent-end", "without results for arc"),
+    ],
+)
+def test_what_is_our_fault_goes_back_to_the_queue(behaviour: str, says: str) -> None:
+    (run,) = evaluate(behaviour)
+    assert (run.state, run.error_class, run.attempt) == ("queued", "InfraError", 1)
+    assert says in run.error_message
+    assert run.not_before is not None
+
+
+def test_a_model_that_takes_more_memory_than_the_worker_has_is_stopped() -> None:
+    rows.variant("standin/hungry")
+    small = rows.worker("small", memory_bytes=200 * 2**20)
+    run = rows.queued("arc", variant=rows.variant("standin/hungry"), needed_bytes=1)[0]
+    claim = queue.claim_next(small)
+    assert claim is not None
+    evaluate_claim(claim, small, threading.Event())
+    run.refresh_from_db()
+    assert (run.state, run.error_class) == ("failed", "ModelError")
+    assert run.error_message.startswith("out of memory")
+
+
+def test_a_child_that_gives_no_sign_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"download": 60.0, "load": 60.0, "prepare": 60.0, "evaluate": 1.0}
+    monkeypatch.setattr("runners.watch.STALLED", limits)
+    (run,) = evaluate("stubborn")
+    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert "no sign of life" in run.error_message
+
+
+@pytest.mark.parametrize("behaviour", ["polite", "stubborn"])
+def test_a_worker_that_stops_gives_its_runs_back_in_time(behaviour: str) -> None:
+    stopping = threading.Event()
+    started = time.monotonic()
+    soon(stopping.set, 2.0)
+    (run,) = evaluate(behaviour, stopping=stopping)
+    assert (run.state, run.attempt, run.lease_token) == ("queued", 0, None)
+    assert time.monotonic() - started < 2.0 + 10.0
+
+
+def test_cancelling_one_run_stops_it_and_lets_the_others_end() -> None:
+    from django.db import connection
+
+    def cancel() -> None:
+        queue.cancel(Run.objects.get(task__name="arc"), by="ada")
+        connection.close()
+
+    soon(cancel, 1.5)
+    arc, mmlu = evaluate("slow", "arc", "mmlu")
+    assert (arc.state, mmlu.state) == ("cancelled", "done")
+    assert not arc.results.exists()
+
+
+def test_a_child_sees_neither_the_workers_environment_nor_its_parents(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_the-workers-own-token")
+    monkeypatch.setenv("PLUMBLINE_SECRET_KEY", "the-sites-secret")
+    monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
+    if sys.platform == "linux":
+        prctl.hide_from_peers()
+    (run,) = evaluate("spy")
+    assert run.state == "done"
+    seen = json.loads((home / "journal" / str(run.variant_id) / "seen.json").read_text())
+    allowed = {
+        *("PATH", "HOME", "LANG", "TMPDIR", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
+        *("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "LC_CTYPE"),
+    }
+    assert set(seen["environment"]) <= allowed
+    assert seen["environment"]["HF_HUB_OFFLINE"] == "1"
+    assert seen["environment"]["HOME"].startswith(str(home))
+    assert seen["above"][str(os.getpid())] == "PermissionError"
+    assert "the-sites-secret" not in json.dumps(seen)
+    assert "the-workers-own-token" not in json.dumps(seen)
