@@ -145,33 +145,38 @@ def _read(files: list[str]) -> Dataset:
 
 def _explained(error: Exception, described: str) -> EvalError:
     """The clients' error as one sentence with who must act and what to do."""
+    import httpx2
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub import errors as hub
 
-    for cause in _causes(error):
-        if isinstance(cause, hub.GatedRepoError):
-            return TaskError(
-                f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
-            )
-        if isinstance(cause, hub.RevisionNotFoundError):
-            return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
-        if isinstance(cause, hub.RepositoryNotFoundError):
-            return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
-        if isinstance(cause, hub.HfHubHTTPError) and cause.response is not None:
-            status = cause.response.status_code
-            if status == 429 or status >= 500:
-                return InfraError(f"{described}: the Hub answered {status}; try again later")
-            return TaskError(f"{described}: the Hub answered {status}: {cause}")
-        if isinstance(cause, hub.LocalEntryNotFoundError | hub.OfflineModeIsEnabled):
+    causes = _causes(error)
+
+    def caused_by(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    if caused_by(hub.GatedRepoError):
+        return TaskError(
+            f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
+        )
+    if caused_by(hub.RevisionNotFoundError):
+        return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
+    if caused_by(hub.RepositoryNotFoundError):
+        return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+    for cause in causes:
+        answer = cause.response if isinstance(cause, hub.HfHubHTTPError) else None
+        if answer is not None and (answer.status_code == 429 or answer.status_code >= 500):
             return InfraError(
-                f"{described} is not in the cache, and the Hub cannot be reached: fetch it first "
-                "(evalcore fetch), or check the network and HF_ENDPOINT"
+                f"{described}: the Hub answered {answer.status_code}; try again later"
             )
-        # Of the HTTP client's errors only those of the connection are left here.
-        if isinstance(cause, (hub.HTTPError, ConnectionError, TimeoutError)):  # type: ignore[attr-defined]
-            return InfraError(f"{described}: the Hub cannot be reached: {cause}")
         if isinstance(cause, OSError) and cause.errno in _MACHINE_FAULTS:
             return InfraError(f"{described} cannot be stored: {cause}")
+    if caused_by(hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled):
+        return InfraError(
+            f"{described} is not in the cache, and the Hub cannot be reached: fetch it first "
+            "(evalcore fetch), or check the network and HF_ENDPOINT"
+        )
+    if caused_by(ConnectionError, TimeoutError, httpx2.TransportError):
+        return InfraError(f"{described}: the Hub cannot be reached: {error}")
     if isinstance(error, EvalError):
         return type(error)(f"{described}: {error.args[0]}")
     if isinstance(error, DatasetNotFoundError):

@@ -106,6 +106,21 @@ class Documents:
         """The digest of the document in a row of the pool, computed at the first need."""
         return functools.cache(lambda row: doc_digest(self.pool[row]))
 
+    def require_same_rows(self) -> None:
+        """Raises TaskError where a question cannot be told from the examples of its own split.
+
+        That is where the examples are processed otherwise than the questions, and rows were lost.
+        """
+        if self.pool_split != self.split or self.pool is self.whole:
+            return
+        rows = len(self.data.split(self.split))
+        if not len(self.pool) == len(self.whole) == rows:
+            raise TaskError(
+                f"The task {self.spec.name} takes its examples from the split that it scores, "
+                "processes them otherwise, and drops rows: use the task's process_docs for both, "
+                "or name another fewshot_split"
+            )
+
     def question(self, row: int) -> Question:
         """The scored document at `row`, as the drawing of examples needs it."""
         return Question(

@@ -31,12 +31,15 @@ class FunctionRef:
         return f"!function {self.name}"
 
     def load(self) -> Callable[..., Any]:
-        """The function itself; runs its module, once. Raises TaskError if it cannot be had."""
-        return _loaded(self)
+        """The function itself; runs its module, once for each state of the file.
 
-    def _load(self) -> Callable[..., Any]:
-        module_name, _, function_name = self.name.rpartition(".")
+        Raises TaskError if it cannot be had.
+        """
         file = self._file_beside()
+        return _loaded(self, file, file.stat().st_mtime_ns if file else 0)
+
+    def _load(self, file: Path | None) -> Callable[..., Any]:
+        module_name, _, function_name = self.name.rpartition(".")
         try:
             module = _module_from(file) if file else importlib.import_module(module_name)
             function = getattr(module, function_name)
@@ -82,8 +85,8 @@ class FunctionRef:
 
 
 @functools.cache
-def _loaded(function: FunctionRef) -> Callable[..., Any]:
-    return function._load()
+def _loaded(function: FunctionRef, file: Path | None, _changed: int) -> Callable[..., Any]:
+    return function._load(file)
 
 
 def _module_from(file: Path) -> ModuleType:

@@ -236,6 +236,7 @@ def _sampler(task: Task, documents: Documents) -> Sampler:
             exclude=spec.fewshot.split == spec.test_split,
             first_n=first_n,
         )
+    documents.require_same_rows()
     return StrictSampler(
         pool=documents.pool,
         shots=task.shots,

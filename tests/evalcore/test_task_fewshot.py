@@ -1,0 +1,259 @@
+"""Which examples are shown: lm-eval's stream with its leaks in compat, none of them in strict."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalcore.errors import TaskError
+from evalcore.task.config import TaskSpec
+from evalcore.task.digest import doc_digest
+from evalcore.task.fewshot import Question, StrictSampler
+from evalcore.task.load import TaskLibrary
+from evalcore.task.task import Item, Task
+from tests.evalcore.worlds import World, capitals
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def leaks(items: list[Item]) -> list[int]:
+    """Documents whose own question stands among their examples."""
+    return [item.doc_id for item in items if item.prompt.count(item.doc["question"]) > 1]
+
+
+# strict, as a sampler
+
+
+def sampler(pool: list[dict[str, Any]], shots: int, **keys: Any) -> StrictSampler:
+    return StrictSampler(
+        pool=pool,
+        shots=shots,
+        seed=keys.get("seed", 1234),
+        task=keys.get("task", "t"),
+        digest_at=lambda row: doc_digest(pool[row]),
+        first_n=keys.get("first_n", False),
+    )
+
+
+def question(pool: list[dict[str, Any]], row: int, *, in_pool: bool) -> Question:
+    doc = pool[row]
+    return Question(
+        doc=doc,
+        digest=doc_digest(doc),
+        occurrence=sum(other == doc for other in pool[:row]),
+        row_in_pool=row if in_pool else None,
+    )
+
+
+pools = st.lists(st.integers(0, 12), min_size=1, max_size=30).map(
+    lambda numbers: [{"question": f"q{number}"} for number in numbers]
+)
+
+
+@given(pool=pools, data=st.data(), first_n=st.booleans(), in_pool=st.booleans())
+def test_strict_never_shows_a_question_among_its_own_examples(
+    pool: list[dict[str, Any]], data: st.DataObject, first_n: bool, in_pool: bool
+) -> None:
+    row = data.draw(st.integers(0, len(pool) - 1))
+    others = [doc for doc in pool if doc != pool[row]]
+    shots = data.draw(st.integers(1, len(pool)))
+    draw = sampler(pool, shots, first_n=first_n)
+    if shots > len(others):
+        with pytest.raises(TaskError, match=f"{shots} examples are asked for"):
+            draw.draw(question(pool, row, in_pool=in_pool))
+    else:
+        rows = draw.draw(question(pool, row, in_pool=in_pool))
+        assert len(rows) == len(set(rows)) == shots
+        assert pool[row] not in [pool[drawn] for drawn in rows]
+
+
+@given(pool=pools, order=st.randoms(use_true_random=False))
+def test_strict_draws_the_same_whatever_was_drawn_before(
+    pool: list[dict[str, Any]], order: random.Random
+) -> None:
+    rows = [row for row in range(len(pool)) if pool[row] != pool[0]]
+    in_order = {row: sampler(pool, 1).draw(question(pool, row, in_pool=True)) for row in rows}
+    shuffled = order.sample(rows, len(rows))
+    one = sampler(pool, 1)
+    assert {row: one.draw(question(pool, row, in_pool=True)) for row in shuffled} == in_order
+
+
+def test_strict_depends_on_seed_task_document_and_occurrence() -> None:
+    pool = [{"question": f"q{number}"} for number in range(1000)]
+    asked = question(pool, 7, in_pool=True)
+    drawn = sampler(pool, 3).draw(asked)
+    twin = Question(asked.doc, asked.digest, occurrence=1, row_in_pool=7)
+    different = [
+        sampler(pool, 3, seed=1).draw(asked),
+        sampler(pool, 3, task="u").draw(asked),
+        sampler(pool, 3).draw(question(pool, 8, in_pool=True)),
+        sampler(pool, 3).draw(twin),
+    ]
+    assert drawn not in different
+    assert len({tuple(rows) for rows in different}) == 4
+
+
+def test_strict_draws_every_row_equally_often() -> None:
+    pool = [{"question": f"q{number}"} for number in range(5)]
+    counts = [0] * 5
+    for number in range(3000):
+        doc = {"question": f"asked {number}"}
+        drawn = sampler(pool, 2).draw(Question(doc, doc_digest(doc), 0, None))
+        for row in drawn:
+            counts[row] += 1
+    # 1,200 expected each; five standard deviations are 134.
+    assert all(abs(count - 1200) < 134 for count in counts)
+
+
+# strict, in a task
+
+
+def prompts(items: list[Item]) -> dict[int, str]:
+    return {item.doc_id: item.prompt for item in items}
+
+
+def test_in_strict_a_prompt_is_the_same_for_any_limit(world: World) -> None:
+    data = world.data(train=capitals(30), test=capitals(12))
+    whole = prompts(world.task(**data, shots=4).items())
+    for limit in (1, 5, 0.5):
+        part = prompts(world.task(**data, shots=4, limit=limit).items())
+        assert part.items() <= whole.items()
+
+
+def test_in_strict_a_prompt_is_the_same_in_any_order_of_documents(world: World) -> None:
+    rows = capitals(12)
+    by_question = {}
+    for test in (rows, rows[::-1], rows[3:9]):
+        data = world.data(train=capitals(30)[20:], test=test)
+        for item in world.task(**data, shots=4).items():
+            shown = by_question.setdefault(item.doc["question"], item.prompt)
+            assert shown == item.prompt
+
+
+def test_examples_are_recorded_by_split_and_row(world: World) -> None:
+    data = world.data(train=capitals(30)[20:], test=capitals(3))
+    for item in world.task(**data, shots=2).items():
+        for split, row in item.shots:
+            assert split == "train"
+            assert f"country {row + 20}?" in item.prompt
+
+
+@pytest.mark.parametrize("sampler_name", ["default", "first_n"])
+def test_strict_takes_examples_from_the_scored_split_without_the_question(
+    world: World, sampler_name: str
+) -> None:
+    rows = capitals(8)
+    data = world.data(train=rows, test=[*rows, rows[3]])
+    task = world.task(
+        **data, shots=3, fewshot_split="test", fewshot_config={"sampler": sampler_name}
+    )
+    items = task.items()
+    assert leaks(items) == []
+    assert all(("test", item.doc_id) not in item.shots for item in items)
+
+
+def test_strict_refuses_examples_whose_rows_are_not_those_of_the_questions(world: World) -> None:
+    world.code(
+        "def odd(docs): return docs.filter(lambda doc: doc['answer'] == 1)\n"
+        "def all(docs): return docs\n"
+    )
+    functions = {"process_docs": "odd"}
+    data = world.data(test=capitals(9))
+    # The same filter for both: rows of questions and examples are the same.
+    assert not leaks(world.task(**data, functions=functions, shots=2, fewshot_split="test").items())
+    world.spec(**data, functions=functions, fewshot_split="test")
+    path = world.folder / "tasks/capitals.yaml"
+    path.write_text(f"{path.read_text()}fewshot_config: {{process_docs: !function code.all}}\n")
+    spec = TaskLibrary([path.parent]).one("capitals")
+    assert isinstance(spec, TaskSpec)
+    with pytest.raises(TaskError, match="drops rows"):
+        Task(spec, mode="strict", num_fewshot=2).items()
+
+
+def test_inline_examples_are_shown_in_their_order(world: World) -> None:
+    samples = [
+        {"question": f"Example {number}?", "choices": ["x", "y"], "answer": 0} for number in (1, 2)
+    ]
+    data = world.data(train=capitals(3), test=capitals(2))
+    config = {"sampler": "first_n", "samples": samples}
+    task = world.task(**data, shots=2, fewshot_split=None, fewshot_config=config)
+    first, _ = task.items()
+    assert first.prompt.startswith("Q: Example 1?\nA: x\n\nQ: Example 2?\nA: x\n\nQ: What")
+    assert first.shots == [("samples", 0), ("samples", 1)]
+
+
+def test_the_pool_is_not_loaded_without_examples(world: World) -> None:
+    data = world.data(test=capitals(2))
+    assert len(world.task(**data, fewshot_split="nowhere").items()) == 2
+    with pytest.raises(TaskError, match="has no split 'nowhere'; it has test"):
+        world.task(**data, fewshot_split="nowhere", shots=1).items()
+
+
+# compat: lm-eval's stream, replayed here from its description
+
+
+def test_compat_draws_one_stream_over_the_documents(world: World) -> None:
+    data = world.data(train=capitals(30), test=capitals(6))
+    stream = random.Random(7)
+    expected = [[("train", row) for row in stream.sample(range(30), 3)] for _ in range(6)]
+    items = world.task(**data, mode="compat", shots=3, seed=7).items()
+    assert [item.shots for item in items] == expected
+
+
+def test_compat_draws_one_more_where_neither_split_is_named(world: World) -> None:
+    """lm-eval takes an unnamed test split for the unnamed split of the examples."""
+    data = world.data(train=capitals(30), validation=capitals(6))
+    stream = random.Random(1234)
+    expected = []
+    for number in range(6):
+        drawn = [row for row in stream.sample(range(30), 4) if row != number]
+        expected.append([("train", row) for row in drawn[:3]])
+    splits = {"test_split": None, "validation_split": "validation", "fewshot_split": None}
+    items = world.task(**data, mode="compat", shots=3, **splits).items()
+    assert [item.shots for item in items] == expected
+
+
+def test_compat_leaks_where_examples_come_from_the_validation_split_and_strict_does_not(
+    world: World,
+) -> None:
+    data = world.data(train=capitals(2), validation=capitals(8))
+    splits = {"test_split": None, "validation_split": "validation", "fewshot_split": "validation"}
+    assert leaks(world.task(**data, mode="compat", shots=4, **splits).items())
+    assert not leaks(world.task(**data, mode="strict", shots=4, **splits).items())
+
+
+def test_compat_never_overrides_a_zero_and_strict_does(world: World) -> None:
+    data = world.data(train=capitals(9), test=capitals(2))
+    assert world.task(**data, mode="compat", num_fewshot=0, shots=2).shots == 0
+    assert world.task(**data, mode="strict", num_fewshot=0, shots=2).shots == 2
+    assert world.task(**data, mode="compat", num_fewshot=1, shots=2).shots == 2
+    assert world.task(**data, num_fewshot=1).shots == 1
+    assert world.task(**data).shots == 0
+
+
+@pytest.mark.parametrize("keys", [{}, {"fewshot_config": {"sampler": "first_n"}}])
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+def test_a_pool_that_is_too_small_is_an_error(world: World, mode: Any, keys: Any) -> None:
+    data = world.data(train=capitals(2), test=capitals(5)[3:])
+    with pytest.raises(
+        TaskError, match=r"document 0 of test: 3 examples are asked for.*pool has 2"
+    ):
+        world.task(**data, mode=mode, shots=3, **keys).items()
+
+
+@pytest.mark.parametrize("keys", [{"shots": 0}, {"fewshot_config": {"sampler": "first_n"}}])
+def test_without_a_draw_both_modes_ask_the_same(world: World, keys: Any) -> None:
+    data = world.data(train=capitals(20)[10:], test=capitals(5))
+    both = [
+        [item.requests for item in world.task(**data, **{"shots": 3, **keys}, mode=mode).items()]
+        for mode in ("strict", "compat")
+    ]
+    assert both[0] == both[1]

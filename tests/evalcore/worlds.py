@@ -1,0 +1,100 @@
+"""Small tasks on small local data, for tests of the task system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evalcore.task.config import TaskSpec
+from evalcore.task.load import TaskLibrary
+from evalcore.task.task import Mode, Task
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def write_tasks(folder: Path, files: Mapping[str, str]) -> TaskLibrary:
+    """The library of a folder with these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return TaskLibrary([folder])
+
+
+def capitals(count: int) -> list[dict[str, Any]]:
+    """Distinct questions with three choices each, the right one at a changing position."""
+    return [
+        {
+            "question": f"What is the capital of country {number}?",
+            "choices": [f"city {number} {letter}" for letter in "abc"],
+            "answer": number % 3,
+            "topic": "north" if number % 2 else "south",
+        }
+        for number in range(count)
+    ]
+
+
+class World:
+    """A folder with data and task files in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def data(self, **splits: Rows) -> dict[str, Any]:
+        """Writes the splits; gives the keys of a task file that load them."""
+        files = {}
+        for split, rows in splits.items():
+            path = self.folder / f"{split}.jsonl"
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+            files[split] = str(path)
+        cache = str(self.folder / "cache")
+        return {
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": files, "cache_dir": cache},
+        }
+
+    def code(self, text: str) -> None:
+        """Writes the module `code` beside the task file."""
+        (self.folder / "tasks").mkdir(exist_ok=True)
+        (self.folder / "tasks" / "code.py").write_text(text)
+
+    def spec(self, functions: Mapping[str, str] | None = None, **keys: Any) -> TaskSpec:
+        """A multiple-choice task on the question, choices and answer columns, with these keys.
+
+        `functions` gives keys that hold `!function code.<name>`.
+        """
+        functions = functions or {}
+        defaults = {
+            "task": "capitals",
+            "output_type": "multiple_choice",
+            "training_split": "train",
+            "test_split": "test",
+            "fewshot_split": "train",
+            "doc_to_text": "Q: {{question}}\nA:",
+            "doc_to_choice": "choices",
+            "doc_to_target": "answer",
+            "metric_list": [{"metric": "acc"}],
+        }
+        values = {key: value for key, value in {**defaults, **keys}.items() if key not in functions}
+        text = yaml.safe_dump(values)
+        text += "".join(f"{key}: !function code.{name}\n" for key, name in functions.items())
+        library = write_tasks(self.folder / "tasks", {"capitals.yaml": text})
+        spec = library.one(str(keys.get("task", "capitals")))
+        assert isinstance(spec, TaskSpec)
+        return spec
+
+    def task(
+        self,
+        *,
+        mode: Mode = "strict",
+        shots: int | None = None,
+        seed: int = 1234,
+        limit: float | None = None,
+        **keys: Any,
+    ) -> Task:
+        spec = self.spec(**keys)
+        return Task(spec, mode=mode, num_fewshot=shots, fewshot_seed=seed, limit=limit)
