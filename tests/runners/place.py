@@ -1,0 +1,177 @@
+"""A home folder with everything that a process tree needs: tasks, a Hub, models, free ports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests import awkward
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "awkward/tiny-llama"
+TASK = """\
+task: {name}
+dataset_path: small/counting
+output_type: multiple_choice
+training_split: train
+test_split: test
+fewshot_split: train
+doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+doc_to_choice: choices
+doc_to_target: answer
+metric_list:
+  - {{metric: acc, aggregation: mean, higher_is_better: true}}
+metadata: {{version: 1.0, benchmark: counting, style: {style}, chance: 0.25, primary_metric: acc}}
+"""
+SUITE = """\
+suite: small
+version: 1.0
+title: Small
+description: One benchmark in two styles.
+notice: null
+benchmarks:
+  - benchmark: counting
+    title: Counting
+    own: cloze
+    shots: 1
+    metric: acc
+    styles: {cloze: counting, mmlu: counting_mmlu}
+"""
+
+
+def write_content(folder: Path, rows: int) -> Path:
+    """Models and a data set of `rows` questions, for a Hub to serve."""
+    awkward.build(folder)
+    data = folder / "datasets" / "small" / "counting"
+    data.mkdir(parents=True)
+    for split, count in (("train", 5), ("test", rows)):
+        lines = [
+            json.dumps(
+                {
+                    "question": f"What comes after {number}?",
+                    "choices": [str(number + step) for step in (1, 2, 3, 4)],
+                    "answer": 0,
+                }
+            )
+            for number in range(count)
+        ]
+        (data / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_tasks(folder: Path) -> Path:
+    (folder / "suites").mkdir(parents=True)
+    for name, style in (("counting", "cloze"), ("counting_mmlu", "mmlu")):
+        (folder / f"{name}.yaml").write_text(TASK.format(name=name, style=style))
+    (folder / "suites" / "small.yaml").write_text(SUITE)
+    return folder
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(home: Path, tasks: Path, hub: str, **more: str) -> dict[str, str]:
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PLUMBLINE_", "HF_", "DJANGO_"))
+    }
+    return {
+        **kept,
+        "OMP_NUM_THREADS": "1",
+        "HF_ENDPOINT": hub,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "PLUMBLINE_HOME": str(home),
+        "PLUMBLINE_TASKS": str(tasks),
+        "PLUMBLINE_SUITE": "small",
+        "PLUMBLINE_OPEN_SUBMIT": "1",
+        "PLUMBLINE_PORT": str(free_port()),
+        **more,
+    }
+
+
+@dataclass
+class Tree:
+    """A running process tree."""
+
+    process: subprocess.Popen[bytes]
+    environment: dict[str, str]
+    log: Path
+
+    def part(self, *words: str) -> psutil.Process:
+        """The one process below the supervisor whose command line has all these words."""
+        found = [
+            process
+            for process in psutil.Process(self.process.pid).children(recursive=True)
+            if set(words) <= set(process.cmdline())
+        ]
+        assert found, f"no process {words} in the tree:\n{self.log.read_text()[-3000:]}"
+        return found[-1]
+
+    def everything(self) -> list[psutil.Process]:
+        root = psutil.Process(self.process.pid)
+        return [root, *root.children(recursive=True)]
+
+    def ask(self, code: str) -> str:
+        """What this code prints in a process with the site's settings."""
+        setup = "import django; django.setup()\nfrom leaderboard.models import *\n"
+        return run_python(setup + code, self.environment)
+
+
+def run_python(code: str, variables: dict[str, str]) -> str:
+    """What the code prints, with the settings that `python -m runners` would give it."""
+    home = Path(variables["PLUMBLINE_HOME"])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={
+            **variables,
+            "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+            "PLUMBLINE_SECRET_KEY_FILE": str(home / "secret_key"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+@contextmanager
+def tree(variables: dict[str, str], log: Path) -> Iterator[Tree]:
+    """`python -m runners` with this environment; stopped at the end if it still runs."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runners"],
+            cwd=ROOT,
+            env=variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield Tree(process, variables, log)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+
+
+def wait_until(happened: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.2)

@@ -1,0 +1,60 @@
+"""Whatever a child prints, its parent reads an event or nothing."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.protocol import Done, Failure, Phase, Progress, TaskDone, parse
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(["event", "phase", "task", "done", "total", "record", "class", "message"])
+kinds = st.sampled_from(["phase", "progress", "task", "error", "done"])
+nearly = st.dictionaries(names, anything | kinds | st.integers(-1, 9) | st.just("ModelError"))
+
+
+@given(st.binary())
+def test_bytes_of_any_kind_never_raise(line: bytes) -> None:
+    parse(line)
+
+
+@given(nearly)
+def test_an_event_that_is_read_can_be_stored(said: dict[str, object]) -> None:
+    match parse(json.dumps(said).encode()):
+        case Progress(task, done, total):
+            assert 0 <= done <= total < 2**31
+            task.encode()
+        case Failure(_, message, _):
+            assert "\0" not in message
+            message.encode()
+
+
+@given(st.text(min_size=1).filter(lambda text: "\0" not in text), st.integers(0, 10**6))
+def test_progress_is_read_as_it_was_said(task: str, done: int) -> None:
+    said = {"event": "progress", "task": task, "done": done, "total": done + 1}
+    assert parse(json.dumps(said).encode()) == Progress(task, done, done + 1)
+
+
+def test_each_event_of_the_engine_is_known() -> None:
+    lines = [
+        b'{"event": "phase", "phase": "load"}',
+        b'{"event": "task", "task": "arc", "record": "r.json", "samples": "s.parquet"}',
+        b'{"event": "error", "class": "TaskError", "message": "no column"}',
+        b'{"event": "done", "files": {}}',
+    ]
+    assert [parse(line) for line in lines] == [
+        Phase("load"),
+        TaskDone("arc", "r.json", "s.parquet"),
+        Failure("TaskError", "no column", None),
+        Done(),
+    ]
+
+
+def test_more_done_than_there_is_says_nothing() -> None:
+    assert parse(b'{"event": "progress", "task": "arc", "done": 3, "total": 2}') is None

@@ -1,0 +1,178 @@
+"""The real process tree on a home folder of its own: it evaluates, recovers, and ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.hub import serve
+from tests.runners import place
+
+SUBMIT = f"""
+from django.contrib.auth.models import AnonymousUser
+from leaderboard import submissions
+submissions.submit({place.MODEL!r}, user=AnonymousUser())
+"""
+STATES = "print(*sorted(Run.objects.values_list('state', flat=True)))"
+LET_LEASES_RUN_OUT = """
+from datetime import timedelta
+from django.db.models.functions import Now
+Run.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds=1))
+"""
+SLOW = 2000
+"""Questions that keep the engine busy for long enough to be interrupted."""
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return place.write_tasks(tmp_path_factory.mktemp("tasks") / "tasks")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve([place.write_content(tmp_path_factory.mktemp("content"), rows=12)]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def slow_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve([place.write_content(tmp_path_factory.mktemp("slow"), rows=SLOW)]) as url:
+        yield url
+
+
+def wait_for_states(tree: place.Tree, expected: str, seconds: float = 120) -> None:
+    place.wait_until(
+        lambda: tree.ask(STATES) == expected,
+        seconds,
+        lambda: f"{tree.ask(STATES)}\n{tree.log.read_text()[-5000:]}",
+    )
+
+
+def wait_for_site(tree: place.Tree) -> None:
+    place.wait_until(
+        lambda: "the site is at" in tree.log.read_text(), 60, lambda: tree.log.read_text()[-5000:]
+    )
+
+
+def gone(processes: list[psutil.Process], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_submission_is_evaluated_and_everything_ends_together(
+    tmp_path: Path, tasks: Path, hub: str
+) -> None:
+    variables = place.environment(tmp_path / "home", tasks, hub)
+    with place.tree(variables, tmp_path / "log") as tree:
+        wait_for_site(tree)
+        tree.ask(SUBMIT)
+        wait_for_states(tree, "done done")
+        numbers = tree.ask("print(Result.objects.filter(subset='', n=12).count())")
+        assert numbers == "2"
+        assert "tiny-llama" in tree.ask("print(Run.objects.first())")
+
+        again = subprocess.run(
+            [sys.executable, "-m", "runners"],
+            cwd=place.ROOT, env=variables, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert again.returncode == 1
+        assert f"already running at http://127.0.0.1:{variables['PLUMBLINE_PORT']}" in again.stderr
+
+        everything = tree.everything()
+        tree.process.send_signal(signal.SIGINT)
+        assert gone(everything, 8)
+    key = tmp_path / "home" / "secret_key"
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
+    tmp_path: Path, tasks: Path, slow_hub: str
+) -> None:
+    variables = place.environment(tmp_path / "home", tasks, slow_hub)
+    with place.tree(variables, tmp_path / "first") as tree:
+        wait_for_site(tree)
+        tree.ask(SUBMIT)
+        wait_for_progress(tree)
+        worker = tree.part("evaluate", "worker")
+        below = worker.children(recursive=True)
+        assert below
+        worker.kill()
+        assert gone(below, 5)
+        tree.process.wait(20)
+    with place.tree(variables, tmp_path / "second") as tree:
+        wait_for_site(tree)
+        assert tree.ask(STATES) == "running running"
+        tree.ask(LET_LEASES_RUN_OUT)
+        wait_for_states(tree, "done done")
+        assert tree.ask("print(*Run.objects.values_list('attempt', flat=True))") == "2 2"
+        assert int(tree.ask(JOURNALLED)) > 0
+
+
+def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, slow_hub: str) -> None:
+    variables = place.environment(tmp_path / "home", tasks, slow_hub)
+    with place.tree(variables, tmp_path / "log") as tree:
+        wait_for_site(tree)
+        tree.ask(SUBMIT)
+        wait_for_progress(tree)
+        everything = tree.everything()
+        tree.process.send_signal(signal.SIGTERM)
+        assert gone(everything, 10)
+        assert tree.ask(STATES) == "queued queued"
+        assert tree.ask("print(*Run.objects.values_list('attempt', flat=True))") == "0 0"
+
+
+def test_nothing_survives_a_killed_supervisor(tmp_path: Path, tasks: Path, slow_hub: str) -> None:
+    variables = place.environment(tmp_path / "home", tasks, slow_hub)
+    with place.tree(variables, tmp_path / "log") as tree:
+        wait_for_site(tree)
+        tree.ask(SUBMIT)
+        wait_for_progress(tree)
+        everything = tree.everything()
+        tree.process.kill()
+        assert gone(everything, 8)
+
+
+def test_a_port_that_is_taken_is_named_with_its_variable(tmp_path: Path, tasks: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = place.environment(tmp_path, tasks, "http://127.0.0.1:9", PLUMBLINE_PORT=port)
+        refused = subprocess.run(
+            [sys.executable, "-m", "runners"],
+            cwd=place.ROOT, env=variables, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+    assert refused.returncode == 1
+    assert f"port {port} is taken" in refused.stderr
+    assert "PLUMBLINE_PORT" in refused.stderr
+
+
+JOURNALLED = """
+import json
+from leaderboard import artifacts
+records = [json.load(artifacts.open(a.sha256)) for a in Artifact.objects.filter(kind="record")]
+print(sum(record["requests"]["journalled"] for record in records))
+"""
+
+
+def wait_for_progress(tree: place.Tree) -> None:
+    """Until some requests are answered, and with them in the journal, and many are not."""
+    started = "print(Run.objects.filter(phase='evaluate', progress_done__gt=0).count())"
+    place.wait_until(
+        lambda: tree.ask(started) != "0",
+        90,
+        lambda: f"{tree.ask(STATES)}\n{tree.log.read_text()[-5000:]}",
+    )
+    assert tree.ask(STATES) == "running running"
