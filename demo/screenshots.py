@@ -18,7 +18,7 @@ from pathlib import Path
 # Playwright's synchronous API lives in an event loop; Django's guard has no part here.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
 FLAGS = (
     "--no-sandbox",

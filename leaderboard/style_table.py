@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
+from uuid import UUID
 
 from leaderboard.board import Z95, Cell, Row, Score, Standing, build_rows
 from leaderboard.models import Artifact, Suite, SuiteEntry, Variant
@@ -91,10 +92,10 @@ def style_tables(suite: Suite) -> list[StyleTable]:
     ]
 
 
-def _sample_files(rows: Sequence[Row]) -> dict[object, str]:
-    runs = [cell.run_id for row in rows for cell in row.cells if cell.score]
+def _sample_files(rows: Sequence[Row]) -> dict[UUID, str]:
+    runs = [cell.run_id for row in rows for cell in row.cells if cell.score and cell.run_id]
     samples = Artifact.objects.filter(run_id__in=runs, kind=Artifact.Kind.SAMPLES)
-    return {run_id: sha256 for run_id, sha256 in samples.values_list("run_id", "sha256")}
+    return dict(samples.values_list("run_id", "sha256"))
 
 
 def _best_first(rows: Sequence[StyleRow | None]) -> list[StyleRow]:
@@ -107,15 +108,15 @@ def _best_first(rows: Sequence[StyleRow | None]) -> list[StyleRow]:
     return sorted((row for row in rows if row is not None), key=key)
 
 
-def _row(row: Row, places: Sequence[int], files: dict[object, str]) -> StyleRow | None:
+def _row(row: Row, places: Sequence[int], files: dict[UUID, str]) -> StyleRow | None:
     cells = tuple(row.cells[place] for place in places)
     if not any(cell.standing is Standing.SCORED for cell in cells):
         return None
     first, second = cells[:2]
     difference = None
     if first.score and second.score:
-        digests = (files.get(first.run_id), files.get(second.run_id))
-        both = (digests[0], digests[1]) if digests[0] and digests[1] else None
+        digests = [files[c.run_id] for c in (first, second) if c.run_id and c.run_id in files]
+        both = (digests[0], digests[1]) if len(digests) == 2 else None
         difference = gap(first.score, second.score, both)
     return StyleRow(row.variant, cells, difference)
 

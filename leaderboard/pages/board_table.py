@@ -1,4 +1,4 @@
-"""The board's table, dressed for its template: heads with scales and sort links, rows with cells."""
+"""The board's table, dressed for its template: heads with scale and sort link, rows with cells."""
 
 from __future__ import annotations
 

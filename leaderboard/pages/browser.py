@@ -95,9 +95,7 @@ def _label(key: tuple[str, int], several: bool) -> str:
     return f"{key[0]}:{key[1]}" if several else str(key[1])
 
 
-def _listed(
-    line: Line, key: tuple[str, int] | None, several: bool, address: Address
-) -> Listed:
+def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Address) -> Listed:
     label = _label((line.task, line.doc_id), several)
     return Listed(
         line=line,

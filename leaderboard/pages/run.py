@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
@@ -16,7 +15,7 @@ from evalcore.record import RunRecord
 from leaderboard import artifacts, reproduce
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.pages.address import Address
-from leaderboard.pages.browser import Browser, browse
+from leaderboard.pages.browser import browse
 from leaderboard.pages.listing import listed
 from leaderboard.pages.scale import Scale
 

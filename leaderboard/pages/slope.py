@@ -14,7 +14,7 @@ TOP, STEP = 58, 28
 
 @dataclass(frozen=True)
 class Slope:
-    """One model: its rank and place in either order; `kind` is up, down or empty (may be chance)."""
+    """One model: rank and place in either order; `kind` is up, down or empty (may be chance)."""
 
     model: HubModel
     left: int
@@ -41,12 +41,17 @@ def slope_chart(table: StyleTable, crossings: list[Crossing]) -> SlopeChart:
     by_left = _order(rows, 0)[:MOST]
     by_right = [row for row in _order(rows, 1) if row in by_left]
     strong = {
-        id(row) for crossing in crossings if crossing.clear for row in (crossing.ahead, crossing.behind)
+        id(row)
+        for crossing in crossings
+        if crossing.clear
+        for row in (crossing.ahead, crossing.behind)
     }
     slopes = []
     for place, row in enumerate(by_left):
         left, right = _rank(row, by_left, 0), _rank(row, by_left, 1)
-        kind = ("up" if right < left else "down" if right > left else "") if id(row) in strong else ""
+        kind = (
+            ("up" if right < left else "down" if right > left else "") if id(row) in strong else ""
+        )
         other = by_right.index(row)
         slopes.append(
             Slope(

@@ -66,7 +66,8 @@ def axis(scale: Scale) -> SafeString:
     """A column's scale, drawn once in its header."""
     return format_html(
         '<svg class="w" aria-hidden="true"><line x1="{0}%" x2="{1}%" y1="94%" y2="94%"/>'
-        '<text x="{0}%" y="88%">{2}</text><text x="{1}%" y="88%" text-anchor="end">{3}</text></svg>',
+        '<text x="{0}%" y="88%">{2}</text>'
+        '<text x="{1}%" y="88%" text-anchor="end">{3}</text></svg>',
         f"{scale.start:g}",
         f"{scale.end:g}",
         f"{100 * scale.low:.0f}",

@@ -194,9 +194,7 @@ def test_addresses_are_made_short(client: Client, suite: Suite, given: str, shor
     assert client.get(short).status_code == 200
 
 
-def test_search_and_filters_narrow_the_rows_but_not_the_ranks(
-    client: Client, suite: Suite
-) -> None:
+def test_search_and_filters_narrow_the_rows_but_not_the_ranks(client: Client, suite: Suite) -> None:
     make.evaluated("lab/strong", suite, STRONG, model_type="gpt2")
     make.evaluated("lab/weak", suite, WEAK, model_type="llama")
     html = get(client, "/?q=WEAK")

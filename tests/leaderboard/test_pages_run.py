@@ -137,7 +137,10 @@ def test_a_failure_of_ours_waits_and_says_so(client: Client, submitted: Any) -> 
 def test_the_prompt_is_shown_exactly_as_it_was_sent(client: Client, done: Run) -> None:
     (sample,) = [row for row in _rows(done) if row["doc_id"] == 5]
     html = get(client, f"/runs/{done.pk}?doc=5")
-    shown = [text(block) for block in re.findall(r'<pre class="prompt[^"]*"[^>]*>(.*?)</pre>', html, re.S)]
+    shown = [
+        text(block)
+        for block in re.findall(r'<pre class="prompt[^"]*"[^>]*>(.*?)</pre>', html, re.S)
+    ]
     folded, asked = shown
     marked = asked.index("␣A")
     assert folded + asked[:marked] == sample["prompt"]
@@ -151,7 +154,9 @@ def test_each_choice_has_its_loglikelihood_pick_and_key(client: Client, done: Ru
         assert choice in html
         assert f"{response['loglikelihood']:.2f}".replace("-", "−") in html
     letters = "ABCD"
-    verdict = f"Wrong: picked {letters[sample['pick']]}, the answer is {letters[sample['gold'][0]]}."
+    verdict = (
+        f"Wrong: picked {letters[sample['pick']]}, the answer is {letters[sample['gold'][0]]}."
+    )
     assert verdict in html
     assert html.count("is-pick") == 1
     assert html.count("is-gold") == 1
@@ -258,7 +263,8 @@ def test_what_is_known_already_is_not_sent_again(client: Client, done: Run) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "start", "end"), [("bytes=0-9", 0, 10), ("bytes=-8", -8, None), ("bytes=20-", 20, None)]
+    ("asked", "start", "end"),
+    [("bytes=0-9", 0, 10), ("bytes=-8", -8, None), ("bytes=20-", 20, None)],
 )
 def test_a_range_is_sent_as_asked(
     client: Client, done: Run, asked: str, start: int, end: int | None

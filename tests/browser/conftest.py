@@ -1,0 +1,83 @@
+"""A real Chromium in front of the site with its real Hub."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from demo.screenshots import FLAGS
+from leaderboard.models import Suite
+from tests.hub import Orders
+from tests.leaderboard import factories as make
+from tests.leaderboard.conftest import hub, hub_process
+
+__all__ = ["hub", "hub_process"]
+
+# Playwright's synchronous API runs an event loop in this thread, which Django takes for a mistake.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("NO BROWSER: there is no chromium on the PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A browser window on the site; `complaints` is what its console had to say."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.page: Page = context.new_page()
+        self.url = url
+        self.complaints: list[str] = []
+        self.page.on(
+            "console",
+            lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None,
+        )
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def go(self, address: str) -> Page:
+        self.page.goto(self.url + address, wait_until="load")
+        return self.page
+
+
+Open = Callable[..., Visit]
+
+
+@pytest.fixture
+def site(transactional_db: None, hub: Callable[[Orders], None], settings: Any) -> Suite:
+    """A suite, two models of opposite skill, a failed, a running and a waiting run, a worker."""
+    settings.PLUMBLINE_SUITE = "demo"
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    suite = make.make_suite(benchmarks=("facts",), notice="Scores mean nothing beyond the demo.")
+    make.evaluated("lab/texts", suite, {"cloze": 0.9, "mmlu": 0.2, "hybrid": 0.5})
+    make.evaluated("lab/letters", suite, {"cloze": 0.2, "mmlu": 0.9, "hybrid": 0.5})
+    submission = make.make_submission(make.make_variant("lab/unlucky"), suite)
+    failed, running, _ = submission.runs.order_by("task__name")
+    make.fail(failed, "ModelError", "four tokens have no vector", "the last line of the log")
+    make.start(running, 30, 160)
+    return suite
+
+
+@pytest.fixture
+def visit(site: Suite, live_server: Any, chromium: Browser) -> Iterator[Open]:
+    """Opens windows on the site; options are those of a browser context."""
+    contexts: list[BrowserContext] = []
+
+    def open_window(**options: Any) -> Visit:
+        contexts.append(chromium.new_context(**options))
+        return Visit(contexts[-1], live_server.url)
+
+    yield open_window
+    for context in contexts:
+        context.close()

@@ -1,0 +1,151 @@
+"""What holds on every page: policy, errors, sign-in, and that reading writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.db import connection
+from django.test import Client
+
+from leaderboard.models import Submission, Suite, User
+from tests.leaderboard import factories as make
+
+
+@pytest.fixture
+def suite(db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    return make.make_suite(benchmarks=("facts",))
+
+
+@pytest.fixture
+def addresses(suite: Suite) -> list[str]:
+    """Every page that can be read, in a state that has something to show."""
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    done, running, failed = submission.runs.order_by("task__name")
+    make.finish(done)
+    make.fail(failed, "ModelError", "no vector")
+    make.start(running, 3, 90)
+    waiting = make.queued_run(make.make_variant("lab/two"), suite.entries.all()[0])
+    run = f"/runs/{done.pk}"
+    return [
+        *("/", "/?style=mmlu", "/?q=one", "/styles", "/submit", "/submit?model=no+model", "/queue"),
+        *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
+        *(run, f"{run}?outcome=wrong", f"{run}?doc=3", f"{run}/progress", "/robots.txt"),
+        *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),
+        *(f"/runs/{other.pk}" for other in (running, failed, waiting)),
+    ]
+
+
+@pytest.fixture
+def read_only() -> Iterator[Any]:
+    """Makes the database refuse every write from then on."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            yield lambda: cursor.execute("PRAGMA query_only = ON")
+            cursor.execute("PRAGMA query_only = OFF")
+        else:
+            yield lambda: cursor.execute("SET TRANSACTION READ ONLY")
+
+
+def test_reading_writes_nothing(client: Client, addresses: list[str], read_only: Any) -> None:
+    read_only()
+    for address in addresses:
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert b"".join(response), address
+        assert "sessionid" not in response.cookies, address
+
+
+def test_every_page_keeps_its_content_policy_in_its_own_markup(
+    client: Client, addresses: list[str]
+) -> None:
+    for address in addresses:
+        response = client.get(address)
+        policy = response["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        if response["Content-Type"].startswith("text/html"):
+            html = response.content.decode()
+            for forbidden in (" style=", " onclick=", "javascript:", "data:image", "<style"):
+                assert forbidden not in html, (address, forbidden)
+
+
+def test_every_page_has_a_title_a_heading_and_a_way_past_the_navigation(
+    client: Client, addresses: list[str]
+) -> None:
+    for address in addresses:
+        response = client.get(address)
+        if not response["Content-Type"].startswith("text/html") or address.endswith("/progress"):
+            continue
+        html = response.content.decode()
+        assert html.count("<h1") == 1, address
+        assert " · Plumbline</title>" in html, address
+        assert '<a class="skip" href="#main">' in html, address
+
+
+def test_health_is_plain_and_never_cached(client: Client, db: None) -> None:
+    response = client.get("/healthz")
+    assert response.content == b"ok\n"
+    assert response["Cache-Control"] == "no-store"
+
+
+def test_robots_are_kept_from_the_questions(client: Client) -> None:
+    assert "Disallow: /runs/" in client.get("/robots.txt").content.decode()
+
+
+def test_an_unknown_address_is_a_page_of_ours(client: Client, db: None) -> None:
+    response = client.get("/no/such/page")
+    assert response.status_code == 404
+    assert "Nothing hangs here" in response.content.decode()
+
+
+def test_a_fault_of_ours_is_a_page_of_ours(suite: Suite, settings: Any) -> None:
+    client = Client(raise_request_exception=False)
+    settings.PLUMBLINE_SUITE = 7  # a setting that no code expects
+    response = client.get("/")
+    assert response.status_code == 500
+    assert "The line broke" in response.content.decode()
+
+
+def test_a_form_without_its_token_is_refused_in_our_voice(suite: Suite) -> None:
+    client = Client(enforce_csrf_checks=True)
+    response = client.post("/submit", {"model": "lab/one"})
+    assert response.status_code == 403
+    assert "This form has expired" in response.content.decode()
+    assert not Submission.objects.exists()
+
+
+def test_signing_in_leads_back_to_the_form(client: Client, suite: Suite) -> None:
+    User.objects.create_user("ada", password="a long pass phrase")
+    address = "/accounts/login?next=/submit%3Fmodel%3Dlab/one"
+    assert 'value="/submit?model=lab/one"' in client.get(address).content.decode()
+    fields = {"username": "ada", "password": "a long pass phrase", "next": "/submit?model=lab/one"}
+    assert client.post("/accounts/login", fields)["Location"] == "/submit?model=lab/one"
+    assert "Sign out" in client.get("/").content.decode()
+    client.post("/accounts/logout")
+    assert "Sign out" not in client.get("/").content.decode()
+
+
+def test_a_wrong_password_says_so_and_leads_nowhere_else(client: Client, suite: Suite) -> None:
+    fields = {"username": "ada", "password": "wrong", "next": "https://elsewhere.example/"}
+    html = client.post("/accounts/login", fields).content.decode()
+    assert "Not signed in." in html
+    assert 'role="alert"' in html
+
+
+def test_the_fonts_are_our_own_small_and_licensed() -> None:
+    sizes = 0
+    for font in ("inter-latin-opsz-normal", "jetbrains-mono-latin-wght-normal"):
+        path = finders.find(f"fonts/{font}.woff2")
+        assert isinstance(path, str)
+        data = Path(path).read_bytes()
+        assert data[:4] == b"wOF2"
+        sizes += len(data)
+    assert sizes < 250_000
+    for name in ("Inter", "JetBrainsMono"):
+        assert finders.find(f"fonts/LICENSE-{name}.txt")

@@ -1,0 +1,237 @@
+"""The form and the submission's page, against a Hub process that really answers."""
+
+from __future__ import annotations
+
+import html as html_module
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from leaderboard.models import Run, Submission, Suite, User
+from tests.hub import Orders
+from tests.leaderboard import factories as make
+from tests.leaderboard.conftest import worker
+
+Fail = Callable[[Orders], None]
+TINY = "awkward/tiny-llama"
+
+
+@pytest.fixture
+def opened(hub: Fail, suite: Suite, settings: Any) -> Suite:
+    """A site that takes submissions from anybody, with a worker that is alive."""
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    worker(16 * 10**9)
+    return suite
+
+
+@pytest.fixture
+def closed(hub: Fail, suite: Suite, settings: Any) -> Suite:
+    settings.PLUMBLINE_OPEN_SUBMIT = False
+    worker(16 * 10**9)
+    return suite
+
+
+def get(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200, address
+    return response.content.decode()
+
+
+def problem_at(html: str, field: str) -> str:
+    found = re.search(rf'id="{field}-problem"[^>]*>(.*?)</div>', html, re.S)
+    assert found is not None
+    return html_module.unescape(re.sub(r"<[^>]+>", " ", found[1])).strip()
+
+
+def test_before_anything_is_typed_nothing_is_wrong(client: Client, opened: Suite) -> None:
+    html = get(client, "/submit")
+    assert "What is checked" in html
+    assert "aria-invalid" not in html
+    assert 'value="main"' in html
+
+
+def test_a_model_that_can_be_evaluated_shows_its_facts(client: Client, opened: Suite) -> None:
+    html = get(client, f"/submit?model={TINY}")
+    assert "Ready to submit." in html
+    for fact in ("LlamaForCausalLM", "Commit", "Parameters", "Memory", "Licence", "stored as"):
+        assert fact in html
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ("model=not+a+model", "model"),
+        ("model=awkward/no-such-model", "model"),
+        (f"model={TINY}&revision=no-such-branch", "revision"),
+        (f"model={TINY}&dtype=int3", "dtype"),
+        ("model=awkward/no-tokenizer", "model"),
+    ],
+)
+def test_each_problem_stands_at_its_field_and_what_was_typed_is_kept(
+    client: Client, opened: Suite, typed: str, field: str
+) -> None:
+    html = get(client, f"/submit?{typed}")
+    assert problem_at(html, field)
+    for other in {"model", "revision", "dtype"} - {field}:
+        assert problem_at(html, other) == ""
+    assert re.search(rf'id="id_{field}"[^>]*aria-invalid="true"', html)
+    assert re.search(rf'id="id_{field}"[^>]*aria-describedby="[^"]*{field}-problem', html)
+    for pair in typed.split("&"):
+        name, value = pair.split("=")
+        if name != "dtype":
+            assert f'name="{name}" value="{value.replace("+", " ")}"' in html
+
+
+def test_a_silent_hub_stops_nobody_from_submitting(
+    client: Client, opened: Suite, hub: Fail
+) -> None:
+    hub([{"match": "/api/models/*", "status": 500}])
+    html = get(client, f"/submit?model={TINY}")
+    assert "Not checked." in html
+    assert "You can submit all the same" in html
+
+
+def test_a_submission_leads_to_its_page_with_a_run_for_each_column(
+    client: Client, opened: Suite
+) -> None:
+    response = client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    submission = Submission.objects.get()
+    assert response.status_code == 302
+    assert response["Location"] == f"/submissions/{submission.pk}"
+    html = get(client, response["Location"])
+    assert html.count("Queued") == submission.runs.count() == 2
+    assert 'hx-trigger="every 2s"' in html
+
+
+def test_a_refused_submission_keeps_what_was_typed_and_queues_nothing(
+    client: Client, opened: Suite
+) -> None:
+    response = client.post("/submit", {"model": "awkward/no-tokenizer", "revision": "main"})
+    html = response.content.decode()
+    assert response.status_code == 422
+    assert "tokenizer" in problem_at(html, "model")
+    assert 'value="awkward/no-tokenizer"' in html
+    assert not Run.objects.exists()
+
+
+def test_an_empty_form_says_what_is_missing(client: Client, opened: Suite) -> None:
+    response = client.post("/submit", {"model": "", "revision": "main"})
+    assert response.status_code == 422
+    assert "Give a model ID" in problem_at(response.content.decode(), "model")
+
+
+def test_what_was_submitted_before_leads_to_the_earlier_submission(
+    client: Client, opened: Suite
+) -> None:
+    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    html = get(client, f"/submit?model={TINY}")
+    assert "submitted before" in problem_at(html, "model")
+    assert f'href="/submissions/{Submission.objects.get().pk}"' in html
+
+
+def test_the_form_lists_what_will_be_run(client: Client, opened: Suite) -> None:
+    html = get(client, "/submit")
+    assert "What will be run" in html
+    assert "counts for the average" in html
+    assert html.count("Facts</th>") == 2
+
+
+def test_without_an_account_one_can_check_but_not_submit(client: Client, closed: Suite) -> None:
+    html = get(client, f"/submit?model={TINY}")
+    assert "Ready to submit." in html
+    assert "Sign in to submit" in html
+    assert 'id="submit-button"' not in html
+    response = client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    assert response.status_code == 422
+    assert not Submission.objects.exists()
+
+
+def test_an_account_submits_and_is_named(client: Client, closed: Suite, ada: User) -> None:
+    client.force_login(ada)
+    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    submission = Submission.objects.get()
+    assert submission.submitter == ada
+    assert "by ada" in get(client, f"/submissions/{submission.pk}")
+
+
+def test_hostile_input_comes_back_as_text(client: Client, opened: Suite) -> None:
+    html = get(client, '/submit?model="><script>alert(1)</script>')
+    assert "<script>alert" not in html
+
+
+# The submission's page
+
+
+@pytest.fixture
+def submission(opened: Suite, client: Client) -> Submission:
+    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    return Submission.objects.get()
+
+
+def test_a_failed_run_stands_with_class_reason_and_log(
+    client: Client, submission: Submission
+) -> None:
+    run = submission.runs.first()
+    assert run is not None
+    make.fail(run, "ModelError", "weights hold NaN", "the last line")
+    html = get(client, f"/submissions/{submission.pk}")
+    for said in ("ModelError", "weights hold NaN", "the last line", "Remedy"):
+        assert said in html
+
+
+def test_repeating_runs_only_what_failed(client: Client, submission: Submission) -> None:
+    first, second = submission.runs.order_by("task__name")
+    make.fail(first, "ModelError", "weights hold NaN")
+    make.finish(second)
+    assert "Submit again" in get(client, f"/submissions/{submission.pk}")
+    response = client.post(f"/submissions/{submission.pk}/again")
+    repeated = Submission.objects.exclude(pk=submission.pk).get()
+    assert response["Location"] == f"/submissions/{repeated.pk}"
+    assert second in repeated.runs.all()
+    assert first not in repeated.runs.all()
+
+
+def test_repeating_what_still_runs_is_refused_with_the_reason(
+    client: Client, submission: Submission
+) -> None:
+    response = client.post(f"/submissions/{submission.pk}/again")
+    assert response.status_code == 409
+    assert "submitted before" in response.content.decode()
+
+
+def test_only_who_submitted_may_withdraw(
+    client: Client, closed: Suite, ada: User, bo: User
+) -> None:
+    client.force_login(ada)
+    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    submission = Submission.objects.get()
+    address = f"/submissions/{submission.pk}"
+    client.force_login(bo)
+    assert "Withdraw</button>" not in get(client, address)
+    refused = client.post(f"{address}/withdraw")
+    assert refused.status_code == 403
+    assert "Not yours to do" in refused.content.decode()
+    client.force_login(ada)
+    assert "Withdraw</button>" in get(client, address)
+    assert client.post(f"{address}/withdraw")["Location"] == address
+    assert "Withdrawn." in get(client, address)
+    assert set(submission.runs.values_list("state", flat=True)) == {"cancelled"}
+
+
+def test_reading_an_action_does_nothing(client: Client, submission: Submission) -> None:
+    for action in ("again", "withdraw"):
+        assert client.get(f"/submissions/{submission.pk}/{action}").status_code == 405
+
+
+def test_a_finished_submission_is_not_polled_and_leads_to_the_board(
+    client: Client, submission: Submission
+) -> None:
+    for run in submission.runs.all():
+        make.finish(run)
+    html = get(client, f"/submissions/{submission.pk}")
+    assert "All 2 runs done." in html
+    assert "hx-trigger" not in html
+    assert f'href="/?q={TINY}"' in html
