@@ -28,20 +28,36 @@ NOT_ASKED_OR_SCORED = (
 _NOT_DATA = ("revision", "trust_remote_code")
 """Keys of `dataset_kwargs` that pin the data: the documents have a digest of their own."""
 
-_KEYS_IN_YAML = {"fewshot": "fewshot_config", "python_class": "class"}
+_NOT_WRITTEN = ("about", "source")
+_WRITTEN_AS = {"fewshot": "fewshot_config", "python_class": "class", "steps": "filter"}
 
 
 def resolved_config(spec: TaskSpec) -> dict[str, Any]:
-    """The task's configuration under the top-level keys of its file, overrides applied.
+    """The task's configuration as its file could say it, overrides applied, for a record.
 
-    Keys that hold nothing are left out; a function appears by name and digest.
+    What has its default is left out, so that a new field with a default changes no digest; a
+    function appears by name and digest.
     """
-    values = {
-        _KEYS_IN_YAML.get(field.name, field.name): getattr(spec, field.name)
-        for field in dataclasses.fields(spec)
-        if field.name not in ("about", "source")
-    }
-    return {key: json_ready(value) for key, value in values.items() if value not in (None, (), {})}
+    return _as_written(spec)
+
+
+def _as_written(part: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if field.name in _NOT_WRITTEN or value == _default_of(field):
+            continue
+        if field.name == "arguments":  # the other keys of a metric or filter stand beside its name
+            values.update(json_ready(value))
+        else:
+            values[_WRITTEN_AS.get(field.name, field.name)] = json_ready(value)
+    return values
+
+
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 def config_digest(spec: TaskSpec | GroupSpec) -> str:
@@ -77,8 +93,8 @@ def docs_digest(doc_digests: Iterable[str]) -> str:
 def json_ready(value: Any) -> Any:
     """The same value in what JSON can hold: bytes and functions by digest, dates and NaN as text.
 
-    A task becomes its resolved configuration. Raises TypeError for what has no place in JSON, such
-    as an image.
+    A part of a task's configuration becomes what its file could say. Raises TypeError for what has
+    no place in JSON, such as an image.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -94,9 +110,6 @@ def json_ready(value: Any) -> Any:
         return str(value)
     if isinstance(value, FunctionRef):
         return {"function": value.name, "digest": value.digest()}
-    if isinstance(value, TaskSpec):
-        return resolved_config(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: json_ready(getattr(value, field.name)) for field in fields}
+        return _as_written(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON: {value!r}")

@@ -130,9 +130,9 @@ class Prompter:
             answer = few.target_delimiter + answer
         return question + answer + few.fewshot_delimiter
 
-    def question(self, doc: Doc) -> str:
-        """The document's question with its prefix, unanswered: the end of a prompt."""
-        question = _question(self.reader.text(self.spec.doc_to_text, doc))
+    def question(self, text: Any, doc: Doc) -> str:
+        """The document's question, whose text was read, with its prefix: the end of a prompt."""
+        question = _question(text)
         prefix = self.reader.field(self.spec.gen_prefix, doc)
         return question + _gap(question, prefix, self.spec.target_delimiter) + prefix
 

@@ -142,7 +142,8 @@ class _ItemBuilder:
         self._first_contexts_kind: bool | None = None
 
     def build(self, doc_id: int, doc: Doc) -> Item:
-        choices_are_contexts = self._choices_are_contexts(doc)
+        text = self._reader.text(self._spec.doc_to_text, doc)
+        choices_are_contexts = self._choices_are_contexts(text)
         rows = self._sampler.draw(self._documents.question(doc_id)) if self._sampler else []
         before = self._prompter.description(doc) + "".join(
             self._example(row, choices_are_contexts) for row in rows
@@ -151,13 +152,13 @@ class _ItemBuilder:
         target = self._reader.target(self._spec.doc_to_target, doc)
         gold = target
         if choices_are_contexts:
-            gold = self._reader.text(self._spec.doc_to_text, doc)
+            gold = text
             contexts = [
                 before + self._prompter.choice_as_question(choice, doc) for choice in choices
             ]
             continuations = [str(target)] * len(choices)
         else:
-            contexts = [before + self._prompter.question(doc)] * len(choices)
+            contexts = [before + self._prompter.question(text, doc)] * len(choices)
             continuations = choices
         return Item(
             doc_id=doc_id,
@@ -172,12 +173,11 @@ class _ItemBuilder:
             requests=self._requests(contexts, continuations, choices),
         )
 
-    def _choices_are_contexts(self, doc: Doc) -> bool:
+    def _choices_are_contexts(self, text: Any) -> bool:
         """lm-eval decides on the first document for all; strict refuses a mixture."""
         kind = self._first_contexts_kind
         if kind is not None and self._task.mode == "compat":
             return kind
-        text = self._reader.text(self._spec.doc_to_text, doc)
         found = isinstance(text, int)
         if kind is None:
             self._first_contexts_kind = found

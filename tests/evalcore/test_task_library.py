@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -66,8 +67,6 @@ def asked(world: World, library: TaskLibrary, name: str, doc: dict[str, Any]) ->
     assert isinstance(spec, TaskSpec)
     keys = resolved_config(spec)
     keys.pop("dataset_name")
-    for built in ("metric_list", "filter_list", "fewshot_config"):
-        keys.pop(built)
     (item,) = world.task(**{**keys, **world.data(train=[doc], dev=[doc], test=[doc])}).items()
     return item
 
@@ -185,6 +184,17 @@ def test_the_digest_of_a_task_is_that_of_what_it_asks_and_scores(tmp_path: Path)
     digests = {digest_with(tmp_path, **keys) for keys in different}
     assert plain not in digests
     assert len(digests) == len(different)
+
+
+def test_the_resolved_configuration_says_the_same_as_the_file(
+    tmp_path: Path, library: TaskLibrary
+) -> None:
+    for name in ("arc_easy_mmlu", "mmlu_hybrid_virology"):
+        spec = library.one(name)
+        assert isinstance(spec, TaskSpec)
+        again = write_tasks(tmp_path, {f"{name}.yaml": yaml.safe_dump(resolved_config(spec))})
+        assert config_digest(again.one(name)) == config_digest(spec)
+    assert "description" not in resolved_config(library.one("arc_easy"))  # its default
 
 
 def test_the_digest_changes_with_the_source_of_a_function(tmp_path: Path) -> None:
