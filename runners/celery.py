@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging.config
 import os
+import warnings
 from typing import Any
 
 from celery import Celery
+from celery.platforms import SecurityWarning
 from celery.signals import setup_logging
 from django.conf import settings
 
 from runners import broker
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
+
+# That a worker should not run as root: our messages are JSON, and in a container it is root.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 EVERY = 5.0
 """Seconds between hints: what a lost message costs at most."""
@@ -39,6 +44,7 @@ app.conf.update(
 )
 if settings.PLUMBLINE_BROKER_URL.startswith("filesystem:"):
     app.conf.update(
+        broker_url="filesystem://localhost//",  # kombu warns of an address without a host
         broker_transport="runners.broker:Transport",
         broker_transport_options=broker.options(settings.PLUMBLINE_HOME / "broker"),
     )

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from celery import Task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from leaderboard import queue
@@ -30,6 +30,14 @@ def evaluate_next(self: Task) -> None:
     worker = capacity.announce(self.request.hostname, capacity.detect())
     while not stopping.is_set() and (claim := queue.claim_next(worker)):
         evaluate_claim(claim, worker, stopping)
+
+
+def look_for_work(**_: Any) -> None:
+    """At the start of a worker: do not wait for the first hint of the beat."""
+    evaluate_next.apply_async(retry=False)
+
+
+worker_ready.connect(look_for_work)
 
 
 @app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]

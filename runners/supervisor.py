@@ -14,8 +14,9 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,19 +38,35 @@ class CannotStart(Exception):
     """Something outside stands in the way; the message says what to do."""
 
 
+@dataclass(frozen=True)
+class Ended:
+    """Which part ended first and with what status; no part where somebody stopped the tree."""
+
+    part: str | None
+    status: int
+
+
 def main() -> int:
-    """`python -m runners`: the exit status of whichever part ended first, 1 if none started."""
+    """`python -m runners`: 0 when somebody stopped it, 1 when it could not start or go on."""
     try:
         home = home_folder(ROOT / "var")
         port = env.integer("PLUMBLINE_PORT", 8000)
-        with only_one(home, address(port)):
+        with only_one(home) as announce:
             check_port(port, "PLUMBLINE_PORT")
+            announce(address(port))
             variables = settle(home, port)
             prepare(variables)
-            return run(parts(), variables)
+            ended = run(parts(), variables)
     except CannotStart as problem:
         sys.stderr.write(f"plumbline: {problem}\n")
         return 1
+    if ended.part is not None:
+        sys.stderr.write(
+            f"plumbline: everything was stopped, because {ended.part!r} ended by itself "
+            f"with status {ended.status}; its last lines are above\n"
+        )
+        return 1
+    return 0
 
 
 def address(port: int) -> str:
@@ -67,21 +84,28 @@ def home_folder(default: Path) -> Path:
 
 
 @contextmanager
-def only_one(home: Path, where: str) -> Iterator[None]:
-    """Hold the lock of this home folder. Raises CannotStart where another tree holds it."""
+def only_one(home: Path) -> Iterator[Callable[[str], None]]:
+    """Hold the lock of this home folder; what it yields writes our address for others to read.
+
+    Raises CannotStart where another tree holds the lock.
+    """
     with (home / "supervisor.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
+            where = lock.read().strip() or "an address that it has not told yet"
             raise CannotStart(
-                f"already running at {lock.read().strip()} with its files in {home}; "
+                f"already running at {where} with its files in {home}; "
                 "stop it first, or set PLUMBLINE_HOME to another folder"
             ) from None
         lock.truncate(0)
-        lock.write(where)
-        lock.flush()
-        yield
+
+        def announce(where: str) -> None:
+            lock.write(where)
+            lock.flush()
+
+        yield announce
 
 
 def is_free(port: int) -> bool:
@@ -147,14 +171,14 @@ def parts() -> Parts:
     }
 
 
-def run(commands: Parts, variables: Mapping[str, str]) -> int:
-    """Run all commands until one ends or somebody stops us; the exit status of the first to end."""
+def run(commands: Parts, variables: Mapping[str, str]) -> Ended:
+    """Run all commands until one ends or somebody stops us, and then end the others."""
     hide_from_peers()
     tree = Tree()
     for name, command in commands.items():
         tree.add_process(name, f"exec {shlex.join(command)}", env=dict(variables), cwd=str(ROOT))
     tree.loop()
-    return int(tree.returncode or 0)
+    return Ended(tree.ended_first, int(tree.returncode or 0))
 
 
 class TiedProcess(Process):  # type: ignore[misc]
@@ -179,12 +203,17 @@ class Tree(Manager):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._process_ctor = TiedProcess
-        self._asked_to_stop = False
+        self._stopping = False
+        self.ended_first: str | None = None
 
     def terminate(self) -> None:
-        self._asked_to_stop = True
+        self._stopping = True
         if self._all_started():
             super().terminate()
 
     def _any_stopped(self) -> bool:
-        return self._asked_to_stop or bool(super()._any_stopped())
+        for name, process in self._processes.items():
+            if process.get("returncode") is not None and not self._stopping:
+                self.ended_first = name
+                self._stopping = True
+        return self._stopping

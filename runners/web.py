@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from typing import Any
 
 from runners.prctl import hide_from_peers
@@ -14,6 +16,7 @@ workers = 2
 threads = 4
 graceful_timeout = 3  # the supervisor kills after 5 seconds
 control_socket_disable = True
+loglevel = "warning"
 
 
 def on_starting(_server: Any) -> None:
@@ -21,5 +24,11 @@ def on_starting(_server: Any) -> None:
     hide_from_peers()
 
 
-def when_ready(server: Any) -> None:
-    server.log.info("the site is at http://%s", bind)
+def when_ready(_server: Any) -> None:
+    sys.stdout.write(f"the site is at http://{bind}\n")
+    sys.stdout.flush()
+
+
+def post_worker_init(_worker: Any) -> None:
+    """Without the Hub client's line for every request that it makes."""
+    logging.getLogger("httpx2").setLevel(logging.WARNING)

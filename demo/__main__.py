@@ -1,0 +1,96 @@
+"""`python -m demo`: the whole product on this machine, with a local Hub and models to rank.
+
+The site, its workers and the Hub run as one process tree; the demo's models are submitted through
+the site's own form. `--check` does the same in a temporary folder, unattended, and exits with 0
+only when the board ranks at least four models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from demo.submit import models_in
+from leaderboard import environment as env
+from runners import supervisor
+from runners.supervisor import ROOT, CannotStart, Ended
+
+CONTENT = ROOT / "demo" / "content"
+FEWEST = 4
+CHECK_SECONDS = 600
+PORTS_TO_TRY = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="end when the board is filled; 0 means that it is"
+    )
+    try:
+        if parser.parse_args().check:
+            return check()
+        ended = demo(supervisor.home_folder(ROOT / "var" / "demo"), ["--stay"])
+    except CannotStart as problem:
+        sys.stderr.write(f"demo: {problem}\n")
+        return 1
+    if ended.part is not None:
+        sys.stderr.write(f"demo: everything was stopped, because {ended.part!r} ended by itself\n")
+        return 1
+    return 0
+
+
+def check() -> int:
+    """Fill a board from nothing and say whether it worked."""
+    count = len(list(models_in(CONTENT)))
+    if count < FEWEST:
+        raise CannotStart(f"{CONTENT} holds {count} models, expected at least {FEWEST}")
+    with tempfile.TemporaryDirectory(prefix="plumbline-check-") as home:
+        ended = demo(Path(home), ["--within", str(CHECK_SECONDS)])
+    if ended == Ended("demo", 0):
+        print(f"demo --check: the board ranks {count} models")
+        return 0
+    sys.stderr.write(f"demo --check: failed: {ended.part!r} ended with status {ended.status}\n")
+    return 1
+
+
+def demo(home: Path, how: list[str]) -> Ended:
+    """Run the tree on `home`; `how` is for the part that submits the models."""
+    with supervisor.only_one(home) as announce:
+        port = choose_port("PLUMBLINE_PORT", 8000)
+        hub_port = choose_port("PLUMBLINE_HUB_PORT", 8001, taken=port)
+        url = supervisor.address(port)
+        announce(url)
+        for name in ("PLUMBLINE_DEBUG", "HF_TOKEN", "HF_HOME"):
+            os.environ.pop(name, None)
+        os.environ |= {
+            "HF_ENDPOINT": supervisor.address(hub_port),
+            "PLUMBLINE_SUITE": "demo",
+            "PLUMBLINE_OPEN_SUBMIT": "1",
+        }
+        variables = supervisor.settle(home, port)
+        print(f"demo: files in {home}; preparing the database", flush=True)
+        supervisor.prepare(variables)
+        hub = [sys.executable, "-m", "demo.hub", str(CONTENT), "--port", str(hub_port)]
+        submit = [sys.executable, "-m", "demo.submit", url, str(CONTENT), *how]
+        commands = {"hub": hub, **supervisor.parts(), "demo": submit}
+        return supervisor.run(commands, variables)
+
+
+def choose_port(variable: str, default: int, taken: int | None = None) -> int:
+    """The port that `variable` names, else the first free one from `default` on."""
+    if wanted := env.integer(variable, 0):
+        supervisor.check_port(wanted, variable)
+        return wanted
+    for port in range(default, default + PORTS_TO_TRY):
+        if port != taken and supervisor.is_free(port):
+            if port != default:
+                print(f"demo: port {default} is taken, using {port} ({variable} names another)")
+            return port
+    raise CannotStart(f"no free port from {default} on: set {variable} to a free one")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Many worker processes and one queue, on each database that the site runs on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from tests.runners.place import ROOT
+
+WORKERS, MODELS, TASKS = 4, 12, 3
+SETUP = "import django; django.setup()\n"
+FILL = f"""
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+from tests.runners import rows
+for number in range({MODELS}):
+    variant = rows.variant(commit=f"{{number:040x}}")
+    rows.queued(*[f"task{{n}}" for n in range({TASKS})], variant=variant)
+"""
+TAKE_ALL = """
+import sys
+from leaderboard import queue
+from tests.runners import rows
+me = rows.worker(sys.argv[1])
+sys.stdin.readline()
+while claim := queue.claim_next(me):
+    for run in claim.runs:
+        assert queue.report(claim.token, run, phase="evaluate", done=1, total=2)
+        queue.complete(claim.token, run, rows.record(run), rows.files())
+        print(run.pk, flush=True)
+"""
+COUNT = """
+from leaderboard.models import Run, Result
+print(Run.objects.filter(state="done", attempt=1).count(), Result.objects.count())
+"""
+
+
+def postgresql_or_skip() -> None:
+    try:
+        socket.create_connection(("127.0.0.1", 5432), timeout=1).close()
+    except OSError:
+        if os.environ.get("CI"):
+            pytest.fail("PostgreSQL is not at 127.0.0.1:5432, and CI must test on it")
+        pytest.skip("NO POSTGRESQL at 127.0.0.1:5432")
+
+
+@pytest.fixture
+def postgresql() -> Iterator[str]:
+    """The address of an empty database of the test's own."""
+    postgresql_or_skip()
+    name = f"contest_{uuid.uuid4().hex[:12]}"
+    server = psycopg2.connect(host="127.0.0.1", user="postgres", dbname="postgres")
+    server.autocommit = True
+    try:
+        with server.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+            yield f"postgresql://postgres@127.0.0.1:5432/{name}"
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        server.close()
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_DEBUG": "1",
+        "PLUMBLINE_HOME": str(home),
+        **more,
+    }
+
+
+def start(code: str, variables: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SETUP + code, *arguments],
+        cwd=ROOT,
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], said: str = "") -> str:
+    output, _ = process.communicate(said, timeout=120)
+    assert process.returncode == 0
+    return output
+
+
+def contest(variables: dict[str, str]) -> None:
+    finish(start(FILL, variables))
+    workers = [start(TAKE_ALL, variables, f"worker{number}") for number in range(WORKERS)]
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    taken = [line for worker in workers for line in finish(worker).split()]
+    assert len(taken) == len(set(taken)) == MODELS * TASKS
+    assert finish(start(COUNT, variables)).split() == [str(MODELS * TASKS)] * 2
+
+
+def test_every_run_has_one_winner_on_sqlite(tmp_path: Path) -> None:
+    contest(environment(tmp_path, PLUMBLINE_DATABASE_URL=f"sqlite:///{tmp_path / 'db.sqlite3'}"))
+
+
+@pytest.mark.services
+def test_every_run_has_one_winner_on_postgresql(tmp_path: Path, postgresql: str) -> None:
+    contest(environment(tmp_path, PLUMBLINE_DATABASE_URL=postgresql))
+
+
+@pytest.mark.services
+def test_the_queue_keeps_its_promises_on_postgresql(tmp_path: Path, postgresql: str) -> None:
+    tests = Path(__file__).with_name("test_queue.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--create-db", str(tests)],
+        cwd=ROOT,
+        env=environment(tmp_path, PLUMBLINE_DATABASE_URL=postgresql),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
