@@ -1,0 +1,111 @@
+"""From a Hub ID in a form to a ranked row and its samples, in a real browser.
+
+The process tree is the real one, on a home folder and port of its own; the models are the demo's,
+served by the local Hub; nothing is mocked and the database is never looked into.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from demo.screenshots import FLAGS
+from tests.hub import serve
+from tests.runners import place
+from tests.services import missing, postgresql, redis
+
+ROOT = Path(__file__).resolve().parents[2]
+OWNER = "plumbline-demo"
+MODELS = sorted(path.name for path in (ROOT / "demo/content/models" / OWNER).iterdir())
+EVALUATED = 300_000
+"""Milliseconds for one model on a busy machine; alone it takes a tenth of that."""
+
+
+@pytest.fixture(
+    params=["embedded", pytest.param("PostgreSQL and Redis", marks=pytest.mark.services)]
+)
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a site that has no model yet."""
+    with ExitStack() as stack:
+        services = {}
+        if request.param != "embedded":
+            services = {
+                "PLUMBLINE_DATABASE_URL": stack.enter_context(postgresql()),
+                "PLUMBLINE_BROKER_URL": stack.enter_context(redis(tmp_path)),
+            }
+        hub = stack.enter_context(serve([ROOT / "demo" / "content"]))
+        variables = place.environment(
+            tmp_path / "home", ROOT / "tasks", hub, PLUMBLINE_SUITE="demo", **services
+        )
+        tree = stack.enter_context(place.tree(variables, tmp_path / "log"))
+        place.wait_until(
+            lambda: "the site is at" in tree.log.read_text(),
+            90,
+            lambda: tree.log.read_text()[-5000:],
+        )
+        yield f"http://127.0.0.1:{variables['PLUMBLINE_PORT']}"
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    path = shutil.which("chromium")
+    if path is None:
+        missing("NO BROWSER: there is no chromium on the PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser.new_page(accept_downloads=True)
+        browser.close()
+
+
+@pytest.mark.browser
+def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
+    site: str, page: Page, tmp_path: Path
+) -> None:
+    name = MODELS[0]
+    page.goto(site)
+    expect(page.locator("main")).to_contain_text("no model", ignore_case=True)
+
+    page.get_by_role("link", name="Submit").first.click()
+    page.get_by_label("Model", exact=False).first.fill(f"{OWNER}/{name}")
+    page.get_by_role("button", name="Submit", exact=False).last.click()
+    expect(page).to_have_url(re.compile(r"/submissions/[0-9a-f-]{36}"))
+    runs = page.locator("main a[href^='/runs/']")
+    assert runs.count() >= 6
+
+    # The page refreshes itself; nobody reloads it.
+    done = re.compile(r"\bDone\b", re.IGNORECASE)
+    expect(page.locator("main").get_by_text(done)).not_to_have_count(0, timeout=EVALUATED)
+    page.wait_for_function(
+        "() => !/queued|running|waiting/i.test(document.querySelector('main').innerText)",
+        timeout=EVALUATED,
+    )
+
+    page.goto(site)
+    row = page.locator("tbody tr").filter(has_text=name)
+    expect(row).to_have_count(1)
+    expect(row).not_to_contain_text("failed")
+    score = row.locator("a[href^='/runs/']").first
+    shown = float(re.search(r"\d+\.\d", score.inner_text())[0])
+    score.click()
+
+    expect(page.locator("h1")).to_contain_text(name)
+    with page.expect_download() as waiting:
+        page.locator("a[href$='samples.jsonl']").first.click()
+    file = tmp_path / "samples.jsonl"
+    waiting.value.save_as(file)
+    samples = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(samples) >= 200
+    assert round(100 * sum(sample["acc"] for sample in samples) / len(samples), 1) == shown
+
+    page.goto(page.url.split("?")[0] + "?outcome=wrong")
+    wrong = [sample for sample in samples if not sample["acc"]]
+    expect(page.locator("main")).to_contain_text(f"{len(wrong)} of {len(samples)}")
+    prompt = wrong[0]["arguments"]["gen_args_0"]["arg_0"]
+    expect(page.locator("main")).to_contain_text(prompt.splitlines()[0])
