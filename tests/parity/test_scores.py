@@ -84,30 +84,25 @@ def evaluate(
     return Files(json.loads(results.read_text()), samples)
 
 
+NAMES = sorted(path.name for path in MODELS.iterdir())
 CASES = [
-    pytest.param(DEMO_TASKS, 0, id="demo tasks, 0 shots"),
-    pytest.param((*REAL_TASKS, GROUP), 2, id="ARC and MMLU, 2 shots"),
+    *(pytest.param(name, DEMO_TASKS, 0, id=f"{name}, demo tasks") for name in NAMES),
+    pytest.param(NAMES[0], (*REAL_TASKS, GROUP), 2, id=f"{NAMES[0]}, ARC and MMLU"),
 ]
 
 
 @pytest.fixture(scope="module", params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[Sequence[str], int]:
-    return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture(scope="module", params=sorted(path.name for path in MODELS.iterdir()))
 def both(
     request: pytest.FixtureRequest,
-    case: tuple[Sequence[str], int],
     hub: str,
     home: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Files, Files]:
-    """Ours and theirs, for one model and set of tasks."""
-    tasks, shots = case
+    """Ours and theirs, for one model and some tasks."""
+    model, tasks, shots = request.param
     folder = tmp_path_factory.mktemp("both")
-    ours = evaluate("evalcore", hub, home, request.param, tasks, shots, folder / "ours")
-    theirs = evaluate("lm_eval", hub, home, request.param, tasks, shots, folder / "theirs")
+    ours = evaluate("evalcore", hub, home, model, tasks, shots, folder / "ours")
+    theirs = evaluate("lm_eval", hub, home, model, tasks, shots, folder / "theirs")
     return ours, theirs
 
 
