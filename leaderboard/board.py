@@ -99,6 +99,8 @@ class Board:
     suite: Suite
     style: str
     columns: tuple[Column, ...]
+    styles: tuple[str, ...]
+    """The styles in which the suite asks anything."""
     without_style: tuple[str, ...]
     """Titles of the suite's benchmarks that are not asked in this style."""
     ranked: list[Row] = field(default_factory=list)
@@ -135,6 +137,7 @@ def build_board(suite: Suite, style: str = OWN) -> Board:
         suite=suite,
         style=style,
         columns=tuple(_column(entry, place, rows) for place, entry in enumerate(columns)),
+        styles=tuple(dict.fromkeys(entry.style for entry in entries)),
         without_style=tuple(absent),
         ranked=[row for row in rows if row.rank is not None],
         unranked=[row for row in rows if row.rank is None],

@@ -55,7 +55,11 @@ def board(request: HttpRequest) -> HttpResponse:
         "suites": _suites(suite),
         "newest_run": _newest_run(table),
         "questions": sum(column.n or 0 for column in table.columns),
-        "styles": [(key, label, key == address["style"]) for key, label in STYLES.items()],
+        "styles": [
+            (key, label, key == address["style"])
+            for key, label in STYLES.items()
+            if key in (OWN, address["style"], *table.styles)
+        ],
         "filters": _filters(table, address),
         "chips": _chips(address),
         "table": dress(rows, table, address),

@@ -292,3 +292,12 @@ def test_the_hundredth_row_stands_on_the_second_page(client: Client, suite: Suit
     assert names(second)[-1] == "lab/model-0020"
     assert "Rows 51–100 of 120" in second
     assert 'href="/?page=3"' in second
+
+
+def test_a_style_that_the_suite_does_not_ask_is_not_offered_and_says_so(
+    client: Client, db: None, settings: Any
+) -> None:
+    settings.PLUMBLINE_SUITE = "demo"
+    make.make_suite(styles=("cloze", "mmlu"))
+    assert 'value="hybrid"' not in get(client)
+    assert "Nothing is asked in this style" in get(client, "/?style=hybrid")
