@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ class Capacity:
     memory_bytes: int
 
 
+@functools.cache
 def detect() -> Capacity:
     """The GPUs that a child would see, else the processor. Imports no torch, starts no CUDA."""
     gpus = _gpus()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg2
 import pytest
 
+from tests import services
 from tests.runners.place import ROOT
 
 WORKERS, MODELS, TASKS = 4, 12, 3
@@ -43,29 +41,11 @@ print(Run.objects.filter(state="done", attempt=1).count(), Result.objects.count(
 """
 
 
-def postgresql_or_skip() -> None:
-    try:
-        socket.create_connection(("127.0.0.1", 5432), timeout=1).close()
-    except OSError:
-        if os.environ.get("CI"):
-            pytest.fail("PostgreSQL is not at 127.0.0.1:5432, and CI must test on it")
-        pytest.skip("NO POSTGRESQL at 127.0.0.1:5432")
-
-
 @pytest.fixture
-def postgresql() -> Iterator[str]:
-    """The address of an empty database of the test's own."""
-    postgresql_or_skip()
-    name = f"contest_{uuid.uuid4().hex[:12]}"
-    server = psycopg2.connect(host="127.0.0.1", user="postgres", dbname="postgres")
-    server.autocommit = True
-    try:
-        with server.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {name}")
-            yield f"postgresql://postgres@127.0.0.1:5432/{name}"
-            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        server.close()
+def database() -> Iterator[str]:
+    """The address of an empty PostgreSQL database of the test's own."""
+    with services.postgresql() as address:
+        yield address
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -112,17 +92,17 @@ def test_every_run_has_one_winner_on_sqlite(tmp_path: Path) -> None:
 
 
 @pytest.mark.services
-def test_every_run_has_one_winner_on_postgresql(tmp_path: Path, postgresql: str) -> None:
-    contest(environment(tmp_path, PLUMBLINE_DATABASE_URL=postgresql))
+def test_every_run_has_one_winner_on_postgresql(tmp_path: Path, database: str) -> None:
+    contest(environment(tmp_path, PLUMBLINE_DATABASE_URL=database))
 
 
 @pytest.mark.services
-def test_the_queue_keeps_its_promises_on_postgresql(tmp_path: Path, postgresql: str) -> None:
+def test_the_queue_keeps_its_promises_on_postgresql(tmp_path: Path, database: str) -> None:
     tests = Path(__file__).with_name("test_queue.py")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--create-db", str(tests)],
         cwd=ROOT,
-        env=environment(tmp_path, PLUMBLINE_DATABASE_URL=postgresql),
+        env=environment(tmp_path, PLUMBLINE_DATABASE_URL=database),
         capture_output=True,
         text=True,
         timeout=300,
