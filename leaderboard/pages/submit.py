@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from leaderboard import precheck, submissions
@@ -17,10 +19,15 @@ from leaderboard.problem import Problem, Refused
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
-    """GET checks what the address names and writes nothing; POST submits it."""
+    """GET checks what the address names and writes nothing; POST submits it.
+
+    The button "Check" posts too, or the form's secret token would end up in an address.
+    """
     typed = request.POST if request.method == "POST" else request.GET
     if request.method != "POST":
         return _page(request, typed, _check(typed))
+    if typed.get("do") == "check":
+        return redirect(_address(typed))
     form = SubmissionForm(typed)
     if not form.is_valid():
         return _page(request, typed, None, status=422)
@@ -34,6 +41,13 @@ def submit(request: HttpRequest) -> HttpResponse:
     except Refused as refused:
         return _page(request, typed, _check(typed), refused.problems, status=422)
     return redirect(submission)
+
+
+def _address(typed: Mapping[str, str]) -> str:
+    """This page with what was typed, defaults left out."""
+    defaults = {"revision": "main"}
+    query = {n: v for n, v in _texts(typed).items() if v and v != defaults.get(n)}
+    return reverse("submit") + f"?{urlencode({'model': '', **query})}"
 
 
 def _check(typed: Mapping[str, str]) -> Precheck | None:

@@ -83,6 +83,8 @@ def test_no_page_breaks_a_rule_of_wcag_aa(visit: Open, look: dict[str, Any]) -> 
 
 def test_the_form_by_keyboard_from_check_to_submission(visit: Open) -> None:
     page = visit().go("/submit")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     page.keyboard.press("Tab")
     expect(page.get_by_text("Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
@@ -104,6 +106,7 @@ def test_the_form_by_keyboard_from_check_to_submission(visit: Open) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/submissions/[0-9a-f-]{36}$"))
     assert Submission.objects.filter(variant__hub_model__repo_id=TINY).exists()
+    assert not [url for url in asked if "csrf" in url]
 
 
 def test_the_whole_way_without_javascript(visit: Open) -> None:
@@ -113,6 +116,7 @@ def test_the_whole_way_without_javascript(visit: Open) -> None:
     page.get_by_role("button", name="Check").click()
     expect(page.locator("#model-problem")).to_contain_text("no tokenizer files")
     expect(page.get_by_label("Model ID")).to_have_value("awkward/no-tokenizer")
+    assert "token" not in page.url.replace("no-tokenizer", "")
     page.get_by_label("Model ID").fill(TINY)
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("tiny-llama")

@@ -117,6 +117,17 @@ def test_a_refused_submission_keeps_what_was_typed_and_queues_nothing(
     assert not Run.objects.exists()
 
 
+def test_checking_by_button_leads_to_an_address_without_secrets(
+    client: Client, opened: Suite
+) -> None:
+    fields = {"model": TINY, "revision": "main", "dtype": "", "csrfmiddlewaretoken": "x"}
+    response = client.post("/submit", {**fields, "do": "check"})
+    assert response["Location"] == "/submit?model=awkward%2Ftiny-llama"
+    assert not Submission.objects.exists()
+    empty = client.post("/submit", {"model": "", "revision": "main", "do": "check"})
+    assert "Give a model ID" in problem_at(get(client, empty["Location"]), "model")
+
+
 def test_an_empty_form_says_what_is_missing(client: Client, opened: Suite) -> None:
     response = client.post("/submit", {"model": "", "revision": "main"})
     assert response.status_code == 422
