@@ -86,8 +86,8 @@ def evaluate(
 
 NAMES = sorted(path.name for path in MODELS.iterdir())
 CASES = [
-    *(pytest.param(name, DEMO_TASKS, 0, id=f"{name}, demo tasks") for name in NAMES),
-    pytest.param(NAMES[0], (*REAL_TASKS, GROUP), 2, id=f"{NAMES[0]}, ARC and MMLU"),
+    *(pytest.param((name, DEMO_TASKS, 0), id=f"{name}, demo tasks") for name in NAMES),
+    pytest.param((NAMES[0], (*REAL_TASKS, GROUP), 2), id=f"{NAMES[0]}, ARC and MMLU"),
 ]
 
 
