@@ -35,7 +35,10 @@ def main() -> int:
     parser.add_argument("--stay", action="store_true", help="go on when the board is filled")
     options = parser.parse_args()
     try:
-        with httpx2.Client(base_url=options.url, timeout=30) as site:
+        # A connection for each request: one that is kept is closed by the site after two seconds,
+        # which is when we come back.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        with httpx2.Client(base_url=options.url, timeout=30, limits=limits) as site:
             fill(site, sorted(models_in(options.folder)), options.within)
         say(f"\n\n    The board is filled: {options.url}\n    Ctrl-C stops everything.\n")
     except NotFilled as problem:
