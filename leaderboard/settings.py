@@ -23,7 +23,8 @@ PLUMBLINE_OPEN_SUBMIT = env.boolean("PLUMBLINE_OPEN_SUBMIT")
 # Submissions in 24 hours: of one account, and of all visitors without one together.
 PLUMBLINE_USER_QUOTA = env.integer("PLUMBLINE_USER_QUOTA", 20)
 PLUMBLINE_OPEN_QUOTA = env.integer("PLUMBLINE_OPEN_QUOTA", 200)
-HF_ENDPOINT = env.text("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+PUBLIC_HUB = "https://huggingface.co"
+HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
 SECRET_KEY = env.secret("PLUMBLINE_SECRET_KEY", "for-development-only" if DEBUG else None)

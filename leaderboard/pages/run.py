@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -123,9 +124,9 @@ def _scale(parts: list[Result], chance: float | None) -> Scale:
 
 
 def _folded(command: list[str]) -> str:
-    """The command over several lines: one for each option."""
-    text = shlex.join(command)
-    return text.replace(" --", " \\\n  --")
+    """The command over several lines, one for each option; names the Hub where it is another."""
+    hub = "" if settings.HF_ENDPOINT == settings.PUBLIC_HUB else f"HF_ENDPOINT={settings.HF_ENDPOINT} "
+    return hub + shlex.join(command).replace(" --", " \\\n  --")
 
 
 def _downloads(files: dict[str, Artifact]) -> list[Download]:

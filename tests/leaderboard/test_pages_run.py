@@ -78,6 +78,15 @@ def test_the_command_is_the_workers_own_with_all_its_pins(client: Client, done: 
     assert f"pretrained=lab/one,revision={done.variant.commit},dtype=float32" in shown
     assert "--tasks facts_mmlu" in shown
     assert "--num_fewshot 2" in shown
+    assert "HF_ENDPOINT" not in shown
+
+
+def test_the_command_names_the_hub_where_it_is_not_the_public_one(
+    client: Client, done: Run, settings: Any
+) -> None:
+    settings.HF_ENDPOINT = "http://127.0.0.1:8001"
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert "HF_ENDPOINT=http://127.0.0.1:8001 evalcore run" in shown
 
 
 def test_results_by_part_have_intervals_and_lead_to_their_questions(
