@@ -125,8 +125,9 @@ def _scale(parts: list[Result], chance: float | None) -> Scale:
 
 def _folded(command: list[str]) -> str:
     """The command over several lines, one for each option; names the Hub where it is another."""
-    hub = "" if settings.HF_ENDPOINT == settings.PUBLIC_HUB else f"HF_ENDPOINT={settings.HF_ENDPOINT} "
-    return hub + shlex.join(command).replace(" --", " \\\n  --")
+    hub = settings.HF_ENDPOINT
+    elsewhere = "" if hub == settings.PUBLIC_HUB else f"HF_ENDPOINT={hub} "
+    return elsewhere + shlex.join(command).replace(" --", " \\\n  --")
 
 
 def _downloads(files: dict[str, Artifact]) -> list[Download]:
