@@ -14,14 +14,11 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from evalcore.stats import mean_standard_error
-from evalcore.stats.interval import around, normal_quantile
+from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
 
 OWN = "own"
 """The style switch's first choice: each benchmark in the style that its suite names."""
-
-Z95 = normal_quantile(0.95)
 
 
 class Score(NamedTuple):
@@ -30,15 +27,15 @@ class Score(NamedTuple):
     value: float
     low: float
     high: float
-    stderr: float
     n: int
 
     @classmethod
     def of(cls, result: Result) -> Score:
-        stderr = result.stderr
-        if stderr is None:  # the record has an interval but no error: the interval's own width
-            stderr = (result.high - result.low) / 2 / Z95
-        return cls(result.value, result.low, result.high, stderr, result.n)
+        return cls(result.value, result.low, result.high, result.n)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.low, self.value, self.high)
 
 
 class Standing(StrEnum):
@@ -247,13 +244,12 @@ def _ranked(rows: list[Row]) -> list[Row]:
 
 
 def _average(cells: Sequence[Cell]) -> Score | None:
-    """The plain mean over fixed benchmarks, or None where one is missing (STATISTICS.md, 4)."""
+    """The plain mean over fixed benchmarks, or None where one is missing (docs/method.md)."""
     scores = [cell.score for cell in cells if cell.score is not None]
     if not scores or len(scores) < len(cells):
         return None
-    stderr = mean_standard_error([score.stderr for score in scores])
-    mean = around(sum(score.value for score in scores) / len(scores), Z95 * stderr)
-    return Score(mean.value, mean.low, mean.high, stderr, sum(score.n for score in scores))
+    mean = mean_interval([score.interval for score in scores])
+    return Score(mean.value, mean.low, mean.high, sum(score.n for score in scores))
 
 
 def _column(entry: SuiteEntry, place: int, rows: Iterable[Row]) -> Column:

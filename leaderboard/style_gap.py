@@ -1,20 +1,19 @@
 """The same questions in two prompt styles: how far one model's score moves, and how sure that is.
 
 Both files hold a score per question. Where they hold the same questions, the difference is paired
-(STATISTICS.md, 5); where they do not, its error is that of two independent scores, and it says so.
+(docs/method.md); where they do not, its error is that of two independent scores, and it says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isclose, sqrt
+from math import isclose
 from pathlib import Path
 
-from evalcore.stats import interval
-from evalcore.stats.interval import around
+from evalcore.stats import difference_interval, interval
 from leaderboard import artifacts
-from leaderboard.board import Z95, Score
+from leaderboard.board import Score
 from leaderboard.samples import locked_database
 
 # Questions are the same where part, number and digest agree: a row without partner unpairs all.
@@ -46,18 +45,19 @@ def gap(first: Score, second: Score, files: tuple[str, str] | None) -> Gap:
         # Scores that are not plain means over questions do not differ by the mean difference.
         if paired and isclose(paired.value, first.value - second.value, abs_tol=1e-9):
             return paired
-    half = Z95 * sqrt(first.stderr**2 + second.stderr**2)
-    difference = around(first.value - second.value, half)
+    difference = difference_interval(first.interval, second.interval)
     return Gap(difference.value, difference.low, difference.high, paired=False)
 
 
 @lru_cache(maxsize=4096)
 def _paired(first: str, second: str) -> Gap | None:
-    """By digest, so that what was computed once stays true. None: not the same questions."""
+    """By digest, so that what was computed once stays true; None where nothing can be paired."""
     paths: dict[str, Path] = {"a": artifacts.path_of(first), "b": artifacts.path_of(second)}
     with locked_database(paths) as database:
         rows = database.execute(_PAIRS).fetchall()
     if len(rows) < 2 or not all(same and difference is not None for difference, same in rows):
         return None
     difference = interval([difference for difference, _ in rows])
+    if difference.low == difference.high:
+        return None  # all questions differ alike: their spread says nothing of other questions
     return Gap(difference.value, difference.low, difference.high, paired=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import sqrt
+from math import copysign, inf
 from uuid import UUID
 
-from leaderboard.board import Z95, Cell, Row, Score, Standing, build_rows
+from evalcore.stats import difference_interval
+from leaderboard.board import Cell, Row, Score, Standing, build_rows
 from leaderboard.models import Artifact, Suite, SuiteEntry, Variant
 from leaderboard.style_gap import Gap, gap
 
@@ -127,15 +128,13 @@ def _crossing(a: StyleRow, b: StyleRow) -> Crossing | None:
         return None
     ahead, behind = (a, b) if leads[0] > 0 else (b, a)
     strength = min(abs(lead) for lead in leads)
-    return Crossing(ahead, behind, strength > Z95, strength)
+    return Crossing(ahead, behind, strength > 1, strength)
 
 
 def _lead(a: Score | None, b: Score | None) -> float:
-    """How far `a` leads `b`, in standard errors of the difference of independent scores."""
-    if a is None or b is None:
+    """How far `a` leads `b`, in half widths of the difference's interval: clear beyond 1 and -1."""
+    if a is None or b is None or a.value == b.value:
         return 0.0
-    error = sqrt(a.stderr**2 + b.stderr**2)
-    difference = a.value - b.value
-    if error == 0:
-        return 0.0 if difference == 0 else float("inf") * (1 if difference > 0 else -1)
-    return difference / error
+    lead = difference_interval(a.interval, b.interval)
+    towards_zero = lead.value - lead.low if lead.value > 0 else lead.high - lead.value
+    return lead.value / towards_zero if towards_zero else copysign(inf, lead.value)

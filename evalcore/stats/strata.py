@@ -20,10 +20,3 @@ def pooled_standard_error(errors: Sequence[float], sizes: Sequence[int]) -> floa
         raise ValueError(f"sizes: {total} questions in {parts} parts leave no spread to measure")
     within = sum((n - 1) * n * error**2 for error, n in zip(errors, sizes, strict=True))
     return sqrt(within / (total - parts) / total)
-
-
-def mean_standard_error(errors: Sequence[float]) -> float:
-    """Standard error of the plain mean of k independent parts: `sqrt(sum(se²)) / k`."""
-    if not errors:
-        raise ValueError("errors: expected at least one")
-    return sqrt(sum(error**2 for error in errors)) / len(errors)

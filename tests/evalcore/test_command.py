@@ -163,8 +163,8 @@ def answered_keys(journal: Path) -> list[str]:
 
 def test_sigterm_ends_a_run_after_its_pack_with_its_own_status(hub, home, tmp_path):
     process = subprocess.Popen(
-        command("run", *MODEL, "--tasks", "arc_challenge_mmlu", "--num_fewshot", 20, "--batch_size", 1,
-                "--use_cache", tmp_path, "--progress", "json"),
+        command("run", *MODEL, "--tasks", "arc_challenge_mmlu", "--num_fewshot", 20,
+                "--batch_size", 1, "--use_cache", tmp_path, "--progress", "json"),
         env=client_environment(hub, home),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from evalcore.score.uncertainty import measure, measure_group
 from evalcore.stats import (
+    Interval,
+    difference_interval,
     interval,
-    mean_standard_error,
+    mean_interval,
     pooled_standard_error,
     standard_error,
     wilson,
@@ -66,8 +68,23 @@ def test_pooled_error_is_the_reference_formula():
     assert pooled_standard_error(errors, sizes) == pytest.approx(math.sqrt(within / 347 / 350))
 
 
-def test_mean_of_fixed_parts_adds_variances():
-    assert mean_standard_error([0.03, 0.04]) == pytest.approx(0.025)
+def test_the_interval_of_a_mean_adds_variances():
+    parts = [Interval(0.47, 0.5, 0.53), Interval(0.66, 0.7, 0.74)]
+    mean = mean_interval(parts)
+    assert (mean.low, mean.value, mean.high) == pytest.approx((0.575, 0.6, 0.625))
+
+
+def test_the_interval_of_a_difference_is_newcombes():
+    # Newcombe 1998, Table II (method 10, no continuity correction): 56/70 - 48/80
+    difference = difference_interval(wilson(56, 70), wilson(48, 80))
+    bounds = (difference.low, difference.value, difference.high)
+    assert bounds == pytest.approx((0.0524, 0.2, 0.3339), abs=5e-5)
+
+
+def test_a_part_at_its_limit_leaves_the_mean_uncertain():
+    mean = mean_interval([wilson(240, 240), wilson(240, 240)])
+    assert mean.value == mean.high == 1.0
+    assert mean.low == pytest.approx(1 - math.sqrt(2) * (1 - wilson(240, 240).low) / 2)
 
 
 @pytest.mark.parametrize(
