@@ -69,7 +69,7 @@ def test_an_average_that_is_no_plain_mean_over_questions_is_not_paired(suite: Su
         variant.runs.get(task__name=task).artifacts.get(kind="samples").sha256
         for task in ("facts", "facts_mmlu")
     ]
-    first, second = Score(0.9, 0.8, 1.0, 0.05, 40), Score(0.1, 0.0, 0.2, 0.05, 40)
+    first, second = Score(0.9, 0.8, 1.0, 40), Score(0.1, 0.0, 0.2, 40)
     assert not gap(first, second, (digests[0], digests[1])).paired
 
 
