@@ -13,7 +13,8 @@ admin.site.site_header = "Plumbline"
 admin.site.register(models.User, UserAdmin)
 
 
-class ReadOnly(admin.ModelAdmin[Model]):
+# Django admin classes cannot be subscripted at run time.
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     """For rows that only the queue, a worker or `sync_tasks` may write."""
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
@@ -26,7 +27,7 @@ class ReadOnly(admin.ModelAdmin[Model]):
         return False
 
 
-class EventInline(admin.TabularInline[Model, Model]):
+class EventInline(admin.TabularInline):  # type: ignore[type-arg]
     model = models.RunEvent
     extra = 0
     can_delete = False

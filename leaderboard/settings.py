@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import django_stubs_ext
 from csp.constants import NONCE, NONE, SELF
 
 from leaderboard import environment as env
-
-django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PLUMBLINE_HOME = Path(env.text("PLUMBLINE_HOME", str(BASE_DIR / "var"))).resolve()
