@@ -81,7 +81,7 @@ class TaskVersionAdmin(ReadOnly):
     search_fields = ("name", "config_digest")
 
 
-class EntryInline(admin.TabularInline[Model, Model]):
+class EntryInline(admin.TabularInline):  # type: ignore[type-arg]
     model = models.SuiteEntry
     extra = 0
 
