@@ -17,17 +17,18 @@ from evalcore.task.load import TaskLibrary
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate; writes records as each task completes, lm-evaluation-harness's files at the end."""
+    from evalcore.model.snapshot import Arguments
+
     show = options.show
     show.start()
     specs = _specs(options)
+    arguments = Arguments.of(options.model_args)
     show.phase("load")
     from evalcore.evaluate import Settings, Stopped, evaluate
     from evalcore.formats.lmeval import folder_name
     from evalcore.journal import Journal
     from evalcore.model.huggingface import HuggingFaceLM
-    from evalcore.model.loading import Arguments
 
-    arguments = Arguments.of(options.model_args)
     model = HuggingFaceLM(arguments, batch_size=options.batch_size, device=options.device)
     settings = Settings(
         mode=options.mode,
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 def fetch(options: argparse.Namespace) -> int:
     """Download the pinned model and the data of the tasks, so that a run needs no network."""
-    from evalcore.model.loading import Arguments, download
+    from evalcore.model.snapshot import Arguments, download
     from evalcore.task.dataset import load_data
 
     options.show.start()

@@ -18,7 +18,8 @@ from torch import Tensor
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.batching import Row, batches_of, rows_of
-from evalcore.model.loading import Arguments, download, load_model, load_tokenizer
+from evalcore.model.loading import load_model, load_tokenizer
+from evalcore.model.snapshot import Arguments, download
 from evalcore.model.tokens import Encoder
 
 TOKENS_PER_BATCH = 4096

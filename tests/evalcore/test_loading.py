@@ -23,7 +23,7 @@ PROGRAM = """
 import sys
 from evalcore.errors import EvalError
 from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.loading import Arguments
+from evalcore.model.snapshot import Arguments
 for name in sys.argv[1:]:
     try:
         arguments = Arguments.of({"pretrained": f"awkward/{name}", "dtype": "float32"})
@@ -42,7 +42,7 @@ MODEL_ERRORS = {
     "gguf-only": "no weights in safetensors format",
     "gated": "gated",
     "private": "private",
-    "does-not-exist": "404",
+    "does-not-exist": "is not on the Hub",
     "encoder-decoder": "",
 }
 

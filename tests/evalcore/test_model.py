@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evalcore.errors import ModelError
 from evalcore.model.base import Request
 from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.loading import Arguments
+from evalcore.model.snapshot import Arguments
 from tests import tiny
 
 TEXT = st.text(alphabet="abn \nAns:é.🙂", max_size=12)
