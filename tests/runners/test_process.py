@@ -72,6 +72,7 @@ def test_a_killed_wrapper_takes_the_model_with_it(tmp_path: Path) -> None:
     with Child(command, environment={}, folder=tmp_path, log=tmp_path / "log") as child:
         assert until(lambda: len(pids_in(tmp_path)) == 2, 20)
         os.kill(child.pid, signal.SIGKILL)
+        assert until(lambda: child.next_event(0.05) is None and child.has_ended(), 5)
         assert until(lambda: not any(map(is_alive, pids_in(tmp_path))), 5)
         assert child.kill() == -signal.SIGKILL
 

@@ -27,8 +27,8 @@ from datetime import timedelta
 from django.db.models.functions import Now
 Run.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds=1))
 """
-SLOW = 2000
-"""Questions that keep the engine busy for long enough to be interrupted."""
+SLOW, ENDLESS = 4000, 12000
+"""Questions that keep the engine busy for long enough to be interrupted, and for longer."""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def slow_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serve([place.write_content(tmp_path_factory.mktemp("slow"), rows=SLOW)]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def endless_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve([place.write_content(tmp_path_factory.mktemp("endless"), rows=ENDLESS)]) as url:
         yield url
 
 
@@ -120,8 +126,8 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
         assert int(tree.ask(JOURNALLED)) > 0
 
 
-def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, slow_hub: str) -> None:
-    variables = place.environment(tmp_path / "home", tasks, slow_hub)
+def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, endless_hub: str) -> None:
+    variables = place.environment(tmp_path / "home", tasks, endless_hub)
     with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)
         tree.ask(SUBMIT)
@@ -133,8 +139,10 @@ def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, slow_hu
         assert tree.ask("print(*Run.objects.values_list('attempt', flat=True))") == "0 0"
 
 
-def test_nothing_survives_a_killed_supervisor(tmp_path: Path, tasks: Path, slow_hub: str) -> None:
-    variables = place.environment(tmp_path / "home", tasks, slow_hub)
+def test_nothing_survives_a_killed_supervisor(
+    tmp_path: Path, tasks: Path, endless_hub: str
+) -> None:
+    variables = place.environment(tmp_path / "home", tasks, endless_hub)
     with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)
         tree.ask(SUBMIT)
