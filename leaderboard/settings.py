@@ -137,4 +137,6 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
+    # It would print a line for every question to the Hub.
+    "loggers": {"httpx2": {"level": "WARNING"}},
 }

@@ -1,7 +1,7 @@
 """Site, workers and beat as one process tree: starts together, logs together, ends together.
 
-However it ends, nothing survives: Ctrl-C and SIGTERM stop every part within seconds, and where the
-supervisor itself is killed the kernel kills the parts.
+A part that dies is started again. However the tree ends, nothing survives: Ctrl-C and SIGTERM stop
+every part within seconds, and where the supervisor itself is killed the kernel kills the parts.
 """
 
 from __future__ import annotations
@@ -163,12 +163,14 @@ def parts() -> Parts:
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery"]
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return {
+    commands = {
         "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
         "evaluate": [*worker, "--queues", "evaluate", "--hostname", "evaluate@%h"],
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
         "beat": [*celery, "beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"],
     }
+    again = [sys.executable, "-m", "runners.respawn"]
+    return {name: [*again, *command] for name, command in commands.items()}
 
 
 def run(commands: Parts, variables: Mapping[str, str]) -> Ended:

@@ -117,7 +117,7 @@ class Tree:
         found = [
             process
             for process in psutil.Process(self.process.pid).children(recursive=True)
-            if set(words) <= set(process.cmdline())
+            if set(words) <= set(process.cmdline()) and "runners.respawn" not in process.cmdline()
         ]
         assert found, f"no process {words} in the tree:\n{self.log.read_text()[-3000:]}"
         return found[-1]

@@ -107,7 +107,7 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
     tmp_path: Path, tasks: Path, slow_hub: str
 ) -> None:
     variables = place.environment(tmp_path / "home", tasks, slow_hub)
-    with place.tree(variables, tmp_path / "first") as tree:
+    with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)
         tree.ask(SUBMIT)
         wait_for_progress(tree)
@@ -116,12 +116,11 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
         assert below
         worker.kill()
         assert gone(below, 5)
-        tree.process.wait(20)
-    with place.tree(variables, tmp_path / "second") as tree:
-        wait_for_site(tree)
         assert tree.ask(STATES) == "running running"
         tree.ask(LET_LEASES_RUN_OUT)
         wait_for_states(tree, "done done")
+        assert tree.process.poll() is None
+        assert tree.part("evaluate", "worker").pid != worker.pid
         assert tree.ask("print(*Run.objects.values_list('attempt', flat=True))") == "2 2"
         assert int(tree.ask(JOURNALLED)) > 0
 
