@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from typing import Any
@@ -27,8 +26,3 @@ def on_starting(_server: Any) -> None:
 def when_ready(_server: Any) -> None:
     sys.stdout.write(f"the site is at http://{bind}\n")
     sys.stdout.flush()
-
-
-def post_worker_init(_worker: Any) -> None:
-    """Without the Hub client's line for every request that it makes."""
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
