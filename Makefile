@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_ARGS ?=
+URL ?= http://127.0.0.1:8000
 
 .PHONY: demo demo-check demo-models run test lint format screenshots setup setup-dev clean
 .DEFAULT_GOAL := help
@@ -19,7 +20,8 @@ demo-check: $(VENV)/.demo  ## The same unattended; succeeds only when the board 
 run: $(VENV)/.demo  ## Start the site and its workers against the real Hub
 	@$(BIN)/python -m runners
 
-demo-models: $(VENV)/.demo  ## Train the demo models again
+demo-models: $(VENV)/.demo  ## Write the demo's questions and train its models again
+	@$(BIN)/python -m demo.dataset
 	@$(BIN)/python -m demo.train
 
 test: $(VENV)/.dev  ## Set up and run all tests
@@ -36,8 +38,8 @@ format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-screenshots: $(VENV)/.dev  ## Make the README's screenshots from a demo of its own
-	@$(BIN)/python -m demo.screenshots docs/screenshots
+screenshots: $(VENV)/.dev  ## Pictures of every page of the running demo, into var/screenshots
+	@$(BIN)/python -m demo.screenshots $(URL) var/screenshots
 
 setup: $(VENV)/.demo  ## Only make the virtual environment
 setup-dev: $(VENV)/.dev  ## The same with what the tests and checks need
