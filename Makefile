@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_ARGS ?=
+HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
 .PHONY: demo demo-check demo-models run test lint format screenshots setup setup-dev clean
@@ -12,7 +13,7 @@ help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 demo: $(VENV)/.demo  ## Set up and start the site with demo models, workers and a local Hub
-	@$(BIN)/python -m demo
+	@$(BIN)/python -m demo $(HUB_FOLDERS)
 
 demo-check: $(VENV)/.demo  ## The same unattended; succeeds only when the board is filled
 	@$(BIN)/python -m demo --check

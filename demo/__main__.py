@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from demo.submit import models_in
@@ -29,10 +30,15 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="end when the board is filled; 0 means that it is"
     )
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="FOLDER", help="more for the local Hub to serve"
+    )
+    options = parser.parse_args()
     try:
-        if parser.parse_args().check:
+        if options.check:
             return check()
-        ended = demo(supervisor.home_folder(ROOT / "var" / "demo"), ["--stay"])
+        home = supervisor.home_folder(ROOT / "var" / "demo")
+        ended = demo(home, ["--stay", "--leave-one"], options.folders)
     except CannotStart as problem:
         sys.stderr.write(f"demo: {problem}\n")
         return 1
@@ -56,8 +62,11 @@ def check() -> int:
     return 1
 
 
-def demo(home: Path, how: list[str]) -> Ended:
-    """Run the tree on `home`; `how` is for the part that submits the models."""
+def demo(home: Path, how: list[str], folders: Sequence[Path] = ()) -> Ended:
+    """Run the tree on `home`; `how` is for the part that submits the models.
+
+    The Hub serves `folders` besides the demo's own content, for the form to take IDs from.
+    """
     with supervisor.only_one(home) as announce:
         port = choose_port("PLUMBLINE_PORT", 8000)
         hub_port = choose_port("PLUMBLINE_HUB_PORT", 8001, taken=port)
@@ -73,7 +82,8 @@ def demo(home: Path, how: list[str]) -> Ended:
         variables = supervisor.settle(home, port)
         print(f"demo: files in {home}; preparing the database", flush=True)
         supervisor.prepare(variables)
-        hub = [sys.executable, "-m", "demo.hub", str(CONTENT), "--port", str(hub_port)]
+        hub = [sys.executable, "-m", "demo.hub", str(CONTENT), *map(str, folders)]
+        hub += ["--port", str(hub_port)]
         submit = [sys.executable, "-m", "demo.submit", url, str(CONTENT), *how]
         commands = {"hub": hub, **supervisor.parts(), "demo": submit}
         return supervisor.run(commands, variables)

@@ -33,14 +33,22 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="holds models/<organisation>/<name>/")
     parser.add_argument("--within", type=float, metavar="SECONDS", default=float("inf"))
     parser.add_argument("--stay", action="store_true", help="go on when the board is filled")
+    parser.add_argument(
+        "--leave-one", action="store_true", help="leave the last model for the reader to submit"
+    )
     options = parser.parse_args()
+    models = sorted(models_in(options.folder))
+    left = models.pop() if options.leave_one else None
     try:
         # A connection for each request: one that is kept is closed by the site after two seconds,
         # which is when we come back.
         limits = httpx2.Limits(max_keepalive_connections=0)
         with httpx2.Client(base_url=options.url, timeout=30, limits=limits) as site:
-            fill(site, sorted(models_in(options.folder)), options.within)
-        say(f"\n\n    The board is filled: {options.url}\n    Ctrl-C stops everything.\n")
+            fill(site, models, options.within)
+        say(f"\n\n    The board is filled: {options.url}")
+        if left:
+            say(f"    Your turn: submit {left} at {options.url}/submit")
+        say("    Ctrl-C stops everything.\n")
     except NotFilled as problem:
         say(f"the board is not filled: {problem}")
         if not options.stay:
