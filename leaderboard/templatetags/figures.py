@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+
+from leaderboard.board import Cell
 
 register = template.Library()
 
@@ -127,11 +130,6 @@ def plural(number: int, word: str) -> str:
 
 
 @register.filter
-def leading_spaces(text: str) -> str:
-    """The spaces that a continuation begins with, made visible."""
-    return "␣" * (len(text) - len(text.lstrip(" ")))
-
-
-@register.filter
-def without_leading_spaces(text: str) -> str:
-    return text.lstrip(" ")
+def questions(cells: Sequence[Cell]) -> str:
+    """How many questions the scores of a row rest on, each number once."""
+    return " / ".join(dict.fromkeys(count(cell.score.n) for cell in cells if cell.score))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import template
@@ -32,6 +33,20 @@ def style_mark(style: str, hidden: bool = False) -> SafeString:
     if hidden:
         label = format_html('<span class="sr">{}, </span>', label)
     return format_html('<span class="sty {}">{}</span>', style, label)
+
+
+@register.simple_tag
+def scored(text: str) -> SafeString:
+    """A text whose likelihood was scored; the spaces that it begins with are made visible."""
+    rest = text.lstrip(" ")
+    if rest == text:
+        return format_html("{}", text)
+    return format_html('<span class="sp">{}</span>{}', "␣" * (len(text) - len(rest)), rest)
+
+
+@register.simple_tag
+def all_scored(texts: Sequence[str]) -> SafeString:
+    return format_html_join(" | ", "{}", ((scored(text),) for text in texts))
 
 
 @register.simple_tag
@@ -92,11 +107,3 @@ def _chance_line(chance: float | None, scale: Scale) -> SafeString:
     if chance is None:
         return mark_safe("")
     return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.2f}")
-
-
-@register.simple_tag
-def hidden_fields(fields: dict[str, str]) -> SafeString:
-    """Form fields that carry the state of a page which the form itself does not show."""
-    return format_html_join(
-        "", '<input type="hidden" name="{}" value="{}">', ((k, v) for k, v in fields.items() if v)
-    )

@@ -155,7 +155,7 @@ def test_every_score_links_to_its_run_and_has_its_full_value_in_the_title(
     html = get(client)
     for run in variant.runs.filter(task__style="cloze"):
         result = run.results.get(metric="acc", subset="")
-        link = re.search(rf'<a href="/runs/{run.pk}" title="([^"]+)">([^<]+)</a>', html)
+        link = re.search(rf'<a\s+href="/runs/{run.pk}"\s+title="([^"]+)"\s*>([^<]+)</a>', html)
         assert link is not None
         assert repr(result.value) in link[1]
         assert link[2] == f"{100 * result.value:.1f}"
