@@ -33,6 +33,7 @@ lint: $(VENV)/.dev  ## Check style, types, imports and migrations
 	$(BIN)/ruff format --check .
 	PLUMBLINE_DEBUG=1 $(BIN)/mypy
 	$(BIN)/lint-imports
+	@mkdir -p var
 	PLUMBLINE_DEBUG=1 $(BIN)/python manage.py makemigrations --check --dry-run
 
 format: $(VENV)/.dev  ## Format the code

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from demo.screenshots import FLAGS
+from tests.services import missing
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +22,15 @@ def test_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"NO TEST DATA: {folder} is no folder; set PLUMBLINE_TEST_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One real browser for all tests: a second event loop of Playwright's would be refused."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        missing("NO BROWSER: there is no chromium on the PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from demo.screenshots import FLAGS
 from leaderboard.models import Suite
 from tests.hub import Orders
 from tests.leaderboard import factories as make
@@ -20,17 +18,6 @@ __all__ = ["hub", "hub_process"]
 
 # Playwright's synchronous API runs an event loop in this thread, which Django takes for a mistake.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("NO BROWSER: there is no chromium on the PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Visit:

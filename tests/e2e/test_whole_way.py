@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from demo.screenshots import FLAGS
 from tests.hub import serve
 from tests.runners import place
-from tests.services import missing, postgresql, redis
+from tests.services import postgresql, redis
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = "plumbline-demo"
@@ -54,14 +52,10 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    path = shutil.which("chromium")
-    if path is None:
-        missing("NO BROWSER: there is no chromium on the PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser.new_page(accept_downloads=True)
-        browser.close()
+def page(chromium: Browser) -> Iterator[Page]:
+    context = chromium.new_context(accept_downloads=True)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.mark.browser

@@ -37,9 +37,10 @@ def home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.fixture(autouse=True)
 def _nothing_survives() -> Iterator[None]:
+    before = set(psutil.Process().children(recursive=True))
     yield
-    left = [child for child in psutil.Process().children(recursive=True) if child.is_running()]
-    assert left == []
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert [child for child in left if child.is_running()] == []
 
 
 def evaluate(
