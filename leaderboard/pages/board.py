@@ -54,6 +54,7 @@ def board(request: HttpRequest) -> HttpResponse:
         "board": table,
         "suites": _suites(suite),
         "newest_run": _newest_run(table),
+        "chosen_style": STYLES[address["style"]] if address["style"] != OWN else "",
         "questions": sum(column.n or 0 for column in table.columns),
         "styles": [
             (key, label, key == address["style"])

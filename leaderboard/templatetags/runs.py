@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from evalcore.record import RunRecord
 from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
 
@@ -24,6 +25,17 @@ _PHASES = {
     "prepare": "preparing the prompts",
     "evaluate": "answering",
     "store": "storing the results",
+}
+_CHOICES_OF_SHOTS = {
+    "per-document": "drawn for each question",
+    "first_n": "the first ones of the split",
+    "inline": "written in the task file",
+    "mixed": "chosen in each task’s own way",
+}
+_SPECIAL_TOKENS = {
+    "tokenizer": "special tokens as the tokenizer adds them",
+    "always": "special tokens always added",
+    "never": "special tokens never added",
 }
 
 
@@ -83,3 +95,15 @@ def seconds_taken(run: Run) -> float | None:
     if run.started is None or run.finished is None:
         return None
     return (run.finished - run.started).total_seconds()
+
+
+@register.filter
+def choice_of_shots(record: RunRecord) -> str:
+    """How the worked examples were chosen; a word that this site does not know stands as it is."""
+    words = _CHOICES_OF_SHOTS.get(record.shot_rule, record.shot_rule)
+    return words if record.shot_seed is None else f"{words}, seed {record.shot_seed}"
+
+
+@register.filter
+def special_tokens(policy: str) -> str:
+    return _SPECIAL_TOKENS.get(policy, policy)

@@ -48,6 +48,15 @@ def addresses() -> dict[str, str]:
     }
 
 
+# What has the focus, and the width of the ring around it or (a hidden radio) around its label.
+FOCUSED = """() => {
+  const focused = document.activeElement;
+  if (focused === document.body) return null;
+  const widths = [focused, focused.closest("label")].filter(Boolean).map(getComputedStyle)
+    .map(style => style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth));
+  return { html: focused.outerHTML.slice(0, 120), ring: Math.max(...widths) };
+}"""
+
 LOOKS: list[Any] = [
     pytest.param({}, id="wide"),
     pytest.param({"color_scheme": "dark"}, id="dark"),
@@ -181,3 +190,28 @@ def test_print_is_light_and_without_controls(visit: Open) -> None:
     expect(page.get_by_role("button", name="Apply")).to_be_hidden()
     expect(page.locator("table.board")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+
+
+def test_every_stop_of_the_tab_key_is_seen(visit: Open) -> None:
+    window = visit()
+    for name, address in addresses().items():
+        page = window.go(address)
+        page.evaluate("document.activeElement.blur()")
+        stops = 0
+        while stops < 80:
+            page.keyboard.press("Tab")
+            stop = page.evaluate(FOCUSED)
+            if stop is None:
+                break
+            assert stop["ring"] >= 2, (name, stop)
+            stops += 1
+        assert stops > 3, name
+
+
+def test_one_click_selects_a_whole_digest(visit: Open) -> None:
+    page = visit().go(addresses()["done"])
+    digest = page.locator("code.digest").first
+    digest.click()
+    selected = page.evaluate("getSelection().toString()")
+    assert selected == digest.get_attribute("title")
+    assert len(selected) == 64

@@ -10,7 +10,7 @@ import json
 import random
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -193,6 +193,8 @@ class Answers:
     questions: Sequence[str] = ()
     choices: Sequence[str] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+    """Fields that this run's record has otherwise."""
 
 
 def finish(run: Run, answers: Answers | None = None, **options: Any) -> Run:
@@ -200,7 +202,7 @@ def finish(run: Run, answers: Answers | None = None, **options: Any) -> Run:
     answers = answers or Answers(**options)
     held = claimed(run)
     samples = [_sample(run, number, answers) for number in range(answers.n)]
-    record = _record(run, samples)
+    record = replace(_record(run, samples), **answers.record)
     with tempfile.TemporaryDirectory() as folder:
         samples_path, record_path = Path(folder, "samples.parquet"), Path(folder, "record.json")
         file = write_samples(samples_path, samples)
@@ -320,8 +322,8 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
             "primary_metric": "acc",
             "chance": run.task.chance,
             "shots": run.shots,
-            "shot_rule": "per-document",
-            "shot_seed": 1234,
+            "shot_rule": "per-document" if run.shots else "none",
+            "shot_seed": 1234 if run.shots else None,
             "mode": run.mode,
             "limit": None,
             "config_digest": run.task.config_digest,
@@ -334,13 +336,14 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
                 "repository": run.variant.hub_model.repo_id,
                 "commit": run.variant.commit,
                 "tokenizer_digest": digest_of("tokenizer"),
-                "bos_policy": "default",
+                "bos_policy": "tokenizer",
                 "max_length": 512,
             },
             "datasets": {run.task.name: {"path": "workshop/questions", "commit": "c" * 40}},
             "settings": {"mode": run.mode, "num_fewshot": run.shots, "fewshot_seed": 1234},
             "environment": {
                 "python": "3.11",
+                "platform": "Linux-6.1-x86_64",
                 "device": "cpu",
                 "torch": "2.9.1",
                 "transformers": "5.23.0",

@@ -72,10 +72,46 @@ def test_every_pin_is_on_the_page(client: Client, done: Run) -> None:
         result.comparability_key,
         "torch 2.9.1",
         "transformers 5.23.0",
-        "seed 1234",
         "float32, no quantisation",
     ):
         assert pin in html, pin
+
+
+def test_how_shots_were_chosen_is_said_in_words_and_only_where_there_are_any(
+    client: Client, submitted: Any, done: Run
+) -> None:
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert "MMLU-style, 2 shots, drawn for each question, seed 1234" in shown
+    without = make.finish(submitted.runs.get(task__name="facts"))
+    assert "Prompt style Cloze, 0 shots Mode" in text(get(client, f"/runs/{without.pk}"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("first_n", "2 shots, the first ones of the split Mode"),
+        ("inline", "2 shots, written in the task file Mode"),
+    ],
+)
+def test_shots_that_nobody_drew_have_no_seed(
+    client: Client, submitted: Any, rule: str, words: str
+) -> None:
+    run = submitted.runs.get(task__name="facts_mmlu")
+    make.finish(run, record={"shot_rule": rule, "shot_seed": None})
+    assert words in text(get(client, f"/runs/{run.pk}"))
+
+
+def test_the_machine_and_the_tokenizer_are_described(client: Client, done: Run) -> None:
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert "special tokens as the tokenizer adds them" in shown
+    assert "Machine cpu, Python 3.11, Linux-6.1-x86_64" in shown
+
+
+def test_every_file_says_its_size_and_digest_or_why_it_cannot(client: Client, done: Run) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    for artifact in done.artifacts.all():
+        assert f">{artifact.sha256}</code>" in html
+    assert text(html).count("made as it streams, so no size or sha256 before") == 1
 
 
 def test_the_command_is_the_workers_own_with_all_its_pins(client: Client, done: Run) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +77,37 @@ def test_every_page_keeps_its_content_policy_in_its_own_markup(
                 assert forbidden not in html, (address, forbidden)
 
 
-def test_every_page_has_a_title_a_heading_and_a_way_past_the_navigation(
-    client: Client, addresses: list[str]
+@pytest.fixture
+def pages(client: Client, addresses: list[str]) -> dict[str, str]:
+    """The HTML of every whole page by its address."""
+    responses = {address: client.get(address) for address in addresses}
+    return {
+        address: response.content.decode()
+        for address, response in responses.items()
+        if response["Content-Type"].startswith("text/html") and not address.endswith("/progress")
+    }
+
+
+def test_every_page_has_ordered_headings_a_description_and_a_way_past_the_navigation(
+    pages: dict[str, str],
 ) -> None:
-    for address in addresses:
-        response = client.get(address)
-        if not response["Content-Type"].startswith("text/html") or address.endswith("/progress"):
-            continue
-        html = response.content.decode()
-        assert html.count("<h1") == 1, address
-        assert " · Plumbline</title>" in html, address
+    for address, html in pages.items():
+        levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", html)]
+        assert (levels[0], levels.count(1)) == (1, 1), address
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (address, levels)
+        assert re.search(r'name="description"\s+content="\s*\w', html), address
         assert '<a class="skip" href="#main">' in html, address
+
+
+def test_no_two_pages_have_the_same_title(pages: dict[str, str]) -> None:
+    titles: dict[str, str] = {}
+    for address, html in pages.items():
+        found = re.search(r"<title>(.+?) · Plumbline</title>", html, re.S)
+        assert found, address
+        # What is searched for and which question is open do not make another page.
+        page = address if "style=" in address else address.partition("?")[0]
+        titles[page] = " ".join(found[1].split())
+    assert len(set(titles.values())) == len(titles), titles
 
 
 def test_health_is_plain_and_never_cached(client: Client, db: None) -> None:

@@ -114,6 +114,16 @@ def test_a_model_measured_in_one_style_says_what_is_missing(client: Client, suit
     assert "queued" in html
 
 
+def test_the_number_of_questions_stands_once_whatever_is_missing(
+    client: Client, suite: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    for task in ("facts_mmlu", "facts_hybrid"):
+        make.finish(submission.runs.get(task__name=task), n=40)
+    html = client.get("/styles").content.decode()
+    assert '<td role="cell" class="num" data-l="Questions">40</td>' in html
+
+
 def test_without_results_the_page_still_explains_the_styles(client: Client, suite: Suite) -> None:
     html = client.get("/styles").content.decode()
     assert "Why you cannot compare across styles" in html
