@@ -117,5 +117,5 @@ def _write_theirs(
                 path.write_text("".join(sample_lines(samples)), encoding="utf-8")
                 files[f"samples of {leaf}"] = path
     results["task_hashes"] = hashes
-    files["results"].write_text(json.dumps(results, indent=2, ensure_ascii=False))
+    files["results"].write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
     return files

@@ -12,14 +12,21 @@ class EvalError(Exception):
 
     exit_code: ClassVar[int] = 1
     retry: ClassVar[bool] = False
+    task: str | None = None
+    """The task or group that was being evaluated, where the error came up in one."""
 
     @property
     def headline(self) -> str:
         """The first half of the message: the class's docstring, without its full stop."""
         return (type(self).__doc__ or "").strip().rstrip(".")
 
+    @property
+    def reason(self) -> str:
+        """The second half: what happened and what to do."""
+        return super().__str__()
+
     def __str__(self) -> str:
-        return f"{self.headline}: {super().__str__()}"
+        return f"{self.headline}: {self.reason}"
 
 
 class ModelError(EvalError):

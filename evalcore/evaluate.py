@@ -13,15 +13,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import evalcore
-from evalcore.errors import InfraError
+from evalcore.errors import EvalError, InfraError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, SCORING_VERSION, Request, Response
-from evalcore.record import RunRecord, SampleFile, Shots, run_key, shot_rule, write_samples
+from evalcore.record import (
+    RunRecord,
+    SampleFile,
+    Shots,
+    draws_at_random,
+    run_key,
+    shot_rule,
+    write_samples,
+)
 from evalcore.score.aggregate import ScoredTask, aggregate
 from evalcore.score.sample import sample_of
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import config_digest, docs_digest, resolved_config
-from evalcore.task.task import Mode, Task
+from evalcore.task.support import check_supported
+from evalcore.task.task import Item, Mode, Task
 
 
 class Watch(Protocol):
@@ -79,7 +88,14 @@ def evaluate(
     Raises TaskError, ModelError or InfraError by whose fault it is, and Stopped.
     """
     for spec in specs:
-        yield _evaluate_one(model, spec, settings, watch, journal)
+        check_supported(spec)
+    for spec in specs:
+        try:
+            evaluation = _evaluate_one(model, spec, settings, watch, journal)
+        except EvalError as error:
+            error.task = spec.name
+            raise
+        yield evaluation
 
 
 def _evaluate_one(
@@ -109,7 +125,7 @@ def _evaluate_one(
 
     pending = iter(responses)
     scored = [
-        ScoredTask(task.spec, [sample_of(task, item, pending) for item in of_task])
+        ScoredTask(task.spec, _samples(spec, task, of_task, pending))
         for task, of_task in zip(tasks, items, strict=True)
     ]
     samples = [sample for task in scored for sample in task.samples]
@@ -117,27 +133,16 @@ def _evaluate_one(
     shots = _shots(spec, tasks)
     rule = shot_rule(spec, shots)
     record = RunRecord(
-        task=spec.name,
-        version=spec.version,
-        benchmark=spec.about.benchmark,
-        style=spec.about.style or "",
-        primary_metric=_primary_metric(spec),
-        chance=spec.about.chance,
+        **_identity(spec),
         shots=shots,
         shot_rule=rule,
-        shot_seed=settings.fewshot_seed if rule in ("per-document", "mixed") else None,
+        shot_seed=settings.fewshot_seed if draws_at_random(rule) else None,
         mode=settings.mode,
         limit=settings.limit,
-        config_digest=config_digest(spec),
         docs_digest=docs_digest(sample["doc_digest"] for sample in samples),
         run_key=keys[spec.name],
         results=aggregate(spec, scored, keys),
         samples=SampleFile(file="", sha256="", rows=len(samples)),
-        engine={
-            "name": "evalcore",
-            "version": evalcore.__version__,
-            "scoring_version": SCORING_VERSION,
-        },
         model=model.info.as_json(),
         datasets={task.spec.name: _dataset(task) for task in tasks},
         settings=asdict(settings),
@@ -150,10 +155,35 @@ def _evaluate_one(
         paths=dict(Counter(response.path for response in responses)),
         started=started.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - clock, 3),
-        groups=_groups(spec),
-        configs={task.spec.name: resolved_config(task.spec) for task in tasks},
     )
     return Evaluation(record, samples)
+
+
+def _samples(
+    spec: TaskSpec | GroupSpec, task: Task, items: Sequence[Item], pending: Iterator[Response]
+) -> list[dict[str, Any]]:
+    part = task.name if isinstance(spec, GroupSpec) else None
+    return [sample_of(task, item, pending, part) for item in items]
+
+
+def _identity(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
+    """The fields of a record that say what was asked, and by which engine."""
+    return {
+        "task": spec.name,
+        "version": spec.version,
+        "benchmark": spec.about.benchmark,
+        "style": spec.about.style or "",
+        "primary_metric": _primary_metric(spec),
+        "chance": spec.about.chance,
+        "config_digest": config_digest(spec),
+        "groups": _groups(spec),
+        "configs": {leaf.name: resolved_config(leaf) for leaf in spec.leaves()},
+        "engine": {
+            "name": "evalcore",
+            "version": evalcore.__version__,
+            "scoring_version": SCORING_VERSION,
+        },
+    }
 
 
 def _answer(
@@ -185,7 +215,11 @@ def _answer(
             raise Stopped
     if missing := [one.key for one in encoded if one.key not in known]:
         raise InfraError(f"{task}: {len(missing)} of {len(encoded)} requests were not answered")
-    return [known[one.key] for one in encoded], journalled
+    # Equal requests may have lost different beginnings: that much is each one's own.
+    return [
+        replace(known[one.key], n_context_tokens=one.n_context_tokens, n_truncated=one.n_truncated)
+        for one in encoded
+    ], journalled
 
 
 def _run_keys(

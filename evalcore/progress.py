@@ -59,7 +59,9 @@ class JsonLines:
         self._say(event="task", task=record.task, **paths)
 
     def error(self, error: EvalError) -> None:
-        self._say(event="error", **{"class": type(error).__name__}, message=str(error))
+        about = {"task": error.task} if error.task else {}
+        name = type(error).__name__
+        self._say(event="error", **{"class": name}, message=error.reason, **about)
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})

@@ -44,7 +44,7 @@ class ResultRow:
     low: float
     high: float
     interval: str
-    """How the 95 % interval was made: normal, wilson or pooled (docs/method.md)."""
+    """How the 95 % interval was made: normal, clustered, wilson, pooled or none."""
     n: int
     higher_is_better: bool
     comparability_key: str
@@ -102,12 +102,13 @@ class RunRecord:
         return [row for row in self.results if row.task == self.task and not row.subset]
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False))
+        text = json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False)
+        path.write_text(text, encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
         """Raises ValueError for another schema_version or for fields that do not fit it."""
-        return cls.of(json.loads(path.read_text()))
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> RunRecord:
@@ -215,7 +216,7 @@ def run_key(
             "style": spec.about.style,
             "shots": shots if isinstance(shots, int) else dict(shots),
             "shot_rule": rule,
-            "shot_seed": fewshot_seed if rule in ("per-document", "mixed") else None,
+            "shot_seed": fewshot_seed if draws_at_random(rule) else None,
             "mode": mode,
             "chat": None,
             "system_prompt": None,
@@ -226,15 +227,20 @@ def run_key(
 
 
 def shot_rule(spec: TaskSpec | GroupSpec, shots: Shots) -> str:
-    """How examples are chosen: none, per-document, first_n or inline; mixed where tasks differ."""
+    """How examples are chosen: none, first_n or per-document, of a split or inline; or mixed."""
     if isinstance(spec, GroupSpec):
         rules = {shot_rule(leaf, shots) for leaf in spec.leaves()}
         return rules.pop() if len(rules) == 1 else "mixed"
     if (shots if isinstance(shots, int) else shots[spec.name]) == 0:
         return "none"
-    if spec.fewshot.samples is not None and not spec.fewshot.split:
-        return "inline"
-    return "first_n" if spec.fewshot.sampler == "first_n" else "per-document"
+    rule = "first_n" if spec.fewshot.sampler == "first_n" else "per-document"
+    inline = spec.fewshot.samples is not None and not spec.fewshot.split
+    return f"inline {rule}" if inline else rule
+
+
+def draws_at_random(rule: str) -> bool:
+    """Whether a seed decides the examples under this rule."""
+    return rule == "mixed" or rule.endswith("per-document")
 
 
 def comparability_key(

@@ -17,6 +17,15 @@ def store(run: Run, record: RunRecord) -> None:
             f"record of {record.task}: run_key is {record.run_key[:12]}, "
             f"the queued run has {run.run_key[:12]}"
         )
+    variant = run.variant
+    asked = (variant.hub_model.repo_id, variant.commit, variant.dtype)
+    loaded = tuple(record.model.get(pin) for pin in ("repository", "commit", "dtype"))
+    if loaded != asked:
+        raise ValueError(f"record of {record.task}: {loaded} was evaluated, {asked} was asked for")
+    if unpinned := sorted(t for t, pins in record.datasets.items() if not pins.get("commit")):
+        raise ValueError(
+            f"record of {record.task}: no commit is known of the data of {unpinned[0]}"
+        )
     if record.limit is not None:
         raise ValueError(f"record of {record.task}: only {record.limit} documents were scored")
     if not record.own_results():

@@ -69,6 +69,8 @@ class ModelInfo:
     repository: str
     commit: str | None
     """Commit of the Hub repository; None for a local folder, whose weights nobody can fetch."""
+    files_digest: str | None
+    """SHA-256 of a local folder's configuration and weights; None where a commit names them."""
     architecture: str
     parameters: int
     dtype: str

@@ -25,6 +25,9 @@ from evalcore.model.tokens import Encoder
 TOKENS_PER_BATCH = 4096
 """Padded tokens in one forward pass; small enough that a batch is a second's work on a CPU."""
 
+CAUSAL_NOISE, CAUSAL_NOISE_HALF = 1e-2, 1.0
+"""Nats by which rounding may move any token's log-probability; sight of what follows moves more."""
+
 
 class HuggingFaceLM:
     """The `hf` backend; satisfies `evalcore.model.base.LM`."""
@@ -39,8 +42,9 @@ class HuggingFaceLM:
         self._batch_size = batch_size
         self._snapshot = download(arguments)
         tokenizer = load_tokenizer(arguments, self._snapshot)
-        self._model = load_model(arguments, self._snapshot)
-        self._model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+        here = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._model = load_model(arguments, self._snapshot, here)
+        self._seen_causal = False
         self._encoder = Encoder(
             tokenizer,
             max_length=arguments.max_length or _max_length(self._model, tokenizer),
@@ -52,6 +56,7 @@ class HuggingFaceLM:
         return ModelInfo(
             repository=self._arguments.pretrained,
             commit=self._snapshot.commit,
+            files_digest=self._snapshot.files_digest,
             architecture=type(self._model).__name__,
             parameters=sum(p.numel() for p in self._model.parameters()),
             dtype=str(self._model.dtype).removeprefix("torch."),
@@ -64,13 +69,54 @@ class HuggingFaceLM:
         )
 
     def encode(self, requests: Sequence[Request]) -> list[EncodedRequest]:
-        return self._encoder.encode(requests)
+        """Raises ModelError also for a tokenizer whose tokens the model does not have."""
+        encoded = self._encoder.encode(requests)
+        highest = max((max(*one.tokens, *one.targets) for one in encoded), default=0)
+        known = self._model.get_input_embeddings().num_embeddings
+        if highest >= known:
+            raise ModelError(
+                f"its tokenizer makes the token {highest}, and the model has {known} tokens: "
+                "publish the tokenizer that the model was trained with"
+            )
+        return encoded
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
-        for batch in batches_of(
-            rows_of(requests), budget=TOKENS_PER_BATCH, most_rows=self._batch_size
-        ):
-            yield self._answer_batch(batch, requests)
+        """Raises ModelError for a model that sees what follows, or does not fit the memory."""
+        rows = rows_of(requests)
+        if rows and not self._seen_causal:
+            self._check_causal(rows[0].tokens)
+            self._seen_causal = True
+        waiting = batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=self._batch_size)[::-1]
+        while waiting:
+            batch = waiting.pop()
+            try:
+                answers = self._answer_batch(batch, requests)
+            except torch.OutOfMemoryError as problem:
+                if len(batch) == 1:
+                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
+                waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                continue
+            yield answers
+
+    @torch.inference_mode()
+    def _check_causal(self, tokens: Sequence[int]) -> None:
+        """Ask for the first half of a real row alone and within the row: the answer must not move.
+
+        A model that sees what follows (BERT with a language model's head) would be scored with the
+        answer before its eyes, and differently in every batch. Raises ModelError for it.
+        """
+        half = torch.arange(max(1, len(tokens) // 2), device=self._model.device)
+        row = torch.tensor([tokens], device=self._model.device)
+        alone, within = (
+            torch.log_softmax(self._logits(fed, half).float(), dim=-1)
+            for fed in (row[:, : len(half)], row)
+        )
+        moved = float((alone - within).abs().max())
+        if moved > (CAUSAL_NOISE if self._model.dtype == torch.float32 else CAUSAL_NOISE_HALF):
+            raise ModelError(
+                "the model is not causal: what follows a position changes what it says there "
+                f"(by {moved:.2g} nats), so it cannot be asked how likely an answer is"
+            )
 
     @torch.inference_mode()
     def _answer_batch(
@@ -95,17 +141,11 @@ class HuggingFaceLM:
         return answers
 
     def _logits(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Logits of shape (rows, len(places), vocabulary) at the given positions of each row.
-
-        Raises ModelError when the model does not fit the memory.
-        """
-        try:
-            if self._keeps_logits:
-                output = self._model(tokens, use_cache=False, logits_to_keep=places)
-                return output.logits  # type: ignore[no-any-return]
-            return self._model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
-        except torch.OutOfMemoryError as problem:
-            raise ModelError(f"out of memory on {self._model.device}: {problem}") from problem
+        """Logits of shape (rows, len(places), vocabulary) at the given positions of each row."""
+        if self._keeps_logits:
+            output = self._model(tokens, use_cache=False, logits_to_keep=places)
+            return output.logits  # type: ignore[no-any-return]
+        return self._model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
 
     @cached_property
     def _keeps_logits(self) -> bool:
@@ -143,7 +183,7 @@ def _max_length(model: Any, tokenizer: Any) -> int:
     """The longest input: what the configuration says, else the tokenizer, else 2048."""
     config = model.config.get_text_config()
     for name in ("n_positions", "max_position_embeddings", "n_ctx"):
-        if isinstance(length := getattr(config, name, None), int):
+        if isinstance(length := getattr(config, name, None), int) and length > 0:
             return length
     # Tokenizers without a limit of their own say so by a number of thirty digits.
     stated = int(tokenizer.model_max_length)

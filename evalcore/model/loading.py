@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,13 +19,17 @@ from evalcore.model.snapshot import Arguments, Snapshot
 # that converts it.
 os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 
+LONGEST_REASON = 400
+
 
 def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
     with _errors_named(arguments, snapshot):
-        return AutoTokenizer.from_pretrained(snapshot.folder, trust_remote_code=False)
+        bos = arguments.add_bos_token
+        options = {} if bos is None else {"add_bos_token": bos}
+        return AutoTokenizer.from_pretrained(snapshot.folder, trust_remote_code=False, **options)
 
 
-def load_model(arguments: Arguments, snapshot: Snapshot) -> Any:
+def load_model(arguments: Arguments, snapshot: Snapshot, device: str) -> Any:
     dtype = arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype)
     with _errors_named(arguments, snapshot):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -34,14 +39,29 @@ def load_model(arguments: Arguments, snapshot: Snapshot) -> Any:
             use_safetensors=True,
             output_loading_info=True,
         )
-    model, report = loaded
+        model, report = loaded
+        model.to(device).eval()
     if missing := sorted(report["missing_keys"]):
         # transformers fills them with random numbers and goes on: the score would be of no model.
         raise ModelError(
-            f"{arguments.pretrained}: {len(missing)} weights are missing from its files, "
-            f"such as {missing[0]}: publish all of them"
+            f"{arguments.pretrained}: its files lack weights that its configuration asks for, "
+            f"{len(missing)} in all, such as {missing[0]}: publish all of them"
+        )
+    if left := _layers_left_out(model, report["unexpected_keys"]):
+        raise ModelError(
+            f"{arguments.pretrained}: its files hold layers that its configuration leaves out, "
+            f"such as {left[0]}: correct config.json"
         )
     return model
+
+
+def _layers_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """Unused weights that differ from used ones by a number only: layers, experts.
+
+    Other unused weights are no concern: a vision tower, a head for another purpose.
+    """
+    used = {re.sub(r"\d+", "#", name) for name in model.state_dict()}
+    return sorted(name for name in unexpected if re.sub(r"\d+", "#", name) in used)
 
 
 @contextmanager
@@ -60,8 +80,7 @@ def _errors_named(arguments: Arguments, snapshot: Snapshot) -> Iterator[None]:
         ImportError,
         SafetensorError,
     ) as problem:
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(problem).__name__
+        reason = " ".join(str(problem).split())[:LONGEST_REASON] or type(problem).__name__
         # A path of this machine would tell the reader nothing.
         reason = reason.replace(str(snapshot.folder), arguments.pretrained)
         what = f"{arguments.pretrained} at {arguments.revision}"

@@ -14,6 +14,7 @@ from typing import Any
 from huggingface_hub import errors as hub
 from huggingface_hub import snapshot_download
 
+from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
 
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
@@ -69,6 +70,14 @@ class Snapshot:
     folder: Path
     commit: str | None
     """Commit of the Hub repository; None for a local folder."""
+
+    @property
+    def files_digest(self) -> str | None:
+        """What stands for the commit where there is none: the digest of what is loaded."""
+        if self.commit:
+            return None
+        files = sorted([self.folder / "config.json", *self.folder.glob("*.safetensors")])
+        return digest_of([[file.name, digest_of_file(file)] for file in files if file.is_file()])
 
 
 def download(arguments: Arguments) -> Snapshot:

@@ -6,6 +6,7 @@ whose users compare their numbers with ours).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,8 @@ class Encoder:
         self._add_bos_token = add_bos_token
         self._known: dict[str, list[int]] = {}
         self._known_bare: dict[str, list[int]] = {}
+        self.digest = self._digest()
+        """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
 
     @cached_property
     def prefix_token(self) -> int:
@@ -49,13 +52,14 @@ class Encoder:
             return "tokenizer"
         return "always" if self._add_bos_token else "never"
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
+    def _digest(self) -> str:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        if backend is not None:
-            return digest_of(backend.to_str())
-        return digest_of(sorted(self.tokenizer.get_vocab().items()))
+        if backend is None:
+            return digest_of(sorted(self.tokenizer.get_vocab().items()))
+        definition = json.loads(backend.to_str())
+        # State of the last call, not of the tokenizer.
+        definition["truncation"] = definition["padding"] = None
+        return digest_of(definition)
 
     def encode(self, requests: Sequence[Request]) -> list[EncodedRequest]:
         """Raises ModelError when a continuation alone is longer than the model."""

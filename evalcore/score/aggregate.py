@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError
 from evalcore.record import ResultRow, comparability_key
 from evalcore.score.metrics import metric as metric_named
 from evalcore.score.uncertainty import Measured, measure, measure_group
@@ -26,25 +25,35 @@ class ScoredTask:
     spec: TaskSpec
     samples: Sequence[Sample]
 
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def clusters(self) -> list[str] | None:
+        if not self.spec.about.cluster:
+            return None
+        return [sample["cluster"] for sample in self.samples]
+
 
 def aggregate(
     spec: TaskSpec | GroupSpec, tasks: Sequence[ScoredTask], run_keys: Mapping[str, str]
 ) -> list[ResultRow]:
     """All numbers of a record: of the task or group itself first, then of its parts.
 
-    `run_keys` has the run key of every task and group in `spec`. Raises TaskError for a group
-    whose tasks lack a metric that it aggregates.
+    `run_keys` has the run key of every task and group in `spec`, which `check_supported` accepts.
     """
     if isinstance(spec, TaskSpec):
         (task,) = tasks
         return [*_whole_task(task, "", run_keys), *_subsets(task, run_keys)]
-    by_name = {task.spec.name: task for task in tasks}
+    by_name = {task.name: task for task in tasks}
     rows: list[ResultRow] = []
     for group in spec.groups():
         members = [by_name[leaf.name] for leaf in group.leaves()]
         rows.extend(_group(group, members, "" if group is spec else group.name, run_keys))
     for task in tasks:
-        rows.extend(_whole_task(task, task.spec.about.subset or task.spec.name, run_keys))
+        subsets = {sample["subset"] for sample in task.samples}
+        rows.extend(_whole_task(task, subsets.pop() if len(subsets) == 1 else task.name, run_keys))
     return rows
 
 
@@ -81,19 +90,13 @@ def _group(
     spec: GroupSpec, members: Sequence[ScoredTask], subset: str, run_keys: Mapping[str, str]
 ) -> Iterator[ResultRow]:
     for entry in spec.aggregate_metric_list:
-        if not isinstance(entry.metric, str) or entry.aggregation != "mean":
-            raise TaskError(f"{spec.name}: aggregate_metric_list: only means are aggregated here")
-        if not entry.weight_by_size:
-            raise TaskError(f"{spec.name}: weight_by_size: expected true, got false")
-        parts = [_scores(member.samples, entry.metric) for member in members]
-        if missing := [m.spec.name for m, part in zip(members, parts, strict=True) if not part]:
-            raise TaskError(f"{spec.name}: {entry.metric} is not measured by {', '.join(missing)}")
+        parts = [_scores(member.samples, str(entry.metric)) for member in members]
         yield _row(
             task=spec.name,
             subset=subset,
-            metric=entry.metric,
+            metric=str(entry.metric),
             arguments={},
-            measured=measure_group(parts),
+            measured=measure_group(parts, [member.clusters for member in members]),
             samples=[sample for member in members for sample in member.samples],
             run_key=run_keys[spec.name],
         )

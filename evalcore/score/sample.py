@@ -16,8 +16,13 @@ from evalcore.task.digest import json_ready
 from evalcore.task.task import Item, Task
 
 
-def sample_of(task: Task, item: Item, responses: Iterator[Response]) -> dict[str, Any]:
-    """A row of SAMPLE_SCHEMA; takes the item's responses off the iterator."""
+def sample_of(
+    task: Task, item: Item, responses: Iterator[Response], part: str | None = None
+) -> dict[str, Any]:
+    """A row of SAMPLE_SCHEMA; takes the item's responses off the iterator.
+
+    `part` is the subset of a task in a group that names none itself.
+    """
     spec = task.spec
     taken = list(islice(responses, len(item.requests)))
     answered = Answered(
@@ -30,7 +35,6 @@ def sample_of(task: Task, item: Item, responses: Iterator[Response]) -> dict[str
         for entry in spec.metric_list
     }
     primary = spec.about.primary_metric or next(iter(scores))
-    cluster = spec.about.cluster
     return {
         "schema_version": SCHEMA_VERSION,
         "task": spec.name,
@@ -38,8 +42,8 @@ def sample_of(task: Task, item: Item, responses: Iterator[Response]) -> dict[str
         "doc_id": item.doc_id,
         "doc_digest": item.doc_digest,
         "doc": json.dumps(json_ready(item.doc), ensure_ascii=False),
-        "cluster": str(item.doc[cluster]) if cluster else None,
-        "subset": task.subset_of(item),
+        "cluster": task.cluster_of(item),
+        "subset": task.subset_of(item) or part,
         "shots": [{"split": split, "row": row} for split, row in item.shots],
         "prompt": item.prompt,
         "choices": list(item.choices),

@@ -16,7 +16,7 @@ FEW = 10
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean score; `method` is normal, clustered, wilson, pooled or none (one score only)."""
+    """A mean score; `method` is normal, clustered, wilson, pooled, or none for a single score."""
 
     interval: Interval
     stderr: float | None
@@ -24,13 +24,16 @@ class Measured:
     n: int
 
 
-def measure(scores: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Measured:
+Clusters = Sequence[Hashable] | None
+
+
+def measure(scores: Sequence[float], clusters: Clusters = None) -> Measured:
     """The mean of one task's scores."""
-    n = len(scores)
-    if clusters is not None and len(set(clusters)) > 1:
-        error = standard_error(scores, clusters)
-        return Measured(interval(scores, clusters), error, "clustered", n)
-    stderr = standard_error(scores) if n > 1 else None
+    n, stderr = len(scores), _standard_error(scores, clusters)
+    if clusters is not None:
+        if stderr and not _is_extreme(scores):
+            return Measured(interval(scores, clusters), stderr, "clustered", n)
+        return Measured(_wilson_of_clusters(scores, clusters, stderr), stderr, "wilson", n)
     if _is_extreme(scores):
         return Measured(wilson(sum(scores), n), stderr, "wilson", n)
     if stderr is None:
@@ -39,19 +42,39 @@ def measure(scores: Sequence[float], clusters: Sequence[Hashable] | None = None)
     return Measured(interval(scores), stderr, "normal", n)
 
 
-def measure_group(parts: Sequence[Sequence[float]]) -> Measured:
-    """The size-weighted mean over the fixed parts of a benchmark."""
+def measure_group(
+    parts: Sequence[Sequence[float]], clusters: Sequence[Clusters] | None = None
+) -> Measured:
+    """The size-weighted mean over the fixed parts of a benchmark, each with its own clusters."""
     scores = [score for part in parts for score in part]
-    if any(len(part) < 2 for part in parts):
-        stderr = None  # as lm-evaluation-harness: one part without a spread leaves none for all
-    else:
-        stderr = pooled_standard_error(
-            [standard_error(part) for part in parts], [len(part) for part in parts]
-        )
+    labels = clusters or [None] * len(parts)
+    errors = [_standard_error(part, of_part) for part, of_part in zip(parts, labels, strict=True)]
+    known = [error for error in errors if error is not None]
+    stderr = None  # as lm-evaluation-harness: one part without a spread leaves none for all
+    if len(known) == len(parts):
+        stderr = pooled_standard_error(known, [len(part) for part in parts])
     if _is_extreme(scores) or stderr is None:
         return Measured(wilson(sum(scores), len(scores)), stderr, "wilson", len(scores))
     bounds = around(float(np.mean(scores)), normal_quantile(0.95) * stderr)
     return Measured(bounds, stderr, "pooled", len(scores))
+
+
+def _standard_error(scores: Sequence[float], clusters: Clusters) -> float | None:
+    """None where one score, or one cluster, leaves no spread to measure."""
+    apart = len(scores) if clusters is None else len(set(clusters))
+    return standard_error(scores, clusters) if apart > 1 else None
+
+
+def _wilson_of_clusters(
+    scores: Sequence[float], clusters: Sequence[Hashable], stderr: float | None
+) -> Interval:
+    """Wilson's interval with the number of independent questions that the error stands for.
+
+    `p (1 - p) / SE²` questions; where the error is 0 or unknown, one for each cluster.
+    """
+    p = float(np.mean(scores))
+    worth = p * (1 - p) / stderr**2 if stderr else float(len(set(clusters)))
+    return wilson(p * worth, worth)
 
 
 def _is_extreme(scores: Sequence[float]) -> bool:

@@ -70,13 +70,14 @@ def interval(
     return around(float(values.mean()), quantile * error)
 
 
-def wilson(correct: float, n: int, confidence: float = 0.95) -> Interval:
+def wilson(correct: float, n: float, confidence: float = 0.95) -> Interval:
     """Score interval for a proportion (Wilson 1927; Newcombe 1998, method 3).
 
-    Not Wald: that has zero width at 0 % and 100 %. Raises ValueError unless 0 <= correct <= n.
+    Not Wald: that has zero width at 0 % and 100 %. `n` may be an effective number of questions.
+    Raises ValueError unless 0 <= correct <= n.
     """
-    if n < 1:
-        raise ValueError(f"n: expected at least 1, got {n}")
+    if not n > 0:
+        raise ValueError(f"n: expected more than 0, got {n}")
     if not 0 <= correct <= n:
         raise ValueError(f"correct: expected 0 to {n}, got {correct}")
     p, z = correct / n, normal_quantile(confidence)

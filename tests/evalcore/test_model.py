@@ -130,7 +130,7 @@ def test_weights_that_are_missing_are_never_filled_with_random_numbers(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"1 weights are missing.*up_proj"):
+    with pytest.raises(ModelError, match=r"1 in all, such as .*up_proj"):
         load(tmp_path)
 
 
@@ -151,3 +151,75 @@ def test_the_model_key_tells_models_apart_and_nothing_else(folder):
     assert load(folder).info.model_key == key
     assert load(folder, max_length="32").info.model_key != key
     assert load(folder, dtype="bfloat16").info.model_key != key
+
+
+def test_other_weights_in_the_same_folder_are_another_model(tmp_path):
+    first = load(tiny.make(tmp_path, seed=0)).info.model_key
+    assert load(tiny.make(tmp_path, seed=1)).info.model_key != first
+
+
+def test_a_model_that_sees_what_follows_is_refused(tmp_path):
+    from transformers import BertConfig, BertLMHeadModel
+
+    tiny.make(tmp_path)
+    config = BertConfig(
+        vocab_size=400, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, initializer_range=0.5, is_decoder=False,
+    )  # fmt: skip
+    BertLMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="not causal"):
+        answers_of(load(tmp_path), [Request("loglikelihood", "Question: Which is it", " a table")])
+
+
+def test_a_token_beyond_the_models_vocabulary_is_named(tmp_path):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tiny.make(tmp_path)
+    config = LlamaConfig.from_pretrained(tmp_path, vocab_size=50)
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"makes the token \d+, and the model has 50 tokens"):
+        load(tmp_path).encode([Request("loglikelihood", "Question", " a")])
+
+
+def test_a_configuration_with_fewer_layers_than_the_files_is_refused(tmp_path):
+    from transformers import LlamaConfig
+
+    tiny.make(tmp_path)
+    LlamaConfig.from_pretrained(tmp_path, num_hidden_layers=1).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"layers that its configuration leaves out.*layers\.1"):
+        load(tmp_path)
+
+
+def test_bos_is_added_where_the_caller_wants_it(tmp_path):
+    folder = tiny.make(tmp_path)
+    plain, bos = (
+        load(folder, **arguments).encode([Request("loglikelihood", "wood", " a")])[0]
+        for arguments in ({}, {"add_bos_token": "True"})
+    )
+    assert bos.tokens == (0, *plain.tokens)
+    assert bos.targets == plain.targets
+
+
+def test_the_tokenizers_digest_does_not_depend_on_what_it_did(tmp_path):
+    model = load(tiny.make(tmp_path))
+    before = model.info.tokenizer_digest
+    tokenizer = model._encoder.tokenizer
+    tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
+    assert model._encoder._digest() == before
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(model, monkeypatch):
+    requests = [Request("loglikelihood", f"Question {n}", " a table") for n in range(8)]
+    encoded, expected = answers_of(model, requests)
+    whole = type(model)._answer_batch
+
+    def small_device(self, batch, requests):
+        if len(batch) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return whole(self, batch, requests)
+
+    monkeypatch.setattr(type(model), "_answer_batch", small_device)
+    found = dict(pair for pack in model.answer(encoded) for pair in pack)
+    assert sorted(found) == list(range(8))
+    for index, answer in enumerate(expected):
+        assert found[index].loglikelihood == pytest.approx(answer.loglikelihood, abs=1e-4)

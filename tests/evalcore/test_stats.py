@@ -124,3 +124,22 @@ def test_a_group_is_the_mean_over_all_its_documents(parts):
 def test_wilson_is_used_where_few_are_right_and_normal_elsewhere():
     assert measure([1.0] * 9 + [0.0] * 91).method == "wilson"
     assert measure([1.0] * 30 + [0.0] * 70).method == "normal"
+
+
+def test_clusters_that_are_all_right_leave_the_score_uncertain():
+    measured = measure([1.0] * 20, ["a"] * 10 + ["b"] * 10)
+    assert measured.method == "wilson"
+    assert measured.interval.low == pytest.approx(wilson(2, 2).low)
+
+
+def test_one_cluster_alone_is_worth_one_question():
+    measured = measure([1.0, 0.0] * 50, ["a"] * 100)
+    assert measured.stderr is None
+    assert measured.interval.high - measured.interval.low > 0.7
+
+
+def test_a_group_of_clustered_parts_counts_the_clusters():
+    scores, clusters = [1.0] * 50 + [0.0] * 50, [n // 10 for n in range(100)]
+    apart = measure_group([scores, scores])
+    together = measure_group([scores, scores], [clusters, clusters])
+    assert together.stderr > 2 * apart.stderr
