@@ -17,7 +17,9 @@ URL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1
 @pytest.mark.services
 def test_submissions_and_tasks_behave_the_same_on_postgresql() -> None:
     require_postgresql()
-    files = ["tests/leaderboard/test_submissions.py", "tests/leaderboard/test_catalogue.py"]
+    files = [
+        f"tests/leaderboard/test_{name}.py" for name in ("submissions", "catalogue", "middleware")
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT,
