@@ -335,6 +335,7 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
             "model": {
                 "repository": run.variant.hub_model.repo_id,
                 "commit": run.variant.commit,
+                "dtype": run.variant.dtype,
                 "tokenizer_digest": digest_of("tokenizer"),
                 "bos_policy": "tokenizer",
                 "max_length": 512,
