@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.conf import settings
 from huggingface_hub.errors import HFValidationError
@@ -14,6 +14,7 @@ from leaderboard.problem import Problem, Refused
 
 DEFAULT_REVISION = "main"
 MAX_LENGTH = 200
+WEB_PORTS = (None, 80, 443)
 HUB_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 # The parts of an address that a revision follows: /owner/name/tree/main.
 BEFORE_REVISION = ("tree", "blob", "resolve", "raw", "commit", "commits")
@@ -38,10 +39,11 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
     typed_id, typed_revision = typed_id.strip(), typed_revision.strip()
     if not typed_id:
         raise Refused([_malformed("No model ID was given.")])
-    if _is_address(typed_id):
-        repo_id, revision = _from_address(typed_id)
-    else:
+    parts = _address_parts(typed_id)
+    if parts is None:
         repo_id, _, revision = typed_id.strip("/").partition("@")
+    else:
+        repo_id, revision = _from_address(parts, typed_id)
     _check_id(repo_id, typed_id)
     if revision and typed_revision not in ("", DEFAULT_REVISION, revision):
         raise Refused(
@@ -68,20 +70,48 @@ def _malformed(message: str) -> Problem:
     )
 
 
+def _address_parts(typed: str) -> list[str] | None:
+    """The path of an address of the Hub, with or without its host; None where it is a plain ID.
+
+    Raises Refused where the address is one of another site, or cannot be read.
+    """
+    address = _split(typed if "://" in typed else f"https://{typed}")
+    if address is not None and _host(address) in _hub_hosts():
+        return _parts(address.path)
+    if "://" in typed:
+        raise Refused([_malformed(f"“{typed}” is not an address of the Hugging Face Hub.")])
+    parts = _parts(re.split("[?#]", typed)[0])
+    of_other_kind = len(parts) > 2 and parts[0] in OTHER_REPOSITORIES
+    with_revision = len(parts) > 3 and parts[2] in BEFORE_REVISION and "@" not in typed
+    return parts if of_other_kind or with_revision else None
+
+
+def _parts(path: str) -> list[str]:
+    return [unquote(part) for part in path.split("/") if part]
+
+
+def _split(address: str) -> SplitResult | None:
+    """None where the host or the port cannot be read, as in http://[::1/x or http://a:b/."""
+    try:
+        split = urlsplit(address)
+        _host(split)
+    except ValueError:
+        return None
+    return split
+
+
+def _host(address: SplitResult) -> str:
+    """In small letters, and with its port unless that is the usual one."""
+    host, port = address.hostname or "", address.port
+    return host if port in WEB_PORTS else f"{host}:{port}"
+
+
 def _hub_hosts() -> tuple[str, ...]:
-    return (*HUB_HOSTS, urlsplit(settings.HF_ENDPOINT).netloc)
+    return (*HUB_HOSTS, _host(urlsplit(settings.HF_ENDPOINT)))
 
 
-def _is_address(typed: str) -> bool:
-    return "://" in typed or typed.partition("/")[0] in _hub_hosts()
-
-
-def _from_address(typed: str) -> tuple[str, str]:
+def _from_address(parts: list[str], typed: str) -> tuple[str, str]:
     """Repository and revision (may be empty) of an address of the Hub."""
-    address = urlsplit(typed if "://" in typed else f"https://{typed}")
-    if address.netloc not in _hub_hosts():
-        raise Refused([_malformed(f"{typed} is not an address of the Hugging Face Hub.")])
-    parts = [unquote(part) for part in address.path.split("/") if part]
     if parts[:1] == ["api"]:
         parts = parts[1:]
     if parts and (kind := OTHER_REPOSITORIES.get(parts[0])):
@@ -89,9 +119,11 @@ def _from_address(typed: str) -> tuple[str, str]:
     if parts[:1] == ["models"]:
         parts = parts[1:]
     if len(parts) < 2:
-        raise Refused([_malformed(f"{typed} is not the address of a model.")])
-    revision = parts[3] if len(parts) > 3 and parts[2] in BEFORE_REVISION else ""
-    return "/".join(parts[:2]), revision
+        raise Refused([_malformed(f"“{typed}” is not the address of a model.")])
+    if len(parts) < 4 or parts[2] not in BEFORE_REVISION:
+        return "/".join(parts[:2]), ""
+    # The name of a pull request has slashes of its own: refs/pr/1.
+    return "/".join(parts[:2]), "/".join(parts[3:6] if parts[3] == "refs" else parts[3:4])
 
 
 def other_repository(repo_id: str, kind: str) -> Problem:

@@ -44,6 +44,14 @@ WRONG = [
     ("https://huggingface.co/awkward", "model", "malformed_id", "not the address of a model"),
     ("https://huggingface.co/datasets/org/data", "model", "not_a_model", "org/data is a data set"),
     ("https://huggingface.co/spaces/org/app", "model", "not_a_model", "org/app is a space"),
+    ("datasets/org/data", "model", "not_a_model", "org/data is a data set"),
+    ("http://[::1/x", "model", "malformed_id", "“http://[::1/x” is not an address of"),
+    ("http://[oops]/x/y", "model", "malformed_id", "not an address of"),
+    ("https://huggingface.co:port/x/y", "model", "malformed_id", "not an address of"),
+    ("https://huggingface.co:99999/x/y", "model", "malformed_id", "not an address of"),
+    ("https://huggingface.co\N{ACCOUNT OF}/x/y", "model", "malformed_id", "not an address of"),
+    ("[::1/x", "model", "malformed_id", "not a model ID"),
+    ("https://huggingface.co@example.org/x/y", "model", "malformed_id", "not an address of"),
     ("awkward/tiny-llama@no such", "revision", "malformed_revision", "“no such”"),
     ("awkward/tiny-llama@v9", "revision", "unknown_revision", "“v9”"),
     ("awkward/nothing-here", "model", "unknown_model", "awkward/nothing-here"),
@@ -133,6 +141,11 @@ def test_parameters_are_read_from_the_files_where_the_hub_does_not_count(
         "https://huggingface.co/awkward/tiny-llama/tree/main",
         "https://hf.co/awkward/tiny-llama/blob/main/config.json?x=1#L3",
         "awkward/tiny-llama@main",
+        "awkward/tiny-llama/tree/main",
+        "/awkward/tiny-llama/blob/main/config.json?x=1",
+        "HTTPS://HuggingFace.co/awkward/tiny-llama",
+        "Hf.co/awkward/tiny-llama",
+        "https://huggingface.co:443/awkward/tiny-llama",
     ],
 )
 def test_pasted_addresses_mean_the_model(hub: Fail, typed: str) -> None:
@@ -153,6 +166,21 @@ def test_a_revision_in_the_address_is_used(hub: Fail) -> None:
     assert pasted == typed
     assert pasted is not None
     assert pasted.commit != main.commit
+
+
+@pytest.mark.parametrize(
+    ("typed", "revision"),
+    [
+        ("https://huggingface.co/org/a/tree/refs/pr/1", "refs/pr/1"),
+        ("https://huggingface.co/org/a/blob/refs/pr/1/config.json", "refs/pr/1"),
+        ("https://huggingface.co/org/a/tree/refs%2Fpr%2F1", "refs/pr/1"),
+        ("org/a/tree/v1", "v1"),
+        ("org/a@refs/pr/1", "refs/pr/1"),
+        ("org/a@feature/tree/x", "feature/tree/x"),
+    ],
+)
+def test_a_revision_with_slashes_is_read_whole(typed: str, revision: str) -> None:
+    assert model_id.read(typed) == model_id.Asked("org/a", revision)
 
 
 def test_two_revisions_that_disagree_are_refused() -> None:
@@ -305,7 +333,15 @@ def test_a_check_writes_nothing(hub: Fail) -> None:
     assert all(query["sql"].startswith("SELECT") for query in queries)
 
 
-@given(st.text(max_size=60), st.text(max_size=20))
+ADDRESSES = st.builds(
+    "{}://{}/{}".format,
+    st.sampled_from(["http", "https"]),
+    st.text("[]:@.1ah℀", max_size=12),
+    st.text(),
+)
+
+
+@given(st.text(max_size=60) | ADDRESSES, st.text(max_size=20))
 def test_no_text_breaks_the_reading_of_an_id(typed: str, revision: str) -> None:
     try:
         asked = model_id.read(typed, revision)
