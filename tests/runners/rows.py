@@ -117,7 +117,11 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
         "results": list(results) or [result(run.task.name)],
         "samples": SampleFile(file="samples.parquet", sha256="5" * 64, rows=100),
         "engine": {"name": "evalcore", "version": "0.1.0"},
-        "model": {},
+        "model": {
+            "repository": run.variant.hub_model.repo_id,
+            "commit": run.variant.commit,
+            "dtype": run.variant.dtype,
+        },
         "datasets": {run.task.name: {"path": "plumbline/demo", "commit": "e" * 40}},
         "settings": {},
         "environment": {"python": "3.11"},

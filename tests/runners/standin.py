@@ -27,6 +27,13 @@ def say(**fields: Any) -> None:
     sys.stdout.flush()
 
 
+def pins() -> dict[str, str]:
+    given = dict(pair.split("=", 1) for pair in option("--model_args").split(","))
+    return {
+        "repository": given["pretrained"], "commit": given["revision"], "dtype": given["dtype"],
+    }  # fmt: skip
+
+
 def results(task: str, **wrong: Any) -> None:
     """Write a record and a sample file as the engine does, and say so."""
     from evalcore.record import ResultRow, RunRecord, SampleFile
@@ -48,7 +55,7 @@ def results(task: str, **wrong: Any) -> None:
         "shot_rule": "none", "shot_seed": None, "mode": option("--mode"), "limit": None,
         "config_digest": "c" * 64, "docs_digest": "d" * 64, "run_key": key, "results": [row],
         "samples": SampleFile(file=samples.name, sha256=digest, rows=20),
-        "engine": {"version": "0.1.0"}, "model": {}, "datasets": {task: {"commit": None}},
+        "engine": {"version": "0.1.0"}, "model": pins(), "datasets": {task: {"commit": "e" * 40}},
         "settings": {}, "environment": {}, "requests": {}, "paths": {},
         "started": "2026-11-01T00:00:00+00:00", "seconds": 1.0,
     }  # fmt: skip

@@ -183,6 +183,8 @@ def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
     [
         ({"run_key": "f" * 64}, "run_key"),
         ({"limit": 10.0}, "only 10.0 documents"),
+        ({"model": {"repository": "tiny/llama", "commit": "b" * 40}}, "was evaluated"),
+        ({"datasets": {"arc": {"commit": None}}}, "no commit is known of the data of arc"),
         ({"results": [rows.result("arc", subset="physics")]}, "no result for the task itself"),
     ],
 )
