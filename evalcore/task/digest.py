@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from evalcore.digest import digest_of
+from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
 
@@ -81,8 +82,21 @@ def config_digest(spec: TaskSpec | GroupSpec) -> str:
 
 
 def doc_digest(doc: dict[str, Any]) -> str:
-    """SHA-256 of the document's canonical JSON."""
-    return digest_of(json_ready(doc))
+    """SHA-256 of the document's canonical JSON.
+
+    Raises TaskError that names the column of a value that has no place in JSON.
+    """
+    return digest_of({str(column): _column(column, value) for column, value in doc.items()})
+
+
+def _column(column: str, value: Any) -> Any:
+    try:
+        return json_ready(value)
+    except TypeError as error:
+        raise TaskError(
+            f"the column {column!r}: {error}. Take it out, or make it text or a number, in "
+            "process_docs"
+        ) from error
 
 
 def docs_digest(doc_digests: Iterable[str]) -> str:

@@ -29,8 +29,8 @@ from evalcore.task.prompt import call
 
 Doc = dict[str, Any]
 
-INLINE = "samples"
-"""Stands for the split of examples that are written in the task file."""
+INLINE = "(inline)"
+"""Stands for the split of examples that are written in the task file; no split can be named so."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,12 @@ class Documents:
 
     @cached_property
     def digests(self) -> list[str]:
-        """The digests of `scored`."""
-        return [doc_digest(doc) for doc in self.scored]
+        """The digests of `scored`. Raises TaskError that names a document without one."""
+        task, split = self.spec.name, self.split
+        return [
+            _digest(doc, f"The task {task}, document {row} of {split}")
+            for row, doc in enumerate(self.scored)
+        ]
 
     @property
     def pool_split(self) -> str:
@@ -104,7 +108,8 @@ class Documents:
     @cached_property
     def pool_digest(self) -> Callable[[int], str]:
         """The digest of the document in a row of the pool, computed at the first need."""
-        return functools.cache(lambda row: doc_digest(self.pool[row]))
+        split = self.pool_split
+        return functools.cache(lambda row: _digest(self.pool[row], f"example {row} of {split}"))
 
     def require_same_rows(self) -> None:
         """Raises TaskError where a question cannot be told from the examples of its own split.
@@ -146,6 +151,14 @@ class Documents:
         with _fixed_randomness():
             processed: Sequence[Doc] = call(process, docs)
         return processed
+
+
+def _digest(doc: Doc, place: str) -> str:
+    """Raises TaskError that says at which `place` the document lies."""
+    try:
+        return doc_digest(doc)
+    except TaskError as error:
+        raise TaskError(f"{place}: {error.args[0]}") from error
 
 
 @contextmanager

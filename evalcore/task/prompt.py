@@ -25,31 +25,14 @@ class DocReader:
 
     columns: Collection[str]
     """The columns of the scored documents: a source with such a name is a column."""
-    digits_are_index: bool
-    """With `doc_to_choice`, a template that renders to digits means a choice by its position."""
 
     def text(self, source: TextSource, doc: Doc) -> Any:
         """The question; a number where the choices are the contexts."""
-        if isinstance(source, FunctionRef):
-            return call(source, doc)
-        if not isinstance(source, str):
-            return source
-        if source in self.columns:
-            return doc[source]
-        return self._index_or_text(render(source, doc))
+        return self._value(source, doc, may_be_list=False)
 
     def target(self, source: TargetSource, doc: Doc) -> Any:
         """The answer: text, the position of a choice, or a list of either."""
-        if isinstance(source, FunctionRef):
-            return call(source, doc)
-        if not isinstance(source, str):
-            return source
-        if source in self.columns:
-            return doc[source]
-        text = render(source, doc)
-        if text.startswith("[") and text.endswith("]"):
-            return _literal_or(text, text)
-        return self._index_or_text(text)
+        return self._value(source, doc, may_be_list=True)
 
     def choices(self, source: ChoiceSource, doc: Doc) -> list[str]:
         """The choices' texts. Raises TaskError if they are not a list of texts."""
@@ -75,10 +58,17 @@ class DocReader:
             return ""
         return str(doc[source]) if source in doc else render(source, doc)
 
-    def _index_or_text(self, text: str) -> str | int:
-        if text.isdigit() and self.digits_are_index:
-            return _literal_or(text, text)  # type: ignore[no-any-return]
-        return text
+    def _value(self, source: TargetSource, doc: Doc, *, may_be_list: bool) -> Any:
+        """A template that renders to digits means a choice by its position."""
+        if isinstance(source, FunctionRef):
+            return call(source, doc)
+        if not isinstance(source, str):
+            return source
+        if source in self.columns:
+            return doc[source]
+        text = render(source, doc)
+        is_list = may_be_list and text.startswith("[") and text.endswith("]")
+        return _literal_or(text, text) if is_list or text.isdigit() else text
 
 
 def _literal_or(text: str, otherwise: Any) -> Any:

@@ -43,10 +43,6 @@ class SuiteBenchmark:
     styles: Mapping[str, str]
     """The name of the task or group of each style."""
 
-    @property
-    def own_task(self) -> str:
-        return self.styles[self.own]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:

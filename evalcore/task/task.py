@@ -10,6 +10,7 @@ from evalcore.model.base import Request
 from evalcore.task.config import TaskSpec
 from evalcore.task.documents import Documents
 from evalcore.task.fewshot import CompatSampler, Sampler, StrictSampler
+from evalcore.task.fields import did_you_mean
 from evalcore.task.prompt import Doc, DocReader, Prompter
 from evalcore.task.support import check_supported
 
@@ -38,7 +39,7 @@ class Item:
     target: str
     """`doc_to_target` as text."""
     requests: list[Request]
-    """One for each choice; for acc_mutual_info, then one for each without context."""
+    """One for each choice."""
 
 
 class Task:
@@ -82,10 +83,6 @@ class Task:
     def dataset_commit(self) -> str | None:
         return self._documents.data.commit
 
-    def fetch(self) -> None:
-        """Has the data in the cache, so that they can be read without network."""
-        _ = self._documents.data
-
     @property
     def n_original(self) -> int:
         """Documents in the split, before any limit."""
@@ -98,27 +95,50 @@ class Task:
 
     def subset_of(self, item: Item) -> str | None:
         """The part of the task that the document belongs to: `metadata.subset`."""
-        return self._column_or_constant(self.spec.about.subset, item)
+        subset = self.spec.about.subset
+        if subset is None or subset not in item.doc:
+            return subset
+        return _stated("subset", subset, item.doc)
 
     def cluster_of(self, item: Item) -> str | None:
-        """What the document depends on together with others: the column `metadata.cluster`."""
-        return self._column_or_constant(self.spec.about.cluster, item)
+        """What the document depends on together with others: the column `metadata.cluster`.
 
-    @staticmethod
-    def _column_or_constant(name: str | None, item: Item) -> str | None:
-        return str(item.doc[name]) if name in item.doc else name
+        None where the task names no such column. `items` raises where a document has no value.
+        """
+        cluster = self.spec.about.cluster
+        return None if cluster is None else _stated("cluster", cluster, item.doc)
 
     def items(self) -> list[Item]:
         """All documents as they are asked. Raises TaskError that names the document at fault."""
+        _ = self._documents.digests  # a document without one is named first
         builder = _ItemBuilder(self, self._documents)
         items = []
         for doc_id, doc in enumerate(self.docs):
             try:
-                items.append(builder.build(doc_id, doc))
+                item = builder.build(doc_id, doc)
+                # Scoring needs both: what is wrong with them is said before the model is asked.
+                self.subset_of(item)
+                self.cluster_of(item)
+                items.append(item)
             except TaskError as error:
                 place = f"The task {self.name}, document {doc_id} of {self.split}"
                 raise TaskError(f"{place}: {error.args[0]}") from error
         return items
+
+
+def _stated(key: str, column: str, doc: Doc) -> str:
+    """The value of a column that the metadata name."""
+    if column not in doc:
+        raise TaskError(
+            f"metadata.{key}: there is no column {column!r}{did_you_mean(column, doc)}; "
+            f"the columns are {', '.join(doc)}"
+        )
+    if doc[column] is None:
+        raise TaskError(
+            f"metadata.{key}: the column {column!r} is null: give every document a value "
+            "(in process_docs), or name another column"
+        )
+    return str(doc[column])
 
 
 def _shots(spec: TaskSpec, mode: Mode, num_fewshot: int | None) -> int:
@@ -135,11 +155,12 @@ class _ItemBuilder:
         self._task = task
         self._spec = task.spec
         self._documents = documents
-        self._reader = DocReader(documents.columns, digits_are_index=True)
+        self._reader = DocReader(documents.columns)
         self._prompter = Prompter(task.spec, self._reader)
         self._sampler = _sampler(task, documents) if task.shots else None
         self._examples: dict[int, str] = {}
         self._first_contexts_kind: bool | None = None
+        self._first_gold: Any = None
 
     def build(self, doc_id: int, doc: Doc) -> Item:
         text = self._reader.text(self._spec.doc_to_text, doc)
@@ -170,7 +191,10 @@ class _ItemBuilder:
             choices=choices,
             gold=self._gold(gold, choices),
             target=str(target),
-            requests=self._requests(contexts, continuations, choices),
+            requests=[
+                Request("loglikelihood", context, self._spec.target_delimiter + continuation)
+                for context, continuation in zip(contexts, continuations, strict=True)
+            ],
         )
 
     def _choices_are_contexts(self, text: Any) -> bool:
@@ -196,19 +220,26 @@ class _ItemBuilder:
             )
         return self._examples[row]
 
-    def _requests(
-        self, contexts: list[str], continuations: list[str], choices: list[str]
-    ) -> list[Request]:
-        delimiter = self._spec.target_delimiter
-        requests = [
-            Request("loglikelihood", context, delimiter + continuation)
-            for context, continuation in zip(contexts, continuations, strict=True)
-        ]
-        if any(metric.name == "acc_mutual_info" for metric in self._spec.metric_list):
-            requests += [Request("loglikelihood", "", delimiter + choice) for choice in choices]
-        return requests
+    def _check_one_or_several(self, target: Any) -> None:
+        """One right choice for every document, or a list for every one; a mixture is refused.
+
+        lm-eval decides on the first document, and stops at one of the other kind; except that it
+        takes a list of one for its entry.
+        """
+        first = target if self._first_gold is None else self._first_gold
+        self._first_gold = first
+        several = isinstance(target, list)
+        if several == isinstance(first, list):
+            return
+        if self._task.mode == "compat" and several and len(target) == 1:
+            return
+        raise TaskError(
+            f"doc_to_target gives {target!r} here and {first!r} for document 0: it must give one "
+            "right choice for every document, or a list of them for every document"
+        )
 
     def _gold(self, target: Any, choices: list[str]) -> list[int]:
+        self._check_one_or_several(target)
         stated = target if isinstance(target, list) else [target]
         gold = [self._position(answer, choices) for answer in stated]
         if self._task.mode == "strict" and (not gold or NO_CHOICE in gold):

@@ -187,7 +187,7 @@ def test_inline_examples_are_shown_in_their_order(world: World) -> None:
     task = world.task(**data, shots=2, fewshot_split=None, fewshot_config=config)
     first, _ = task.items()
     assert first.prompt.startswith("Q: Example 1?\nA: x\n\nQ: Example 2?\nA: x\n\nQ: What")
-    assert first.shots == [("samples", 0), ("samples", 1)]
+    assert first.shots == [("(inline)", 0), ("(inline)", 1)]
 
 
 def test_the_pool_is_not_loaded_without_examples(world: World) -> None:

@@ -14,6 +14,7 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import config_digest, doc_digest, docs_digest, resolved_config
 from evalcore.task.load import TaskLibrary
 from evalcore.task.suite import load_suite
+from evalcore.task.support import check_supported
 from evalcore.task.task import Item
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.evalcore.worlds import World, write_tasks
@@ -34,6 +35,7 @@ def test_every_task_of_ours_can_be_read_and_says_what_the_board_needs(
 ) -> None:
     assert not library.unreadable
     for name in (*library.tasks, *library.groups):
+        check_supported(library.one(name))
         about = library.one(name).about
         assert about.version != "Yaml", name
         assert about.style in name or about.style in ("cloze", "mmlu"), name
@@ -121,7 +123,8 @@ def test_mmlu_is_asked_as_hendrycks_asks_it(world: World, library: TaskLibrary) 
 def test_the_suite_of_styles_names_tasks_that_are_what_it_says(library: TaskLibrary) -> None:
     suite = load_suite(OWN_TASKS / "suites" / "styles.yaml", library)
     assert [entry.benchmark for entry in suite.benchmarks] == ["arc_easy", "arc_challenge", "mmlu"]
-    assert [entry.own_task for entry in suite.benchmarks] == ["arc_easy", "arc_challenge", "mmlu"]
+    own = [entry.styles[entry.own] for entry in suite.benchmarks]
+    assert own == ["arc_easy", "arc_challenge", "mmlu"]
     assert "cloze" not in suite.benchmarks[2].styles
 
 
@@ -223,7 +226,7 @@ def test_documents_have_digests_of_their_content() -> None:
     assert doc_digest(doc) == doc_digest(dict(reversed(doc.items())))
     assert doc_digest(doc) != doc_digest({**doc, "raw": b"\x01"})
     assert docs_digest(["a", "b"]) != docs_digest(["b", "a"])
-    with pytest.raises(TypeError, match="object has no place in JSON"):
+    with pytest.raises(TaskError, match="the column 'image': object has no place in JSON"):
         doc_digest({"image": object()})
 
 

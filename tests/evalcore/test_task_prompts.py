@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
 from evalcore.task.prompt import DocReader
-from evalcore.task.task import Item
+from evalcore.task.task import Item, Mode
 from evalcore.task.template import render
 from tests.evalcore.worlds import World, capitals
 
@@ -86,12 +86,12 @@ def test_a_template_cannot_reach_into_python() -> None:
     ],
 )
 def test_a_target_is_a_column_a_number_a_template_or_a_list(source: Any, expected: Any) -> None:
-    reader = DocReader(DOC.keys(), digits_are_index=True)
+    reader = DocReader(DOC.keys())
     assert reader.target(source, DOC) == expected
 
 
-def test_digits_stay_text_where_there_are_no_choices() -> None:
-    assert DocReader(DOC.keys(), digits_are_index=False).text("{{answer}}", DOC) == "1"
+def test_a_question_is_never_a_list() -> None:
+    assert DocReader(DOC.keys()).text("{{[0, 1]}}", DOC) == "[0, 1]"
 
 
 @pytest.mark.parametrize("source", ["choices", "{{choices}}", ["so", "no"], {"A": "so", "B": "no"}])
@@ -208,9 +208,108 @@ def test_a_target_that_is_no_choice_scores_0_in_compat_and_is_an_error_in_strict
         only_item(world, mode="strict", doc_to_target=target)
 
 
-def test_mutual_information_asks_every_choice_without_context_too(world: World) -> None:
-    item = only_item(world, metric_list=[{"metric": "acc"}, {"metric": "acc_mutual_info"}])
-    assert sent(item)[2:] == [("", " so"), ("", " no")]
+def answering(world: World, mode: Mode, *right: str) -> list[list[int]]:
+    """The gold of one document for each text in `right`, which its target is rendered from."""
+    docs = [{**DOC, "right": text} for text in right]
+    data = world.data(train=[DOC], test=docs)
+    task = world.task(**data, mode=mode, doc_to_target="{{right}}")
+    return [item.gold for item in task.items()]
+
+
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+def test_every_document_may_have_several_right_choices(world: World, mode: Mode) -> None:
+    assert answering(world, mode, "[0, 1]", "[1]") == [[0, 1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("right", "both"),
+    [
+        (("0", "1", "[0, 1]"), r"document 2 of test: doc_to_target gives \[0, 1\] here and 0 for"),
+        (("[0, 1]", "1"), r"document 1 of test: doc_to_target gives 1 here and \[0, 1\] for"),
+        (("0", "[1]"), r"document 1 of test: doc_to_target gives \[1\] here and 0 for document 0"),
+    ],
+)
+def test_strict_refuses_to_mix_one_and_several_right_choices(
+    world: World, right: tuple[str, ...], both: str
+) -> None:
+    with pytest.raises(TaskError, match=both):
+        answering(world, "strict", *right)
+
+
+def test_compat_takes_what_lm_eval_can_score_after_its_first_document(world: World) -> None:
+    # numpy's 1 == [1] is true, so a list of one is as good as its entry.
+    assert answering(world, "compat", "0", "[1]") == [[0], [1]]
+    for right in (("0", "[0, 1]"), ("[0, 1]", "0")):
+        with pytest.raises(TaskError, match="document 1 of test: doc_to_target gives"):
+            answering(world, "compat", *right)
+
+
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+@pytest.mark.parametrize(
+    ("metadata", "docs", "complaint"),
+    [
+        (
+            {"cluster": "lable"},
+            [DOC],
+            r"document 0 of test: metadata\.cluster: there is no column 'lable' \(did you mean "
+            r"label\?\); the columns are question, choices, answer, label",
+        ),
+        (
+            {"cluster": "label"},
+            [DOC, {**DOC, "label": None}],
+            r"document 1 of test: metadata\.cluster: the column 'label' is null: give every",
+        ),
+        (
+            {"subset": "label"},
+            [DOC, {**DOC, "label": None}],
+            r"document 1 of test: metadata\.subset: the column 'label' is null: give every",
+        ),
+    ],
+)
+def test_a_column_of_the_metadata_without_a_value_is_an_error_before_anything_is_asked(
+    world: World, mode: Mode, metadata: dict[str, str], docs: list[dict[str, Any]], complaint: str
+) -> None:
+    data = world.data(train=[DOC], test=docs)
+    task = world.task(**data, mode=mode, metadata={"benchmark": "b", **metadata})
+    with pytest.raises(TaskError, match=complaint):
+        task.items()
+
+
+def test_the_metadata_say_what_a_document_belongs_to(world: World) -> None:
+    data = world.data(train=[DOC], test=[DOC])
+    for metadata, cluster, subset in (
+        ({}, None, None),
+        ({"cluster": "answer", "subset": "label"}, "1", "no"),
+        ({"subset": "constant"}, None, "constant"),
+    ):
+        task = world.task(**data, metadata={"benchmark": "b", **metadata})
+        (item,) = task.items()
+        assert (task.cluster_of(item), task.subset_of(item)) == (cluster, subset)
+
+
+WITH_A_DECIMAL = """
+from decimal import Decimal
+def add(docs):
+    return [{**doc, "price": Decimal(1) if row == 1 else 1} for row, doc in enumerate(docs)]
+"""
+
+
+def test_a_value_without_a_digest_is_an_error_with_document_and_column(world: World) -> None:
+    world.code(WITH_A_DECIMAL)
+    data = world.data(train=[DOC], test=[DOC, DOC])
+    task = world.task(**data, functions={"process_docs": "add"})
+    complaint = "The task capitals, document 1 of test: the column 'price': Decimal has no place"
+    with pytest.raises(TaskError, match=complaint) as caught:
+        task.items()
+    assert "make it text or a number, in process_docs" in str(caught.value)
+
+
+def test_an_example_without_a_digest_is_an_error_with_its_row_and_column(world: World) -> None:
+    world.code(WITH_A_DECIMAL)
+    data = world.data(train=[DOC, DOC], test=[{**DOC, "question": "How?"}])
+    task = world.task(**data, shots=2, functions={"process_docs": "add"})
+    with pytest.raises(TaskError, match="example 1 of train: the column 'price': Decimal"):
+        task.items()
 
 
 @pytest.mark.parametrize(("limit", "count"), [(None, 7), (3, 3), (0.5, 4), (100, 7), (0.001, 1)])
@@ -262,20 +361,3 @@ def test_a_function_that_fails_is_an_error_with_the_document(world: World) -> No
     world.code("def text(doc): return doc['nowhere']")
     with pytest.raises(TaskError, match=r"document 0 of test: !function code\.text failed: Key"):
         only_item(world, functions={"doc_to_text": "text"})
-
-
-@pytest.mark.parametrize(
-    ("keys", "complaint"),
-    [
-        ({"output_type": "generate_until"}, r"output_type: generate_until \(only multiple_choice"),
-        ({"use_prompt": "promptsource:x"}, "use_prompt is set"),
-        ({"repeats": 3}, "repeats: 3"),
-        ({"unsafe_code": True}, "unsafe_code"),
-        ({"fewshot_config": {"sampler": "balanced"}}, "fewshot_config.sampler: balanced"),
-    ],
-)
-def test_what_this_version_cannot_run_is_refused_by_name(
-    world: World, keys: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(TaskError, match=complaint):
-        world.task(dataset_path="x", **keys)
