@@ -44,9 +44,9 @@ def main() -> int:
         # which is when we come back.
         limits = httpx2.Limits(max_keepalive_connections=0)
         with httpx2.Client(base_url=options.url, timeout=30, limits=limits) as site:
-            fill(site, models, options.within)
+            ranked = fill(site, models, options.within)
         say(f"\n\n    The board is filled: {options.url}")
-        if left:
+        if left and left not in ranked:
             say(f"    Your turn: submit {left} at {options.url}/submit")
         say("    Ctrl-C stops everything.\n")
     except NotFilled as problem:
@@ -63,8 +63,8 @@ def models_in(folder: Path) -> Iterable[str]:
         yield f"{config.parent.parent.name}/{config.parent.name}"
 
 
-def fill(site: httpx2.Client, models: list[str], seconds: float) -> None:
-    """Submit what is not there yet, and wait until the board ranks every model."""
+def fill(site: httpx2.Client, models: list[str], seconds: float) -> set[str]:
+    """Submit what is not there yet, and wait until the board ranks every model; all it ranks."""
     deadline = time.monotonic() + seconds
     if not models:
         raise NotFilled("there are no models to submit")
@@ -85,8 +85,10 @@ def fill(site: httpx2.Client, models: list[str], seconds: float) -> None:
         if time.monotonic() > deadline:
             raise NotFilled(f"{', '.join(waiting)} not done within {seconds:.0f} seconds")
         time.sleep(EVERY if waiting else 0)
-    if missing := set(models) - Page(site.get("/").raise_for_status().text).ranked_models():
+    ranked = set(Page(site.get("/").raise_for_status().text).ranked_models())
+    if missing := set(models) - ranked:
         raise NotFilled(f"the board does not rank {', '.join(sorted(missing))}")
+    return ranked
 
 
 def wait_for(site: httpx2.Client) -> None:
