@@ -23,6 +23,8 @@ STOP_GRACE = 3.0
 STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.0}
 """Seconds without a sign of life after which a child is given up, by phase."""
 NEARLY_FULL = 0.85
+WAITS = "turn"
+"""The phase of a run whose companion is being answered."""
 
 
 class Taken(Exception):
@@ -58,7 +60,8 @@ class Watch:
         self.stopping = stopping
         self._worker = worker
         self._phase = "download"
-        self._progress: dict[str, tuple[int, int]] = {}
+        self._counts = (0, 0)
+        self._answered: str | None = None
         self._unsaved: set[str] = set()
         self._renewed = self._stored = 0.0
         self._alive = monotonic()
@@ -97,24 +100,44 @@ class Watch:
         """The run of this task has ended; it is no longer watched."""
         del self.runs[task]
         self._unsaved.discard(task)
+        self._begin(self._phase)
 
     def was_out_of_memory(self) -> bool:
         """Whether a child that was just killed had taken nearly all memory that there was."""
         return self._machine_full or self._peak > NEARLY_FULL * self._memory_limit
 
     def _enter(self, phase: str) -> None:
-        self._phase = phase
         self._alive = monotonic()
         self._use = Use(0, 0)
+        self._begin(phase)
+
+    def _begin(self, phase: str) -> None:
+        """What was counted before says nothing of what comes now."""
+        self._phase = phase
+        self._counts = (0, 0)
+        # The engine takes the tasks in the order of its command line, which is that of the runs.
+        self._answered = next(iter(self.runs), None)
         self._unsaved = set(self.runs)
 
     def _note(self, event: Event) -> None:
         self._alive = monotonic()
         if isinstance(event, Phase):
             self._enter(event.phase)
-        elif isinstance(event, Progress) and event.task in self.runs:
-            self._progress[event.task] = (event.done, event.total)
+        elif isinstance(event, Progress):
+            self._count(event)
+
+    def _count(self, event: Progress) -> None:
+        """Data sets while they are downloaded, for all runs; else requests of the task named."""
+        if self._phase == "download":
+            self._unsaved = set(self.runs)
+        elif event.task in self.runs:
+            if event.task != self._answered:
+                self._unsaved = set(self.runs)
+            self._answered = event.task
             self._unsaved.add(event.task)
+        else:
+            return
+        self._counts = (event.done, event.total)
 
     def _renew(self) -> None:
         ours = queue.renew(self.token)
@@ -124,11 +147,16 @@ class Watch:
 
     def _store_progress(self) -> None:
         for task in sorted(self._unsaved):
-            done, total = self._progress.get(task, (0, 0))
-            run = self.runs[task]
-            if not queue.report(self.token, run, phase=self._phase, done=done, total=total):
+            phase, done, total = self._standing(task)
+            if not queue.report(self.token, self.runs[task], phase=phase, done=done, total=total):
                 raise Taken
         self._unsaved.clear()
+
+    def _standing(self, task: str) -> tuple[str, int, int]:
+        """Phase and counts of a run; one at a time is prepared and answered."""
+        if self._phase in ("prepare", "evaluate") and task != self._answered:
+            return WAITS, 0, 0
+        return self._phase, *self._counts
 
     def _check_limits(self, child: Child) -> None:
         use = child.use()

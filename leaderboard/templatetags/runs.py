@@ -23,13 +23,15 @@ _PHASES = {
     "download": "downloading model and questions",
     "load": "loading the model",
     "prepare": "preparing the prompts",
+    "turn": "waiting for its turn",
     "evaluate": "answering",
     "store": "storing the results",
 }
 _CHOICES_OF_SHOTS = {
     "per-document": "drawn for each question",
     "first_n": "the first ones of the split",
-    "inline": "written in the task file",
+    "inline per-document": "drawn for each question from those in the task file",
+    "inline first_n": "the first ones in the task file",
     "mixed": "chosen in each task’s own way",
 }
 _SPECIAL_TOKENS = {
@@ -88,6 +90,13 @@ def state_mark(run: Run) -> SafeString:
 @register.filter
 def phase(run: Run) -> str:
     return _PHASES.get(run.phase, run.phase)
+
+
+@register.filter
+def so_far(run: Run) -> str:
+    """How much of its phase is done, in the unit of that phase."""
+    what = "data sets downloaded" if run.phase == "download" else "requests answered"
+    return f"{run.progress_done:,} of {run.progress_total:,} {what}"
 
 
 @register.filter

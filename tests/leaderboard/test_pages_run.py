@@ -90,7 +90,7 @@ def test_how_shots_were_chosen_is_said_in_words_and_only_where_there_are_any(
     ("rule", "words"),
     [
         ("first_n", "2 shots, the first ones of the split Mode"),
-        ("inline", "2 shots, written in the task file Mode"),
+        ("inline first_n", "2 shots, the first ones in the task file Mode"),
     ],
 )
 def test_shots_that_nobody_drew_have_no_seed(

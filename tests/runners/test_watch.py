@@ -1,0 +1,80 @@
+"""What the pages are told while a child works: the phase and the counts of each run."""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+import pytest
+
+from leaderboard import queue
+from leaderboard.models import Run
+from runners.process import Child, Use
+from runners.protocol import Event, Phase, Progress
+from runners.watch import Watch
+from tests.runners import rows
+
+pytestmark = pytest.mark.django_db
+
+
+class Script:
+    """A child that says what it is given, one event a turn."""
+
+    def __init__(self, *events: Event) -> None:
+        self._events = list(events)
+
+    def next_event(self, _seconds: float) -> Event | None:
+        return self._events.pop(0)
+
+    def has_ended(self) -> bool:
+        return not self._events
+
+    def use(self) -> Use:
+        return Use(0, 0)
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Over two runs, arc and mmlu; what it hears is stored at once."""
+    monkeypatch.setattr("runners.watch.STORE_EVERY", 0.0)
+    rows.queued("arc", "mmlu")
+    worker = rows.worker()
+    claim = queue.claim_next(worker)
+    assert claim is not None
+    runs = {run.task.name: run for run in claim.runs}
+    return Watch(claim, worker, runs, threading.Event())
+
+
+def after(watch: Watch, phase: str, *events: Event) -> dict[str, tuple[str, int, int]]:
+    """How the runs stand once the child has said all that."""
+    for _ in watch.follow(cast(Child, Script(*events)), phase):
+        pass
+    fields = Run.objects.values_list("task__name", "phase", "progress_done", "progress_total")
+    return {name: (now, done, total) for name, now, done, total in fields}
+
+
+def test_data_sets_are_counted_for_every_run_whatever_the_task_they_belong_to(
+    watch: Watch,
+) -> None:
+    stands = after(watch, "download", Phase("download"), Progress("arc_part_2", 2, 6))
+    assert stands == {"arc": ("download", 2, 6), "mmlu": ("download", 2, 6)}
+
+
+def test_no_count_outlives_its_phase(watch: Watch) -> None:
+    after(watch, "download", Phase("download"), Progress("arc", 6, 6))
+    assert set(after(watch, "load", Phase("load")).values()) == {("load", 0, 0)}
+    assert after(watch, "load", Phase("prepare"))["arc"] == ("prepare", 0, 0)
+    assert after(watch, "load", Phase("evaluate"))["arc"] == ("evaluate", 0, 0)
+
+
+def test_only_the_task_being_answered_has_counts(watch: Watch) -> None:
+    stands = after(watch, "load", Phase("prepare"), Phase("evaluate"), Progress("arc", 8, 40))
+    assert stands == {"arc": ("evaluate", 8, 40), "mmlu": ("turn", 0, 0)}
+    watch.finished("arc")
+    stands = after(watch, "load", Phase("prepare"), Phase("evaluate"), Progress("mmlu", 3, 90))
+    assert stands["mmlu"] == ("evaluate", 3, 90)
+
+
+def test_the_task_that_the_engine_names_is_the_one_being_answered(watch: Watch) -> None:
+    stands = after(watch, "load", Phase("evaluate"), Progress("mmlu", 3, 90))
+    assert stands == {"arc": ("turn", 0, 0), "mmlu": ("evaluate", 3, 90)}
