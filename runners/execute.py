@@ -161,13 +161,16 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
 
 
 def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
-    """Fail the runs that a failure is about; False where nobody knows which of several it is."""
+    """Fail the runs that a failure is about; False where nobody knows which of several it is.
+
+    A model may fail in one task and do well in others. Where our machine fails, whatever task it
+    was at, all runs rest.
+    """
     guilty: Sequence[Run] = list(watch.runs.values())
-    if failure.error_class == ErrorClass.TASK:
-        if failure.task in watch.runs:
-            guilty = [watch.runs[failure.task]]
-        elif len(guilty) > 1:
-            return False
+    if failure.task in watch.runs and failure.error_class != ErrorClass.INFRA:
+        guilty = [watch.runs[failure.task]]
+    elif failure.error_class == ErrorClass.TASK and len(guilty) > 1:
+        return False
     for run in guilty:
         try:
             queue.fail(

@@ -13,17 +13,24 @@ LINES = 40
 BYTES = 16 * 1024
 TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+BAR = re.compile(r"\d+%\|.*\|.*\[.*\]$|\d+\w* \[\d+:\d+, .*\]$")
+"""How tqdm draws a bar, with and without a known end."""
 UNPRINTABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def tail(log: Path) -> str:
-    """At most 40 lines without tokens, credentials, folders of this machine or control codes."""
+    """At most 40 lines without tokens, credentials, folders of this machine or control codes.
+
+    A line that was drawn over itself counts as it was drawn last; progress bars are left out.
+    """
     if not log.is_file():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - BYTES))
         text = file.read().decode(errors="replace")
-    return "\n".join(harmless(text).splitlines()[-LINES:])
+    drawn = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    said = harmless("\n".join(drawn)).splitlines()
+    return "\n".join([line for line in said if not BAR.search(line.rstrip())][-LINES:])
 
 
 def harmless(text: str) -> str:

@@ -108,6 +108,11 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             if "mmlu" in tasks:
                 fail("TaskError", 11, "the data set has no such column")
             results(tasks[0])
+        case "weak-at-mmlu":
+            if "mmlu" in tasks:
+                fail("ModelError", 10, "its window is too short", task="mmlu")
+            for task in tasks:
+                results(task)
         case "infra":
             fail("InfraError", 12, "the disk is full")
         case "other-version":

@@ -106,6 +106,13 @@ def test_a_task_error_fails_the_guilty_task_alone() -> None:
     assert (arc.state, facts.state) == ("done", "done")
 
 
+def test_a_model_error_in_one_task_leaves_the_others_their_chance() -> None:
+    arc, mmlu, facts = evaluate("weak-at-mmlu", "arc", "mmlu", "facts")
+    assert (mmlu.state, mmlu.error_class) == ("failed", "ModelError")
+    assert mmlu.error_message == "its window is too short"
+    assert (arc.state, facts.state) == ("done", "done")
+
+
 def test_task_files_of_another_version_are_a_task_error() -> None:
     (run,) = evaluate("other-version")
     assert (run.state, run.error_class) == ("failed", "TaskError")
