@@ -18,7 +18,7 @@ from leaderboard.samples import locked_database
 
 # Questions are the same where part, number and digest agree: a row without partner unpairs all.
 _PAIRS = """
-    SELECT a.correct - b.correct, a.doc_digest = b.doc_digest
+    SELECT a.correct - b.correct, a.doc_digest = b.doc_digest, a.subset, a.cluster
     FROM a FULL JOIN b ON coalesce(a.subset, '') = coalesce(b.subset, '') AND a.doc_id = b.doc_id
 """
 
@@ -55,9 +55,14 @@ def _paired(first: str, second: str) -> Gap | None:
     paths: dict[str, Path] = {"a": artifacts.path_of(first), "b": artifacts.path_of(second)}
     with locked_database(paths) as database:
         rows = database.execute(_PAIRS).fetchall()
-    if len(rows) < 2 or not all(same and difference is not None for difference, same in rows):
+    if len(rows) < 2 or not all(same and difference is not None for difference, same, *_ in rows):
         return None
-    difference = interval([difference for difference, _ in rows])
+    # Questions of one cluster may depend on each other; a label counts within its part only.
+    labels = [(subset, cluster) for *_, subset, cluster in rows]
+    clusters = labels if any(cluster is not None for _, cluster in labels) else None
+    if clusters and len(set(clusters)) < 2:
+        return None
+    difference = interval([difference for difference, *_ in rows], clusters)
     if difference.low == difference.high:
         return None  # all questions differ alike: their spread says nothing of other questions
     return Gap(difference.value, difference.low, difference.high, paired=True)
