@@ -10,6 +10,8 @@ from django.core.exceptions import ValidationError
 from leaderboard.models.variant import Dtype
 from leaderboard.problem import Problem
 
+NULL_CHARACTER = "There is a null character in it, which no name has. Type it anew."
+
 
 class SubmissionForm(forms.Form):
     """Bound to a GET for a live check, to a POST for a submission; same fields, same names."""
@@ -18,7 +20,12 @@ class SubmissionForm(forms.Form):
         label="Model ID",
         max_length=500,
         help_text="As in the address: owner/name.",
-        error_messages={"required": "Give a model ID: owner/name, as in its address on the Hub."},
+        error_messages={
+            "required": "Give a model ID: owner/name, as in its address on the Hub.",
+            "max_length": "That is longer than any model ID or its address. "
+            "Give it as in the address of its page: owner/name.",
+            "null_characters_not_allowed": NULL_CHARACTER,
+        },
     )
     revision = forms.CharField(
         label="Revision",
@@ -26,9 +33,20 @@ class SubmissionForm(forms.Form):
         required=False,
         initial="main",
         help_text="Branch, tag or commit; a branch is pinned to its commit.",
+        error_messages={
+            "max_length": "That is longer than any branch, tag or commit. "
+            "Copy the name from the model's page, or leave the field empty for main.",
+            "null_characters_not_allowed": NULL_CHARACTER,
+        },
     )
     dtype = forms.ChoiceField(
-        label="Precision", choices=[("", "As stored"), *Dtype.choices], required=False
+        label="Precision",
+        choices=[("", "As stored"), *Dtype.choices],
+        required=False,
+        error_messages={
+            "invalid_choice": "“%(value)s” is no precision that models are evaluated in. "
+            f"Choose {' or '.join(Dtype.values)}, or leave it as stored."
+        },
     )
 
     def show(self, problems: Iterable[Problem]) -> None:

@@ -23,6 +23,8 @@ SECONDS = 2.0
 """For all requests of a live check together."""
 CACHED_SECONDS = 60
 GIGABYTE = 10**9
+SUBMITTED_BEFORE = "submitted_before"
+"""The code of the problem that is nobody's mistake: the runs are there already."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,33 @@ class Precheck:
         return self.checked and not self.problems
 
     @property
+    def hub_trouble(self) -> Problem | None:
+        """Why the Hub gave no usable answer; None where it did."""
+        return next((p for p in self.warnings if not self.checked), None)
+
+    @property
     def may_submit(self) -> bool:
         """A check that did not finish stops nobody: submitting asks the Hub again, for longer."""
         return not self.problems
 
 
 def check(
-    typed_id: str, revision: str = "main", dtype: str = "", *, seconds: float = SECONDS
+    typed_id: str,
+    revision: str = "main",
+    dtype: str = "",
+    *,
+    seconds: float = SECONDS,
+    remembered: bool = False,
 ) -> Precheck:
-    """Judge what was typed; `dtype` empty means as stored.
+    """Judge what was typed; `dtype` empty means as stored. Writes nothing.
 
-    Asks the Hub within `seconds`, or takes its answer of the last minute; writes nothing.
+    Asks the Hub within `seconds`; where `remembered`, takes its answer of the last minute.
     """
     if dtype not in ("", *Dtype.values):
         return Precheck(checked=False, problems=(_unknown_dtype(dtype),))
     try:
         asked = model_id.read(typed_id, revision)
-        facts, problems, warnings = _judged(asked, seconds)
+        facts, problems, warnings = _judged(asked, seconds, remembered)
     except Refused as refused:
         return Precheck(checked=True, problems=refused.problems)
     except HubSilent as silent:
@@ -102,11 +114,11 @@ def check(
 Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
 
 
-def _judged(asked: model_id.Asked, seconds: float) -> Judgement:
-    """Facts, problems and warnings from the Hub alone, remembered for a minute."""
+def _judged(asked: model_id.Asked, seconds: float, remembered: bool) -> Judgement:
+    """Facts, problems and warnings from the Hub alone, kept for a minute."""
     question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision])
     key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
-    judgement: Judgement | None = cache.get(key)
+    judgement: Judgement | None = cache.get(key) if remembered else None
     if judgement is None:
         try:
             judgement = _judge(asked, hub.read_repository(asked, seconds))
@@ -243,7 +255,7 @@ def submitted_before(facts: Facts, existing: Submission | None) -> Problem | Non
         return None
     message = f"{_what(facts)} was submitted before."
     remedy = "See the earlier submission, or choose another revision or precision."
-    return Problem("model", "submitted_before", message, remedy)
+    return Problem("model", SUBMITTED_BEFORE, message, remedy)
 
 
 def _failed_before(facts: Facts, existing: Submission | None) -> Problem | None:

@@ -14,7 +14,7 @@
     document.querySelectorAll('[data-problem-of]').forEach(function (note) {
       var field = document.getElementById(note.dataset.problemOf);
       if (!field) return;
-      if (note.textContent.trim()) field.setAttribute('aria-invalid', 'true');
+      if (note.querySelector('p')) field.setAttribute('aria-invalid', 'true');
       else field.removeAttribute('aria-invalid');
     });
   });

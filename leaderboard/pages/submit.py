@@ -21,13 +21,18 @@ from leaderboard.problem import Problem, Refused
 def submit(request: HttpRequest) -> HttpResponse:
     """GET checks what the address names and writes nothing; POST submits it.
 
-    The button "Check" posts too, or the form's secret token would end up in an address.
+    The buttons "Check" and "Sign in" post too, or the form's secret token would end up in an
+    address, and what was typed last would be missing from it.
     """
     typed = request.POST if request.method == "POST" else request.GET
     if request.method != "POST":
-        return _page(request, typed, _check(typed))
+        return _page(request, typed, _check(typed, remembered="HX-Request" in request.headers))
+    if any("\0" in text for text in _texts(typed).values()):
+        return _page(request, typed, None, status=422)  # Such an address would not be answered.
     if typed.get("do") == "check":
         return redirect(_address(typed))
+    if not submissions.may_submit(request.user):
+        return redirect(f"{reverse('login')}?{urlencode({'next': _address(typed)})}")
     form = SubmissionForm(typed)
     if not form.is_valid():
         return _page(request, typed, None, status=422)
@@ -39,7 +44,9 @@ def submit(request: HttpRequest) -> HttpResponse:
             user=request.user,
         )
     except Refused as refused:
-        return _page(request, typed, _check(typed), refused.problems, status=422)
+        here_already = any(p.code == precheck.SUBMITTED_BEFORE for p in refused.problems)
+        check, status = _check(typed, remembered=True), 409 if here_already else 422
+        return _page(request, typed, check, refused.problems, status=status)
     return redirect(submission)
 
 
@@ -50,11 +57,16 @@ def _address(typed: Mapping[str, str]) -> str:
     return reverse("submit") + f"?{urlencode({'model': '', **query})}"
 
 
-def _check(typed: Mapping[str, str]) -> Precheck | None:
+def _check(typed: Mapping[str, str], *, remembered: bool) -> Precheck | None:
     """None where nothing was typed yet."""
     if not typed.get("model", "").strip():
         return None
-    return precheck.check(typed["model"], typed.get("revision") or "main", typed.get("dtype", ""))
+    return precheck.check(
+        typed["model"],
+        typed.get("revision") or "main",
+        typed.get("dtype", ""),
+        remembered=remembered,
+    )
 
 
 def _page(
@@ -66,23 +78,38 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     found = check.problems if check else ()
-    problems = tuple(dict.fromkeys([*found, *refused]))
+    every = dict.fromkeys([*found, *refused])
+    # That somebody was faster is no mistake of who typed this.
+    problems = [problem for problem in every if problem.code != precheck.SUBMITTED_BEFORE]
     asked = "model" in typed
     form = SubmissionForm({"revision": "main", **_texts(typed)}) if asked else SubmissionForm()
     if asked and form.is_valid():
         form.show(problems)
+    here_already = check.existing if check and len(problems) < len(every) else None
+    hub_trouble = check.hub_trouble if check and not refused else None
+    remark = "here_already" if here_already else "hub_trouble" if hub_trouble else ""
     context = {
         "form": form,
         "check": check,
         "asked": asked,
-        "problems": problems,
+        "here_already": here_already,
+        "hub_trouble": hub_trouble,
+        "remark": remark and f"parts/submit_{remark}.html",
+        "notes": check.warnings if check and check.checked else (),
         "at_form": [problem for problem in problems if problem.field == "form"],
         "failing": sum(len(errors) for errors in form.errors.values()) if asked else 0,
+        "refused": status != 200,
+        "focused": _focused(form) if status != 200 else "",
         "may_submit": submissions.may_submit(request.user),
         "entries": _entries(),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
     return render(request, "pages/submit.html", context, status=status)
+
+
+def _focused(form: SubmissionForm) -> str:
+    """The first field that has to change; the model where none is to blame."""
+    return next((name for name in form.fields if form.errors.get(name)), "model")
 
 
 def _texts(typed: Mapping[str, str]) -> dict[str, str]:

@@ -86,13 +86,45 @@ def test_each_problem_stands_at_its_field_and_what_was_typed_is_kept(
             assert re.search(rf'name="{name}"\s+value="{re.escape(kept)}"', html)
 
 
-def test_a_silent_hub_stops_nobody_from_submitting(
-    client: Client, opened: Suite, hub: Fail
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"status": 500}, "The Hub answered with an error (500)."),
+        ({"status": 503}, "The Hub answered with an error (503)."),
+        ({"status": 429, "retry_after": 55}, "The Hub takes no more requests from us for now"),
+        ({"garbage": True}, "The Hub's answer could not be read"),
+        ({"delay": 30}, "The Hub did not answer within 2 s."),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["check", "live check"])
+def test_a_hub_in_trouble_is_described_at_the_model_and_stops_nobody(
+    client: Client,
+    opened: Suite,
+    hub: Fail,
+    fault: dict[str, object],
+    said: str,
+    headers: dict[str, str],
 ) -> None:
-    hub([{"match": "/api/models/*", "status": 500}])
-    html = get(client, f"/submit?model={TINY}")
+    hub([{"match": "/api/models/*", **fault}])
+    response = client.get(f"/submit?model={TINY}", headers=headers)
+    html = response.content.decode()
+    assert said in problem_at(html, "model")
     assert "Not checked." in html
+    assert ("did not answer" in html) == ("delay" in fault)
     assert "You can submit all the same" in html
+    assert "aria-invalid" not in html
+
+
+def test_only_the_live_check_answers_from_memory(client: Client, opened: Suite, hub: Fail) -> None:
+    address = f"/submit?model={TINY}"
+    get(client, address)
+    hub([{"match": "*", "status": 500}])
+    live = client.get(address, headers={"HX-Request": "true"}).content.decode()
+    assert "Ready to submit." in live
+    assert "Not checked." in get(client, address)
+    refused = client.post("/submit", {"model": TINY, "revision": "main"})
+    assert "Nothing was submitted" in problem_at(refused.content.decode(), "model")
 
 
 def test_a_submission_leads_to_its_page_with_a_run_for_each_column(
@@ -115,6 +147,8 @@ def test_a_refused_submission_keeps_what_was_typed_and_queues_nothing(
     assert response.status_code == 422
     assert "tokenizer" in problem_at(html, "model")
     assert 'value="awkward/no-tokenizer"' in html
+    assert "<title>Not submitted: " in html
+    assert re.findall(r'id="(\w+)"[^>]*\sautofocus', html) == ["id_model"]
     assert not Run.objects.exists()
 
 
@@ -129,6 +163,33 @@ def test_checking_by_button_leads_to_an_address_without_secrets(
     assert "Give a model ID" in problem_at(get(client, empty["Location"]), "model")
 
 
+@pytest.mark.parametrize(
+    ("typed", "field", "said"),
+    [
+        ({"model": "a" * 501}, "model", "longer than any model ID"),
+        ({"model": "a/b\0"}, "model", "a null character"),
+        ({"model": "a/b\0", "do": "check"}, "model", "a null character"),
+        ({"model": TINY, "revision": "v" * 201}, "revision", "longer than any branch"),
+        ({"model": TINY, "revision": "v\0"}, "revision", "a null character"),
+        ({"model": TINY, "dtype": "int3"}, "dtype", "“int3” is no precision that"),
+    ],
+)
+def test_what_no_field_takes_is_refused_in_words_of_this_site_and_gets_the_focus(
+    client: Client, opened: Suite, typed: dict[str, str], field: str, said: str
+) -> None:
+    response = client.post("/submit", typed)
+    html = response.content.decode()
+    assert response.status_code == 422
+    assert said in problem_at(html, field)
+    assert re.findall(r'id="(\w+)"[^>]*\sautofocus', html) == [f"id_{field}"]
+
+
+def test_a_page_that_was_only_asked_for_takes_no_focus(client: Client, opened: Suite) -> None:
+    html = get(client, "/submit?model=not+a+model")
+    assert "autofocus" not in html
+    assert "<title>Submit a model" in html
+
+
 def test_an_empty_form_says_what_is_missing(client: Client, opened: Suite) -> None:
     response = client.post("/submit", {"model": "", "revision": "main"})
     assert response.status_code == 422
@@ -140,8 +201,15 @@ def test_what_was_submitted_before_leads_to_the_earlier_submission(
 ) -> None:
     client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
     html = get(client, f"/submit?model={TINY}")
-    assert "submitted before" in problem_at(html, "model")
-    assert f'href="/submissions/{Submission.objects.get().pk}"' in html
+    posted = client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    assert posted.status_code == 409
+    submission = Submission.objects.get()
+    for said in (html, posted.content.decode()):
+        assert "It is here already" in problem_at(said, "model")
+        at_field = said[said.index('id="model-problem"') : said.index('id="id_revision"')]
+        assert f'href="/submissions/{submission.pk}"' in at_field
+        assert "aria-invalid" not in said
+        assert "Not ready" not in said
 
 
 def test_the_form_lists_what_will_be_run(client: Client, opened: Suite) -> None:
@@ -157,8 +225,26 @@ def test_without_an_account_one_can_check_but_not_submit(client: Client, closed:
     assert "Sign in to submit" in html
     assert 'id="submit-button"' not in html
     response = client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
-    assert response.status_code == 422
+    assert response.status_code == 302
     assert not Submission.objects.exists()
+
+
+def test_signing_in_leads_back_to_what_was_typed(client: Client, closed: Suite, ada: User) -> None:
+    ada.set_password("plumb and line")
+    ada.save()
+    typed = {"model": TINY, "revision": "v1", "dtype": "float16"}
+    html = get(client, "/submit")
+    assert re.search(r'<button[^>]*name="do" value="sign-in"', html)
+    for button in ({"do": "sign-in"}, {}):
+        sign_in = client.post("/submit", {**typed, **button})["Location"]
+        page = client.get(sign_in)
+        back = page.context["next"]
+        account = {"username": "ada", "password": "plumb and line", "next": back}
+        returned = get(client, client.post("/accounts/login", account)["Location"])
+        assert 'value="awkward/tiny-llama"' in returned
+        assert 'value="v1"' in returned
+        assert '<option value="float16" selected' in returned
+        client.logout()
 
 
 def test_an_account_submits_and_is_named(client: Client, closed: Suite, ada: User) -> None:

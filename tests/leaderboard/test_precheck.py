@@ -321,9 +321,10 @@ def test_the_hubs_answer_is_remembered_for_a_minute(hub: Fail) -> None:
     first = precheck.check("awkward/tiny-llama")
     missing = precheck.check("awkward/nothing-here")
     hub([{"match": "*", "status": 500}])
-    assert precheck.check("awkward/tiny-llama") == first
-    assert precheck.check("awkward/nothing-here") == missing
-    assert precheck.check("awkward/tiny-llama", dtype="float16").ok
+    assert precheck.check("awkward/tiny-llama", remembered=True) == first
+    assert precheck.check("awkward/nothing-here", remembered=True) == missing
+    assert precheck.check("awkward/tiny-llama", dtype="float16", remembered=True).ok
+    assert not precheck.check("awkward/tiny-llama").checked, "unless it is asked anew"
 
 
 def test_a_check_writes_nothing(hub: Fail) -> None:
