@@ -35,7 +35,9 @@ class Address:
     def number(self, name: str, *, last: int) -> int:
         """A page number from 1 to `last`; one outside is moved to the nearest."""
         text = self._values[name]
-        number = min(max(int(text), 1), max(last, 1)) if text.isascii() and text.isdigit() else 1
+        # Python refuses to read numbers of thousands of digits; nine are beyond any page.
+        asked = int(text[:9]) if text.isascii() and text.isdigit() else 1
+        number = min(max(asked, 1), max(last, 1))
         self._values[name] = str(number)
         return number
 

@@ -9,14 +9,26 @@ from django.utils import timezone
 
 from leaderboard.capacity import live_workers
 from leaderboard.models import Run
+from leaderboard.pages.address import Address
+from leaderboard.pages.board import page_links
+from leaderboard.pages.failures import Causes
 from leaderboard.pages.listing import listed
 
 WAITING, ENDED = 100, 12
-"""How many of each are listed; the counts are of all."""
+"""How many of each are listed; the counts are of all. Failures have further pages."""
 
 
 def queue(request: HttpRequest) -> HttpResponse:
     state = Run.State
+    address = Address(request, {"page": "1"})
+    causes = Causes()
+    n_causes = len(causes)
+    pages = max(1, -(-n_causes // ENDED))
+    number = address.number("page", last=pages)
+    if redirect := address.redirect():
+        return redirect
+    first = (number - 1) * ENDED
+    failed = causes[first : first + ENDED]
     counts = dict(Run.objects.values_list("state").annotate(n=Count("pk")).order_by())
     runs = listed(Run.objects.defer("environment", "dataset_commits"))
     ended = runs.order_by("-finished", "pk")
@@ -24,9 +36,15 @@ def queue(request: HttpRequest) -> HttpResponse:
     context = {
         "now": timezone.now(),
         "counts": {name: counts.get(name, 0) for name in state.values},
+        "address": address,
+        "failed": failed,
+        "n_failed": causes.n_runs(),
+        "n_causes": n_causes,
+        "first": first + 1,
+        "last": first + len(failed),
+        "pages": page_links(number, pages, address),
         "running": runs.filter(state=state.RUNNING).order_by("started", "pk"),
         "waiting": runs.filter(state=state.QUEUED).order_by("-priority", "created", "pk")[:WAITING],
-        "failed": ended.filter(state=state.FAILED)[:ENDED],
         "done": ended.filter(state=state.DONE)[:ENDED],
         "cancelled": ended.filter(state=state.CANCELLED)[:ENDED],
         "workers": workers,

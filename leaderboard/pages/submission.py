@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -12,9 +11,11 @@ from django.views.decorators.http import require_POST
 
 from leaderboard import submissions
 from leaderboard.models import LIVE, Run, Submission
+from leaderboard.pages.failures import Cause, by_cause, standing
 from leaderboard.pages.listing import by_benchmark, listed
 from leaderboard.problem import Problem, Refused
 
+NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
 
 
@@ -41,8 +42,9 @@ def withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
     withdrawn = _get(pk)
     try:
         submissions.withdraw(withdrawn, request.user)
-    except submissions.NotYours as problem:
-        raise PermissionDenied(str(problem)) from problem
+    except submissions.NotYours:
+        # Answered here: Django would log its own exception with a traceback.
+        return render(request, "403.html", {"exception": NOT_YOURS}, status=403)
     return redirect(withdrawn)
 
 
@@ -59,17 +61,44 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     runs = by_benchmark(listed(shown.runs.all()))
+    causes = by_cause(by_benchmark(listed(standing(shown.runs.all()))))
+    repeated = _repeated_by(shown, runs)
     active = shown.state == Submission.State.ACTIVE
     may_submit = submissions.may_submit(request.user)
     context = {
         "submission": shown,
         "runs": runs,
+        "causes": causes,
+        "remedy": _remedy(causes),
+        "repeated": repeated,
         "problems": problems,
         "ended": all(run.state in ENDED for run in runs),
         "done": sum(run.state == Run.State.DONE for run in runs),
         "failed": sum(run.state == Run.State.FAILED for run in runs),
         "now": timezone.now(),
-        "may_repeat": may_submit and any(run.state not in LIVE for run in runs),
+        "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
         "may_withdraw": active and submissions.may_withdraw(shown, request.user),
     }
     return render(request, "pages/submission.html", context, status=status)
+
+
+def _repeated_by(shown: Submission, runs: list[Run]) -> Submission | None:
+    """The newest submission with runs in place of all that ended badly here."""
+    bad = {run.run_key for run in runs if run.state not in LIVE}
+    later = (
+        Run.objects.filter(variant=shown.variant, run_key__in=bad, created__gt=shown.created)
+        .exclude(state=Run.State.CANCELLED)
+        .exclude(pk__in=[run.pk for run in runs])
+    )
+    if not bad or bad != set(later.values_list("run_key", flat=True)):
+        return None
+    return Submission.objects.filter(runs__in=later).order_by("-created").first()
+
+
+def _remedy(causes: list[Cause]) -> Run | None:
+    """A failed run that repeating does not help, the model's own faults first."""
+    for error_class in (Run.ErrorClass.MODEL, Run.ErrorClass.TASK):
+        for cause in causes:
+            if cause.run.error_class == error_class:
+                return cause.run
+    return None

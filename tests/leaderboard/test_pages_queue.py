@@ -150,3 +150,125 @@ def test_an_unknown_model_is_not_found_and_names_those_close_by(
     assert response.status_code == 404
     assert 'href="/models/lab/heron-7b"' in html
     assert 'href="/submit?model=lab/heron-70b"' in html
+
+
+# Failures: one cause once, all of them to be reached, none that was put right
+
+
+def text(html: str) -> str:
+    return " ".join(html_module.unescape(re.sub(r"<[^>]+>", "", html)).split())
+
+
+def failed_many(suite: Suite, n: int) -> None:
+    for number in range(n):
+        run = make.queued_run(make.make_variant(f"lab/broken-{number}"), suite.entries.all()[0])
+        make.fail(run, "ModelError", f"no vector for token {number}")
+
+
+def test_every_failure_can_be_reached_page_by_page(client: Client, suite: Suite) -> None:
+    failed_many(suite, 14)
+    first, second = section(get(client), "failed"), section(get(client, "/queue?page=2"), "failed")
+    assert "1–12 of 14" in first
+    assert "13–14 of 14" in second
+    assert 'href="/queue?page=2"' in first
+    names = re.findall(r'"nm">(broken-\d+)', first + second)
+    assert sorted(names) == sorted(f"broken-{number}" for number in range(14))
+
+
+def test_the_page_that_is_read_is_the_one_that_is_refreshed(client: Client, suite: Suite) -> None:
+    failed_many(suite, 13)
+    assert 'hx-get="/queue?page=2"' in get(client, "/queue?page=2")
+    assert 'hx-get="/queue"' in get(client)
+
+
+@pytest.mark.parametrize("page", ["99", "9" * 5000])
+def test_a_page_beyond_the_last_leads_to_the_last(client: Client, suite: Suite, page: str) -> None:
+    failed_many(suite, 13)
+    assert client.get(f"/queue?page={page}")["Location"] == "/queue?page=2"
+
+
+def test_one_cause_of_a_submission_is_one_card_with_all_its_tasks(
+    client: Client, suite: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    for run in submission.runs.all():
+        make.fail(run, "ModelError", "no tokenizer")
+    html = get(client)
+    cards = section(html, "failed")
+    assert cards.count('<article class="failed">') == 1
+    for run in submission.runs.all():
+        assert f'href="/runs/{run.pk}"' in cards
+    assert "Failed 3" in text(html)
+
+
+def test_a_failure_that_was_repeated_is_no_open_failure(client: Client, suite: Suite) -> None:
+    entry, variant = suite.entries.all()[0], make.make_variant("lab/one")
+    make.fail(make.queued_run(variant, entry), "ModelError", "no tokenizer")
+    again = make.queued_run(variant, entry)
+    for _ in ("queued", "done"):
+        html = get(client)
+        assert "No run has failed" in section(html, "failed")
+        assert "Failed 0" in text(html)
+        if again.state == "queued":
+            make.finish(again)
+
+
+# The submission page
+
+
+@pytest.fixture
+def opened(suite: Suite, settings: Any) -> Suite:
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    return suite
+
+
+def test_a_cause_stands_once_on_a_submission_with_the_remedy_before_the_repeat(
+    client: Client, opened: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), opened)
+    for run in submission.runs.all():
+        make.fail(run, "ModelError", "no tokenizer")
+    html = get(client, f"/submissions/{submission.pk}")
+    assert html.count('<article class="failed">') == 1
+    (primary,) = re.findall(r'class="btn primary"[^>]*>([^<]+)<', html)
+    assert primary == "Check the newest revision"
+    assert html.index(primary) < html.index("Submit again")
+
+
+def test_after_a_failure_of_ours_repeating_is_the_first_thing_to_do(
+    client: Client, opened: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), opened)
+    run = submission.runs.all()[0]
+    for _ in range(queue.MAX_ATTEMPTS):
+        Run.objects.filter(pk=run.pk).update(not_before=None)
+        make.fail(run, "InfraError", "the disk is full")
+    html = get(client, f"/submissions/{submission.pk}")
+    (primary,) = re.findall(r'class="btn primary"[^>]*>([^<]+)<', html)
+    assert primary.split() == ["Submit", "again:", "repeat", "what", "failed"]
+
+
+def test_a_submission_that_was_repeated_leads_to_the_later_one(
+    client: Client, opened: Suite
+) -> None:
+    variant = make.make_variant("lab/one")
+    earlier = make.make_submission(variant, opened)
+    for run in earlier.runs.all():
+        make.fail(run, "ModelError", "no tokenizer")
+    later = make.make_submission(variant, opened)
+    html = get(client, f"/submissions/{earlier.pk}")
+    assert "Repeated on" in html
+    assert f'href="/submissions/{later.pk}"' in html
+    assert "Submit again" not in html
+    assert "Check the newest revision" not in html
+    assert "Repeated on" not in get(client, f"/submissions/{later.pk}")
+
+
+def test_a_withdrawal_by_somebody_else_is_a_page_and_no_fault_of_ours(
+    client: Client, opened: Suite, caplog: pytest.LogCaptureFixture
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), opened)
+    response = client.post(f"/submissions/{submission.pk}/withdraw")
+    assert response.status_code == 403
+    assert "Only who submitted a model" in response.content.decode()
+    assert not any(record.exc_info for record in caplog.records)
