@@ -41,6 +41,7 @@ from leaderboard.problem import Problem, Refused
 
 MAX_CONFIG_BYTES = 2**20
 MAX_INDEX_BYTES = 32 * 2**20
+MAX_WEIGHT_BYTES = 2**60
 MAX_READINGS = 16
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
@@ -59,7 +60,10 @@ class HubSilent(Exception):
 
 @dataclass(frozen=True)
 class Weights:
-    """`count` parameters, by safetensors' names of their precisions where known."""
+    """`count` parameters, by safetensors' names of their precisions where known.
+
+    None at all where the file is empty.
+    """
 
     count: int
     by_dtype: Mapping[str, int]
@@ -78,6 +82,8 @@ class Repository:
     """Why config.json cannot be read; empty where it can."""
     weights: Weights | None
     """None where neither the Hub nor the files' headers tell."""
+    shards: frozenset[str]
+    """The files that the index of the weights names; empty where there is no index."""
     licence: str
 
 
@@ -115,13 +121,15 @@ def _read(asked: Asked, deadline: Deadline) -> Repository:
         if CONFIG in files:
             text = _read_file(info.id, commit, CONFIG, MAX_CONFIG_BYTES, deadline)
             config, config_error = _parse_config(text)
+        index = _index(info, files, deadline)
         return Repository(
             repo_id=info.id,
             commit=commit,
             files=files,
             config=config,
             config_error=config_error,
-            weights=_weights(api, info, files, config or {}, deadline),
+            weights=_weights(api, info, files, index, config or {}, deadline),
+            shards=_shards(index),
             licence=str(info.card_data.get("license") or "")[:100] if info.card_data else "",
         )
 
@@ -186,34 +194,58 @@ def _parse_config(text: bytes) -> tuple[dict[str, Any] | None, str]:
     return config, ""
 
 
+def _index(info: ModelInfo, files: frozenset[str], deadline: Deadline) -> dict[str, Any]:
+    """The index of the shards; empty where there is none, or none that can be read."""
+    if WEIGHTS in files or INDEX not in files:
+        return {}
+    try:
+        index = json.loads(_read_file(info.id, str(info.sha), INDEX, MAX_INDEX_BYTES, deadline))
+    except (ValueError, RecursionError):
+        return {}
+    return index if isinstance(index, dict) else {}
+
+
+def _shards(index: dict[str, Any]) -> frozenset[str]:
+    weight_map = index.get("weight_map")
+    return frozenset(map(str, weight_map.values())) if isinstance(weight_map, dict) else frozenset()
+
+
 def _weights(
-    api: HfApi, info: ModelInfo, files: frozenset[str], config: dict[str, Any], deadline: Deadline
+    api: HfApi,
+    info: ModelInfo,
+    files: frozenset[str],
+    index: dict[str, Any],
+    config: dict[str, Any],
+    deadline: Deadline,
 ) -> Weights | None:
     """How many parameters: from the Hub's count, the file's header, or the index's total size."""
     if info.safetensors is not None and info.safetensors.total:
         return Weights(info.safetensors.total, info.safetensors.parameters)
-    if WEIGHTS in files:
-        try:
-            header = api.parse_safetensors_file_metadata(
-                info.id, WEIGHTS, revision=info.sha, timeout=deadline.left()
-            )
-        except SafetensorsParsingError:
-            return None
-        by_dtype = {str(name): count for name, count in header.parameter_count.items()}
-        return Weights(sum(by_dtype.values()), by_dtype)
-    if INDEX in files:
-        text = _read_file(info.id, str(info.sha), INDEX, MAX_INDEX_BYTES, deadline)
-        return _weights_from_index(text, config)
-    return None
-
-
-def _weights_from_index(text: bytes, config: dict[str, Any]) -> Weights | None:
-    bytes_each = {"float32": 4, "bfloat16": 2, "float16": 2}.get(dtype_in(config))
+    if WEIGHTS not in files:
+        return _weights_from_index(index, config)
     try:
-        total = json.loads(text)["metadata"]["total_size"]
-    except (ValueError, RecursionError, KeyError, TypeError):
+        header = api.parse_safetensors_file_metadata(
+            info.id, WEIGHTS, revision=info.sha, timeout=deadline.left()
+        )
+    except SafetensorsParsingError:
         return None
-    if bytes_each is None or not isinstance(total, int | float) or total < bytes_each:
+    except HfHubHTTPError as error:
+        # An empty file has no first byte: the range that was asked for cannot be served.
+        if error.response.status_code == 416:
+            return Weights(0, {})
+        raise
+    by_dtype = {str(name): count for name, count in header.parameter_count.items()}
+    return Weights(sum(by_dtype.values()), by_dtype)
+
+
+def _weights_from_index(index: dict[str, Any], config: dict[str, Any]) -> Weights | None:
+    bytes_each = {"float32": 4, "bfloat16": 2, "float16": 2}.get(dtype_in(config))
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if bytes_each is None or not isinstance(total, int | float):
+        return None
+    # Also false where JSON says NaN or Infinity.
+    if not bytes_each <= total < MAX_WEIGHT_BYTES:
         return None
     return Weights(int(total) // bytes_each, {})
 

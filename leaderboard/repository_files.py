@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from leaderboard import architectures, hub
 from leaderboard.hub import Repository
 from leaderboard.problem import Problem
@@ -17,10 +19,21 @@ TOKENIZERS = (
 """Files of which one set must be there."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
+WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj_dim")
+"""Keys of config.json for the length of a token's vector; the shortest is meant."""
+OF_ANOTHER_KIND = ("adapter", "gguf_only", "no_safetensors")
+
 
 def problems_with(repository: Repository) -> list[Problem]:
-    """All of them: of the weights, of config.json and of the tokenizer."""
-    problems = [*_weight_problems(repository), *_config_problems(repository)]
+    """All of them: of the weights, of config.json and of the tokenizer.
+
+    Only that of the weights where this is no repository of a model for transformers: what such a
+    repository lacks beside, nobody wants to have added.
+    """
+    weights = _weight_problems(repository)
+    if any(problem.code in OF_ANOTHER_KIND for problem in weights):
+        return weights
+    problems = [*weights, *_config_problems(repository)]
     if not any(files <= repository.files for files in TOKENIZERS):
         problems.append(
             Problem(
@@ -36,7 +49,7 @@ def problems_with(repository: Repository) -> list[Problem]:
 def _weight_problems(repository: Repository) -> list[Problem]:
     files, repo_id = repository.files, repository.repo_id
     if files & {hub.WEIGHTS, hub.INDEX}:
-        return []
+        return _incomplete(repository)
     remedy = "Save it with save_pretrained(safe_serialization=True) and push model.safetensors."
     if "adapter_config.json" in files:
         code, message = "adapter", f"{repo_id} is an adapter, not a whole model."
@@ -52,6 +65,23 @@ def _weight_problems(repository: Repository) -> list[Problem]:
         code = "no_safetensors"
         message = f"{repo_id} has neither {hub.WEIGHTS} nor {hub.INDEX}."
     return [Problem("model", code, message, remedy)]
+
+
+def _incomplete(repository: Repository) -> list[Problem]:
+    repo_id, missing = repository.repo_id, sorted(repository.shards - repository.files)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        message = (
+            f"{hub.INDEX} of {repo_id} names {missing[0][:200]}{more}, "
+            "which the repository does not have."
+        )
+        remedy = "Push every file that save_pretrained() wrote."
+        return [Problem("model", "missing_shard", message, remedy)]
+    if repository.weights is not None and repository.weights.count == 0:
+        message = f"The {hub.WEIGHTS} of {repo_id} is empty: it holds no weights."
+        remedy = "Save the model with save_pretrained() and push it again."
+        return [Problem("model", "empty_weights", message, remedy)]
+    return []
 
 
 def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
@@ -88,5 +118,23 @@ def _config_problems(repository: Repository) -> list[Problem]:
                 "Submit the model that it was made from.",
             )
         ]
-    problem = architectures.problem_with(config, repo_id)
+    problem = architectures.problem_with(config, repo_id) or _vocabulary_problem(repository, config)
     return [problem] if problem else []
+
+
+def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:
+    """A vocabulary whose vectors alone are more parameters than all of the weights are."""
+    words, weights = config.get("vocab_size"), repository.weights
+    widths = [config[name] for name in WIDTHS if isinstance(config.get(name), int)]
+    # Without precisions the count is derived from bytes, which is too rough to accuse anybody.
+    if not isinstance(words, int) or not widths or weights is None or not weights.by_dtype:
+        return None
+    if words * min(widths) <= weights.count:
+        return None
+    return Problem(
+        "model",
+        "vocabulary_too_large",
+        f"The config.json of {repository.repo_id} has a vocabulary of {words} tokens with "
+        f"{min(widths)} numbers each, more than the {weights.count:,} parameters of its weights.",
+        "Correct vocab_size in config.json and push it again.",
+    )

@@ -367,20 +367,6 @@ def test_the_known_architectures_are_those_of_transformers() -> None:
     )
 
 
-def test_code_of_a_repository_is_not_needed_for_a_native_architecture() -> None:
-    config = {
-        "architectures": ["Phi3ForCausalLM"],
-        "auto_map": {"AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
-    }
-    assert architectures.problem_with(config, "org/phi") is None
-
-
-def test_a_masked_language_model_is_not_generative() -> None:
-    problem = architectures.problem_with({"architectures": ["BertForMaskedLM"]}, "org/bert")
-    assert problem is not None
-    assert problem.code == "not_generative"
-
-
 def timed(action: Callable[[], precheck.Precheck]) -> tuple[precheck.Precheck, float]:
     started = time.monotonic()
     return action(), time.monotonic() - started
