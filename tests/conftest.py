@@ -20,7 +20,7 @@ def test_data() -> Path:
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("PLUMBLINE_TEST_DATA", default))
     if not folder.is_dir():
-        pytest.skip(f"NO TEST DATA: {folder} is no folder; set PLUMBLINE_TEST_DATA")
+        missing(f"NO TEST DATA: {folder} is no folder; set PLUMBLINE_TEST_DATA")
     return folder
 
 
