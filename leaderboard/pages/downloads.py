@@ -25,6 +25,8 @@ from leaderboard import artifacts
 from leaderboard.models import Artifact, Run
 
 CHUNK = 2**16
+MOST_DIGITS = 18
+"""More make a number beyond any file; thousands of them are no number to Python at all."""
 # The content of an address never changes: a run's files are written once.
 CACHE = "public, max-age=86400"
 
@@ -107,7 +109,11 @@ def _named(
 
 
 def _unchanged(request: HttpRequest, etag: str) -> bool:
-    return etag in parse_etags(request.headers.get("If-None-Match", ""))
+    """Whether the client has it already; weak tags and strong ones are alike here (RFC 9110)."""
+    known = {
+        tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))
+    }
+    return bool(known & {etag, "*"})
 
 
 def _span(header: str, size: int) -> tuple[int, int] | None:
@@ -116,14 +122,19 @@ def _span(header: str, size: int) -> tuple[int, int] | None:
     None for what is no single range of bytes (then the whole file is sent, as RFC 9110 allows);
     (0, 0) for a range that the file does not have.
     """
-    match = re.fullmatch(r"bytes=(\d*)-(\d*)", header.strip())
+    match = re.fullmatch(r"bytes=([0-9]*)-([0-9]*)", header.strip())
     if match is None or match.group(0) == "bytes=-":
         return None
     first, last = match.groups()
     if not first:
-        return (max(0, size - int(last)), size) if int(last) else (0, 0)
-    start, end = int(first), min(int(last) + 1, size) if last else size
+        length = _at_most(size, last)
+        return (size - length, size) if length else (0, 0)
+    start, end = _at_most(size, first), min(_at_most(size, last) + 1, size) if last else size
     return (start, end) if start < end else (0, 0)
+
+
+def _at_most(size: int, digits: str) -> int:
+    return size if len(digits) > MOST_DIGITS else min(int(digits), size)
 
 
 def _bytes(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
