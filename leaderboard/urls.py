@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LoginView
 from django.urls import path
 
 from leaderboard.pages import board, downloads, model, queue, run, service, styles, submission
@@ -24,7 +24,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/samples.jsonl", downloads.jsonl, name="run-jsonl"),
     path("accounts/login", LoginView.as_view(template_name="pages/login.html"), name="login"),
-    path("accounts/logout", LogoutView.as_view(), name="logout"),
+    path("accounts/logout", service.Logout.as_view(), name="logout"),
     path("healthz", service.healthz, name="healthz"),
     path("robots.txt", service.robots, name="robots"),
     path("favicon.ico", service.favicon, name="favicon"),

@@ -85,9 +85,11 @@ def _key(doc: str, samples: Samples) -> tuple[str, int]:
     """`task:number`, or the number alone where the run has one task."""
     task, _, number = doc.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Http404(f"no question {doc}")
+        raise Http404(f"this run has no question {doc}")
     if not task and len(samples.tasks) != 1:
-        raise Http404(f"no question {doc}: name its task as well")
+        raise Http404(
+            f"this run has several tasks: question {doc} is not enough, name its task too"
+        )
     return task or samples.tasks[0], int(number)
 
 

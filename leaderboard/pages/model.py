@@ -27,12 +27,13 @@ class Measured:
 
 @dataclass
 class Section:
-    """One variant: its place on the board, its numbers, and its other runs."""
+    """One variant: its place on the board, its numbers, and its other runs, tried again or not."""
 
     variant: Variant
     row: Row | None = None
     measured: list[Measured] = field(default_factory=list)
     others: list[Run] = field(default_factory=list)
+    earlier: list[Run] = field(default_factory=list)
 
 
 def model(request: HttpRequest, repo_id: str) -> HttpResponse:
@@ -45,12 +46,16 @@ def model(request: HttpRequest, repo_id: str) -> HttpResponse:
         for variant in shown.variants.order_by("-created", "-pk")
     }
     metrics = _metrics(suite)
-    for run in _runs(shown):
+    runs = _runs(shown)
+    latest = {_asked(run): run for run in sorted(runs, key=lambda run: run.created)}
+    for run in runs:
         section = sections[run.variant_id]
         if run.state == Run.State.DONE:
             section.measured.append(_measured(run, metrics))
-        else:
+        elif run is latest[_asked(run)]:
             section.others.append(run)
+        else:
+            section.earlier.append(run)
     submissions = Submission.objects.filter(variant__hub_model=shown)
     context = {
         "model": shown,
@@ -67,6 +72,11 @@ def _runs(model: HubModel) -> list[Run]:
     whole = Prefetch("results", Result.objects.filter(subset=""))
     runs = listed(Run.objects.filter(variant__hub_model=model)).prefetch_related(whole)
     return by_benchmark(runs)
+
+
+def _asked(run: Run) -> tuple[int, str, int, str]:
+    """Runs alike in this are attempts at the same thing, whatever the version of the task."""
+    return run.variant_id, run.task.name, run.shots, run.mode
 
 
 def _metrics(suite: Suite | None) -> dict[str, str]:

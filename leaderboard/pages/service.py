@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from django.contrib.auth.views import LogoutView
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.templatetags.static import static
+from django.urls import is_valid_path, reverse
 
 from leaderboard.models import HubModel
 
 CLOSE_BY = 3
+LONGEST_REASON = 200
+
+
+class Logout(LogoutView):
+    """Signing out takes a POST; who comes by the address alone gets the button."""
+
+    http_method_names = ("get", "head", "post", "options")
+
+    def get(self, request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect("board")
+        return render(request, "pages/logout.html")
 
 
 def healthz(_request: HttpRequest) -> HttpResponse:
@@ -33,16 +48,46 @@ def favicon(_request: HttpRequest) -> HttpResponse:
     return HttpResponsePermanentRedirect(static("favicon.svg"))
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
-    """404 with a way on: a search, and the models whose IDs look like the one asked for."""
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404 with a way on: what is missing, a search, and the models with an ID like the one asked.
+
+    An address that is one of ours but for a slash at its end leads there.
+    """
+    if address := _without_slash(request):
+        return HttpResponsePermanentRedirect(address)
     asked = request.path.removeprefix("/models/") if request.path.startswith("/models/") else ""
     context = {
         "path": request.path,
+        "reason": _reason(exception),
+        "run": _run_address(request),
         "asked": asked,
         "word": asked.rpartition("/")[2],
         "close_by": _close_by(asked) if asked else [],
     }
     return render(request, "404.html", context, status=404)
+
+
+def _without_slash(request: HttpRequest) -> str:
+    bare = request.path.rstrip("/")
+    ours = bare != request.path and not bare.startswith(reverse("admin:index").rstrip("/"))
+    if request.method not in ("GET", "HEAD") or not ours or not is_valid_path(bare):
+        return ""
+    query = request.META.get("QUERY_STRING", "")
+    return f"{bare}?{query}" if query else bare
+
+
+def _reason(exception: Exception) -> str:
+    """The sentence that a page raised Http404 with; Django's own say nothing to a reader."""
+    said = exception.args[0] if exception.args else ""
+    if not isinstance(said, str) or isinstance(exception.__context__, ObjectDoesNotExist):
+        return ""
+    return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"
+
+
+def _run_address(request: HttpRequest) -> str:
+    match = request.resolver_match
+    of_run = match is not None and (match.url_name or "").startswith("run")
+    return reverse("run", args=[match.kwargs["pk"]]) if match and of_run else ""
 
 
 def _close_by(asked: str) -> list[HubModel]:

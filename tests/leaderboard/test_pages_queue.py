@@ -132,6 +132,22 @@ def test_a_model_page_shows_rank_numbers_and_failures(client: Client, suite: Sui
     assert variant.commit in html
 
 
+def test_only_the_latest_attempt_of_a_task_stands_open_on_the_model_page(
+    client: Client, suite: Suite
+) -> None:
+    entries, variant = list(suite.entries.all()), make.make_variant("lab/one")
+    for reason in ("first reason", "second reason"):
+        make.fail(make.queued_run(variant, entries[0]), "ModelError", reason)
+    make.fail(make.queued_run(variant, entries[1]), "ModelError", "put right since")
+    make.finish(make.queued_run(variant, entries[1]))
+    shown, folded = get(client, "/models/lab/one").split("<details", 1)
+    assert "second reason" in shown
+    assert "first reason" not in shown
+    assert "put right since" not in shown
+    assert "2 earlier attempts" in folded
+    assert "first reason" in folded
+
+
 def test_each_commit_and_precision_of_a_model_has_its_own_section(
     client: Client, suite: Suite
 ) -> None:

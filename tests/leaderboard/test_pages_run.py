@@ -251,6 +251,18 @@ def test_a_question_that_the_run_does_not_have_is_not_found(client: Client, done
         assert client.get(f"/runs/{done.pk}?doc={doc}").status_code == 404, doc
 
 
+@pytest.mark.parametrize("doc", ["abc", "zz:1", "4999"])
+def test_a_missing_question_is_named_and_leads_to_its_run(
+    client: Client, done: Run, doc: str
+) -> None:
+    response = client.get(f"/runs/{done.pk}?doc={doc}")
+    html = response.content.decode()
+    assert response.status_code == 404
+    assert f"This run has no question {doc}." in text(html)
+    assert f'href="/runs/{done.pk}"' in html
+    assert "There is no page" not in html
+
+
 def test_a_filter_that_leaves_nothing_says_so(client: Client, submitted: Any) -> None:
     run = make.finish(submitted.runs.get(task__name="facts"), skill=1.0, n=40)
     assert "No question is wrong here" in get(client, f"/runs/{run.pk}?outcome=wrong")
@@ -311,6 +323,31 @@ def test_what_is_known_already_is_not_sent_again(client: Client, done: Run) -> N
         address = f"/runs/{done.pk}/{name}"
         etag = client.get(address)["ETag"]
         assert client.get(address, headers={"If-None-Match": etag}).status_code == 304
+
+
+@pytest.mark.parametrize("known", ["W/{}", '"another", {}', "*"])
+def test_a_weak_tag_and_any_tag_say_that_it_is_known(client: Client, done: Run, known: str) -> None:
+    address = f"/runs/{done.pk}/samples.parquet"
+    headers = {"If-None-Match": known.format(client.get(address)["ETag"])}
+    assert client.get(address, headers=headers).status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (f"bytes=0-{'9' * 5000}", 206),
+        (f"bytes=-{'9' * 5000}", 206),
+        (f"bytes={'9' * 5000}-", 416),
+    ],
+)
+def test_a_range_of_thousands_of_digits_is_beyond_the_file(
+    client: Client, done: Run, asked: str, status: int
+) -> None:
+    response = client.get(f"/runs/{done.pk}/samples.parquet", headers={"Range": asked})
+    assert response.status_code == status
+    if status == 206:
+        stored = artifacts.path_of(done.artifacts.get(kind="samples").sha256).read_bytes()
+        assert content(response) == stored
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,43 @@ def test_an_unknown_address_is_a_page_of_ours(client: Client, db: None) -> None:
     assert "Nothing hangs here" in response.content.decode()
 
 
+def test_a_suite_that_is_not_there_is_named(client: Client, suite: Suite) -> None:
+    response = client.get("/?suite=nosuch")
+    assert response.status_code == 404
+    assert "No suite nosuch." in response.content.decode()
+    assert "There is no page" not in response.content.decode()
+
+
+def test_an_unknown_run_has_no_sentence_of_the_framework(client: Client, suite: Suite) -> None:
+    html = client.get("/runs/00000000-0000-4000-8000-000000000000").content.decode()
+    assert "There is no page at" in html
+    assert "matches the given query" not in html
+
+
+def test_a_slash_at_the_end_leads_to_the_address_without(client: Client, suite: Suite) -> None:
+    make.make_variant("lab/one")
+    for address, leads_to in (
+        ("/queue/", "/queue"),
+        ("/models/lab/one/", "/models/lab/one"),
+        ("/styles/?suite=demo", "/styles?suite=demo"),
+    ):
+        response = client.get(address)
+        assert (response.status_code, response["Location"]) == (301, leads_to)
+    assert client.get("/nosuch/").status_code == 404
+    assert client.get("/admin/nosuch/").status_code != 301
+
+
+def test_the_address_for_signing_out_shows_the_button_to_who_is_signed_in(
+    client: Client, suite: Suite
+) -> None:
+    assert client.get("/accounts/logout")["Location"] == "/"
+    client.force_login(User.objects.create_user("ada"))
+    html = client.get("/accounts/logout").content.decode()
+    assert "You are signed in as ada" in html
+    client.get("/accounts/logout")
+    assert "Sign out" in client.get("/").content.decode()
+
+
 def test_a_fault_of_ours_is_a_page_of_ours(suite: Suite, settings: Any) -> None:
     client = Client(raise_request_exception=False)
     settings.PLUMBLINE_SUITE = 7  # a setting that no code expects
