@@ -71,7 +71,7 @@ def parse(line: bytes) -> Event | None:
             return _progress(said.get("task"), said.get("done"), said.get("total"))
         case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
             return TaskDone(said["task"], said["record"], said["samples"])
-        case "error" if said.get("class") in ERRORS and _text(said.get("message")):
+        case "error" if said.get("class") in tuple(ERRORS) and _text(said.get("message")):
             task = said.get("task")
             message = said["message"][:MESSAGE_CHARACTERS]
             return Failure(said["class"], message, task if _text(task) else None)
