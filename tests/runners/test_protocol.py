@@ -58,3 +58,8 @@ def test_each_event_of_the_engine_is_known() -> None:
 
 def test_more_done_than_there_is_says_nothing() -> None:
     assert parse(b'{"event": "progress", "task": "arc", "done": 3, "total": 2}') is None
+
+
+def test_an_error_of_no_known_class_says_nothing() -> None:
+    for name in (b'"ValueError"', b"[]", b"{}", b"null"):
+        assert parse(b'{"event": "error", "class": ' + name + b', "message": "no"}') is None
