@@ -42,7 +42,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "n_causes": n_causes,
         "first": first + 1,
         "last": first + len(failed),
-        "pages": page_links(number, pages, address),
+        "pages": [(n, url and f"{url}#failed") for n, url in page_links(number, pages, address)],
         "running": runs.filter(state=state.RUNNING).order_by("started", "pk"),
         "waiting": runs.filter(state=state.QUEUED).order_by("-priority", "created", "pk")[:WAITING],
         "done": ended.filter(state=state.DONE)[:ENDED],

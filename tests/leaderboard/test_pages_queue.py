@@ -186,7 +186,7 @@ def test_every_failure_can_be_reached_page_by_page(client: Client, suite: Suite)
     first, second = section(get(client), "failed"), section(get(client, "/queue?page=2"), "failed")
     assert "1–12 of 14" in first
     assert "13–14 of 14" in second
-    assert 'href="/queue?page=2"' in first
+    assert 'href="/queue?page=2#failed"' in first
     names = re.findall(r'"nm">(broken-\d+)', first + second)
     assert sorted(names) == sorted(f"broken-{number}" for number in range(14))
 
