@@ -13,7 +13,7 @@ class EvalError(Exception):
     exit_code: ClassVar[int] = 1
     retry: ClassVar[bool] = False
     task: str | None = None
-    """The task or group that was being evaluated, where the error came up in one."""
+    """The task or group that the error is about, where another might still go well."""
 
     @property
     def headline(self) -> str:

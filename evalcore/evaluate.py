@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import evalcore
-from evalcore.errors import EvalError, InfraError
+from evalcore.errors import InfraError, ModelError, TaskError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, SCORING_VERSION, Request, Response
 from evalcore.record import (
@@ -92,7 +92,7 @@ def evaluate(
     for spec in specs:
         try:
             evaluation = _evaluate_one(model, spec, settings, watch, journal)
-        except EvalError as error:
+        except TaskError as error:
             error.task = spec.name
             raise
         yield evaluation
@@ -197,7 +197,11 @@ def _answer(
 
     Equal requests are asked once. Raises Stopped after a pack when the watch wants it.
     """
-    encoded = model.encode(requests)
+    try:
+        encoded = model.encode(requests)
+    except ModelError as error:
+        error.task = task  # the model may be right for tasks with other texts
+        raise
     known = {one.key: journal[one.key] for one in encoded if journal and one.key in journal}
     journalled = sum(one.key in known for one in encoded)
     waiting = {one.key: one for one in encoded if one.key not in known}

@@ -33,7 +33,7 @@ class StopRequest:
 
 
 class JsonLines:
-    """One JSON object a line on standard output, flushed at once."""
+    """One JSON object a line on standard output, flushed at once; in words on standard error."""
 
     def __init__(self) -> None:
         self._stop = StopRequest()
@@ -44,6 +44,7 @@ class JsonLines:
 
     def phase(self, name: str) -> None:
         self._say(event="phase", phase=name)
+        sys.stderr.write(f"evalcore: {name}\n")
 
     def progress(self, task: str, done: int, total: int) -> None:
         now = time.monotonic()
@@ -62,6 +63,7 @@ class JsonLines:
         about = {"task": error.task} if error.task else {}
         name = type(error).__name__
         self._say(event="error", **{"class": name}, message=error.reason, **about)
+        sys.stderr.write(f"evalcore: {name}: {error.reason}\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})

@@ -206,6 +206,7 @@ def test_a_hub_that_is_down_is_nobody_elses_fault(home, tmp_path):
     (error,) = [event for event in events(outcome.stdout) if event["event"] == "error"]
     assert error["class"] == "InfraError"
     assert "tiny/llama" in error["message"]
+    assert f"InfraError: {error['message']}" in outcome.stderr
 
 
 def test_help_and_ls_answer_at_once():
