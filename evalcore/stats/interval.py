@@ -33,20 +33,15 @@ def standard_error(scores: ArrayLike, clusters: Sequence[Hashable] | None = None
 
     Raises ValueError for fewer than two scores, NaN, labels that do not fit, or one cluster only.
     """
-    values = _checked(scores)
+    values = checked(scores)
     n = len(values)
     if n < 2:
         raise ValueError("scores: a standard error needs at least two")
     deviations = values - values.mean()
     if clusters is None:
         return float(sqrt((deviations**2).sum() / (n - 1) / n))
-    if len(clusters) != n:
-        raise ValueError(f"clusters: {len(clusters)} labels for {n} scores")
-    index = {label: place for place, label in enumerate(dict.fromkeys(clusters))}
-    if len(index) < 2:
-        raise ValueError("clusters: a standard error needs at least two")
-    sums = np.bincount([index[label] for label in clusters], weights=deviations)
-    return float(sqrt((sums**2).sum()) / n * sqrt(len(index) / (len(index) - 1)))
+    sums = np.bincount(cluster_indexes(clusters, n), weights=deviations)
+    return float(sqrt((sums**2).sum()) / n * sqrt(len(sums) / (len(sums) - 1)))
 
 
 def interval(
@@ -59,7 +54,7 @@ def interval(
     `q` is the normal quantile for independent questions and Student's t with G - 1 degrees of
     freedom for G clusters. Raises ValueError as `standard_error` does.
     """
-    values = _checked(scores)
+    values = checked(scores)
     error = standard_error(values, clusters)
     if clusters is None:
         quantile = normal_quantile(confidence)
@@ -84,12 +79,14 @@ def wilson(correct: float, n: float, confidence: float = 0.95) -> Interval:
     centre = p + z * z / (2 * n)
     half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return _containing((centre - half) / scale, p, (centre + half) / scale)
+    # Rounding can put a bound a hair outside of 0 to 1.
+    low, high = max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+    return containing(low, p, high)
 
 
 def around(value: float, half_width: float) -> Interval:
     """The interval `value ± half_width`."""
-    return _containing(value - half_width, value, value + half_width)
+    return containing(value - half_width, value, value + half_width)
 
 
 def normal_quantile(confidence: float) -> float:
@@ -99,15 +96,30 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def _containing(low: float, value: float, high: float) -> Interval:
-    # Rounding can put a bound a hair on the wrong side of the value (0 of 3: low = 4.9e-17).
+def containing(low: float, value: float, high: float) -> Interval:
+    """The interval, widened to hold the value.
+
+    Rounding can put a bound a hair on the wrong side of it (0 of 3: low = 4.9e-17).
+    """
     return Interval(min(low, value), value, max(high, value))
 
 
-def _checked(scores: ArrayLike) -> NDArray[np.float64]:
+def checked(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]:
+    """As an array of shape (n,); raises ValueError with the argument's name for anything else."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"scores: expected a non-empty list of numbers, got shape {values.shape}")
+        raise ValueError(f"{name}: expected a non-empty list of numbers, got shape {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError("scores: contain NaN or infinity")
+        raise ValueError(f"{name}: contain NaN or infinity")
     return values
+
+
+def cluster_indexes(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
+    """The labels of n documents as numbers from 0; ValueError if they do not fit or are all one."""
+    if len(clusters) != n:
+        raise ValueError(f"clusters: {len(clusters)} labels for {n} scores")
+    places: dict[Hashable, int] = {}
+    indexes = np.array([places.setdefault(label, len(places)) for label in clusters])
+    if len(places) < 2:
+        raise ValueError("clusters: a standard error needs at least two")
+    return indexes

@@ -1,0 +1,196 @@
+"""Which statistics follow from sums over documents alone, so that a resample costs one addition?
+
+F1 and MCC follow from how often each pair of gold and predicted label occurs, perplexities from
+sums of loglikelihoods, BLEU, chrF and TER from sums of matches and lengths. A bootstrap then never
+looks at a document again: it adds up rows of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalcore.stats.translation import TRANSLATION, segment_statistics, translation_score
+
+Array = NDArray[Any]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SumStatistic:
+    """A statistic of n documents that is a function of k sums over them."""
+
+    rows: Array
+    """Shape (n, k), int64 (counts, added exactly) or float64: what each document contributes."""
+    value: Callable[[Array, Array], Values]
+    """From sums of shape (draws, k) and numbers of documents (draws,) to values (draws,)."""
+
+
+def sum_statistic(aggregation: str, items: Sequence[Any]) -> SumStatistic | None:
+    """The aggregation of that name over `items` as sums; None where it is no function of sums.
+
+    An item is what the metric gives for one document: a number, (gold, predicted), (loglikelihood,
+    weight), (gold, probabilities) or (reference, prediction). Raises ValueError naming `items`
+    where the aggregation has no value for them.
+    """
+    if aggregation in TRANSLATION:
+        return _translation(aggregation, items)
+    form = _FORMS.get(aggregation)
+    return form(items) if form else None
+
+
+def _mean(items: Sequence[Any]) -> SumStatistic:
+    return SumStatistic(_numbers(items), lambda sums, n: sums[:, 0] / n)
+
+
+def _nanmean(items: Sequence[Any]) -> SumStatistic:
+    """Mean of the items that are not NaN; NaN where a resample has none but those."""
+    numbers = _numbers(items)[:, 0]
+    known = ~np.isnan(numbers)
+    rows = np.stack([np.where(known, numbers, 0.0), known], axis=1)
+    return SumStatistic(rows, lambda sums, _: _ratio(sums[:, 0], sums[:, 1], np.nan))
+
+
+def _perplexity(items: Sequence[Any]) -> SumStatistic:
+    return SumStatistic(_numbers(items), lambda sums, n: _exp(-sums[:, 0] / n))
+
+
+def _weighted_perplexity(items: Sequence[Any]) -> SumStatistic:
+    return SumStatistic(
+        _numbers(items, 2), lambda sums, _: _exp(-_ratio(sums[:, 0], sums[:, 1], np.nan))
+    )
+
+
+def _bits_per_byte(items: Sequence[Any]) -> SumStatistic:
+    return SumStatistic(
+        _numbers(items, 2), lambda sums, _: -_ratio(sums[:, 0], sums[:, 1], np.nan) / np.log(2)
+    )
+
+
+def _brier_score(items: Sequence[Any]) -> SumStatistic:
+    losses = [
+        sum((p - (choice == gold)) ** 2 for choice, p in enumerate(probabilities))
+        for gold, probabilities in items
+    ]
+    return _mean(losses)
+
+
+def _f1(items: Sequence[Any]) -> SumStatistic:
+    """Of the class 1: `2 TP / (2 TP + FP + FN)`, 0 where no document is of it (as scikit-learn)."""
+    labels = {label for pair in items for label in pair}
+    if len(labels) > 2 or (len(labels) == 2 and 1 not in labels):
+        found = ", ".join(sorted(map(repr, labels))[:5])
+        raise ValueError(f"items: f1 is of two classes, one of them 1; found {found}")
+    hits = [gold == predicted == 1 for gold, predicted in items]
+    misses = [(gold == 1) != (predicted == 1) for gold, predicted in items]
+    rows = np.stack([hits, misses], axis=1).astype(np.int64)
+    return SumStatistic(
+        rows, lambda sums, _: _ratio(2 * sums[:, 0], 2 * sums[:, 0] + sums[:, 1], 0.0)
+    )
+
+
+def average_f1(items: Sequence[Any], average: str) -> SumStatistic:
+    """F1 over the classes that occur, from (gold, predicted), as scikit-learn averages it.
+
+    `macro`: the plain mean; `weighted`: by the gold documents of each class; `micro`: from the sums
+    of all classes. Raises ValueError naming `average` for another one.
+    """
+    if average not in ("macro", "weighted", "micro"):
+        raise ValueError(f"average: expected macro, weighted or micro, got {average!r}")
+    rows, k = _of_classes(items)
+
+    def value(sums: Array, _: Array) -> Values:
+        truth, predicted, hits = (sums[:, part : part + k] for part in (0, k, 2 * k))
+        if average == "micro":
+            return _ratio(hits.sum(axis=1), truth.sum(axis=1), 0.0)
+        occurring = truth + predicted
+        f1 = np.divide(2 * hits, occurring, out=np.zeros(hits.shape), where=occurring > 0)
+        weights = occurring > 0 if average == "macro" else truth
+        return np.asarray((f1 * weights).sum(axis=1) / weights.sum(axis=1))
+
+    return SumStatistic(rows, value)
+
+
+def _mcc(items: Sequence[Any]) -> SumStatistic:
+    """Matthews' correlation coefficient of any number of classes (Gorodkin 2004).
+
+    `(c·s - sum(t_k·p_k)) / sqrt((s² - sum(p_k²))·(s² - sum(t_k²)))` with c right of s documents,
+    t_k of class k and p_k predicted as k; 0 where the root is 0 (as scikit-learn).
+    """
+    rows, k = _of_classes(items)
+
+    def value(sums: Array, n: Array) -> Values:
+        truth, predicted = (sums[:, part : part + k].astype(float) for part in (0, k))
+        total = n.astype(float)
+        covariance = sums[:, 2 * k :].sum(axis=1) * total - (truth * predicted).sum(axis=1)
+        of_truth = total**2 - (truth**2).sum(axis=1)
+        of_predicted = total**2 - (predicted**2).sum(axis=1)
+        return _ratio(covariance, np.sqrt(of_predicted * of_truth), 0.0)
+
+    return SumStatistic(rows, value)
+
+
+def _of_classes(items: Sequence[Any]) -> tuple[Array, int]:
+    """What documents (gold, predicted) add to counts over k classes, shape (n, 3 k).
+
+    Gold, predicted, and both.
+    """
+    places: dict[Any, int] = {}
+    gold, predicted = (
+        np.array([places.setdefault(pair[side], len(places)) for pair in items]) for side in (0, 1)
+    )
+    k = len(places)
+    rows = np.zeros((len(items), 3 * k), dtype=np.int64)
+    documents = np.arange(len(items))
+    rows[documents, gold] = 1
+    rows[documents, k + predicted] = 1
+    right = gold == predicted
+    rows[documents[right], 2 * k + gold[right]] = 1
+    return rows, k
+
+
+def _translation(metric: str, items: Sequence[Any]) -> SumStatistic:
+    rows = segment_statistics(metric, items)
+
+    def value(sums: Array, _: Array) -> Values:
+        return np.array([translation_score(metric, of_draw.tolist()) for of_draw in sums])
+
+    return SumStatistic(rows, value)
+
+
+_FORMS: Mapping[str, Callable[[Sequence[Any]], SumStatistic]] = {
+    "mean": _mean,
+    "nanmean": _nanmean,
+    "perplexity": _perplexity,
+    "weighted_perplexity": _weighted_perplexity,
+    "bits_per_byte": _bits_per_byte,
+    "brier_score": _brier_score,
+    "f1": _f1,
+    "matthews_corrcoef": _mcc,
+}
+
+
+def _numbers(items: Sequence[Any], columns: int = 1) -> Values:
+    """The items as an array of shape (n, columns)."""
+    numbers = np.asarray(items, dtype=np.float64)
+    if numbers.ndim == 1 and columns == 1:
+        return numbers[:, None]
+    if numbers.ndim != 2 or numbers.shape[1] != columns:
+        raise ValueError(f"items: expected {columns} numbers each, got shape {numbers.shape}")
+    return numbers
+
+
+def _ratio(above: Array, below: Array, otherwise: float) -> Values:
+    """`above / below`, and `otherwise` where `below` is 0."""
+    result = np.full(len(above), otherwise)
+    np.divide(above, below, out=result, where=below != 0)
+    return result
+
+
+def _exp(exponents: Values) -> Values:
+    with np.errstate(over="ignore"):  # a perplexity beyond what a float holds is infinite
+        return np.exp(exponents)
