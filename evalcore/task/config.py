@@ -88,6 +88,8 @@ class TaskSpec:
     tag: tuple[str, ...] = ()
     python_class: FunctionRef | None = None
     """The key `class`: a task written in Python."""
+    class_config: dict[str, Any] = field(default_factory=dict)
+    """The keys of the file of such a task, of which its class takes what it likes."""
 
     custom_dataset: FunctionRef | None = None
     dataset_path: str | None = None
@@ -126,6 +128,9 @@ class TaskSpec:
 
     metadata: dict[str, Any] = field(default_factory=dict)
     """As written; `about` is the part of it that we understand."""
+    model_arguments: dict[str, Any] = field(default_factory=dict)
+    """What lm-eval puts over the metadata that code makes documents from. No part of what the task
+    is: two models must compare, and documents have digests of their own."""
     about: TaskMetadata
     source: Path | None = None
 
@@ -145,6 +150,11 @@ class TaskSpec:
     def eval_split(self) -> str | None:
         """The split whose documents are scored: test, else validation."""
         return self.test_split or self.validation_split
+
+    @property
+    def told_to_code(self) -> dict[str, Any]:
+        """The metadata as lm-eval hands them to the code that makes a task or its documents."""
+        return {"config_source": str(self.source), **self.metadata, **self.model_arguments}
 
     def leaves(self) -> Iterator[TaskSpec]:
         yield self

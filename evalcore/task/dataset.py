@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from evalcore.digest import digest_of
 from evalcore.errors import EvalError, InfraError, TaskError
 from evalcore.task.config import TaskSpec
+from evalcore.task.seeds import fixed_randomness
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,11 +49,16 @@ class TaskData:
 
 
 def load_data(spec: TaskSpec) -> TaskData:
-    """Downloads (or finds in the cache) the data of a task, at one commit.
+    """Downloads (or finds in the cache) the data of a task, at one commit; or makes them.
+
+    `dataset_path` is a data set of the Hub, a folder of files or one that `save_to_disk` wrote, or
+    a kind of file (json, csv, parquet, arrow, text) whose paths are in `dataset_kwargs`.
 
     Raises TaskError where the task's author must act (no such data set, configuration or
     revision; a gate), InfraError where the Hub or the network failed.
     """
+    if spec.custom_dataset is not None:
+        return _custom_data(spec)
     path = str(spec.dataset_path)
     arguments = {
         key: value
@@ -66,11 +72,68 @@ def load_data(spec: TaskSpec) -> TaskData:
     if revision:
         described += f", revision {revision}"
     try:
+        if (saved := _saved_folder(path, spec.dataset_name)) is not None:
+            return TaskData(_read_saved(saved), None, described)
         commit = _commit(path, revision)
         splits = _load(path, spec.dataset_name, commit, arguments)
     except Exception as error:  # the clients raise a dozen kinds; every one is told apart and told
         raise _explained(error, described) from error
     return TaskData(splits, commit, described)
+
+
+def _custom_data(spec: TaskSpec) -> TaskData:
+    """What the task's function `custom_dataset` makes of its metadata and `dataset_kwargs`."""
+    function = spec.custom_dataset
+    described = f"The data of custom_dataset, {function}"
+    arguments = spec.told_to_code
+    if twice := arguments.keys() & spec.dataset_kwargs.keys():
+        raise TaskError(
+            f"{described}: metadata and dataset_kwargs both give {', '.join(sorted(twice))}: "
+            "take it out of one"
+        )
+    make = function.load() if function else None
+    try:
+        with fixed_randomness():
+            made = make(**arguments, **spec.dataset_kwargs) if make else None
+        return TaskData(_as_splits(made), None, described)
+    except Exception as error:  # the function is somebody else's code, and may load data itself
+        raise _explained(error, described, "the function") from error
+
+
+def _as_splits(made: Any) -> Mapping[str, Dataset]:
+    """The splits that a function made; lists of documents become data sets."""
+    import datasets
+
+    if not isinstance(made, Mapping):
+        raise TaskError(
+            f"it must be a mapping from split to documents, the function gave {type(made).__name__}"
+        )
+    splits = {}
+    for split, docs in made.items():
+        if not hasattr(docs, "__len__") or not hasattr(docs, "__getitem__"):
+            raise TaskError(
+                f"the documents of {split!r} must be a data set or a list, the function gave "
+                f"{type(docs).__name__}"
+            )
+        splits[str(split)] = datasets.Dataset.from_list(docs) if isinstance(docs, list) else docs
+    return splits
+
+
+def _saved_folder(path: str, name: str | None) -> Path | None:
+    """The folder that `save_to_disk` wrote at `path` (or in its subfolder `name`), if any."""
+    folder = Path(path) / (name or "")
+    marks = ("dataset_dict.json", "state.json")
+    return folder if any((folder / mark).is_file() for mark in marks) else None
+
+
+def _read_saved(folder: Path) -> Mapping[str, Dataset]:
+    """The splits in it; of a single data set the one that it was, else `train`."""
+    import datasets
+
+    saved = datasets.load_from_disk(str(folder))
+    return (
+        saved if isinstance(saved, datasets.DatasetDict) else {str(saved.split or "train"): saved}
+    )
 
 
 @functools.cache
@@ -84,6 +147,8 @@ def _commit(path: str, revision: str | None) -> str | None:
 
     if path in _PACKAGED_DATASETS_MODULES or Path(path).exists():
         return None
+    if path.startswith(("/", ".", "~")):
+        raise TaskError("there is no such folder: correct dataset_path")
     folder = Path(
         snapshot_download(
             path, repo_type="dataset", revision=revision, allow_patterns=["README.md"]
@@ -143,7 +208,11 @@ def _read(files: list[str]) -> Dataset:
     return shards[0] if len(shards) == 1 else datasets.concatenate_datasets(shards)
 
 
-def _explained(error: Exception, described: str) -> EvalError:
+def _explained(
+    error: Exception,
+    described: str,
+    at_fault: str = "dataset_path, dataset_name or dataset_kwargs",
+) -> EvalError:
     """The clients' error as one sentence with who must act and what to do."""
     import httpx2
     from datasets.exceptions import DatasetNotFoundError
@@ -181,7 +250,11 @@ def _explained(error: Exception, described: str) -> EvalError:
         return type(error)(f"{described}: {error.args[0]}")
     if isinstance(error, DatasetNotFoundError):
         return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
-    return TaskError(f"{described} cannot be loaded: {type(error).__name__}: {error}")
+    first = causes[-1]  # `datasets` wraps what is wrong with a file into a sentence without it
+    why = "" if first is error else f" ({type(first).__name__}: {first})"
+    return TaskError(
+        f"{described} cannot be loaded: {type(error).__name__}: {error}{why}. Correct {at_fault}"
+    )
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -29,7 +29,9 @@ NOT_ASKED_OR_SCORED = (
 _NOT_DATA = ("revision", "trust_remote_code")
 """Keys of `dataset_kwargs` that pin the data: the documents have a digest of their own."""
 
-_NOT_WRITTEN = ("about", "source")
+_NOT_WRITTEN = ("about", "source", "model_arguments")
+_BESIDE_OTHERS = ("arguments", "class_config")
+"""What no key names: the other keys of a metric, of a filter, of a task written in Python."""
 _WRITTEN_AS = {"fewshot": "fewshot_config", "python_class": "class", "steps": "filter"}
 
 
@@ -48,7 +50,7 @@ def _as_written(part: Any) -> dict[str, Any]:
         value = getattr(part, field.name)
         if field.name in _NOT_WRITTEN or value == _default_of(field):
             continue
-        if field.name == "arguments":  # the other keys of a metric or filter stand beside its name
+        if field.name in _BESIDE_OTHERS:
             values.update(json_ready(value))
         else:
             values[_WRITTEN_AS.get(field.name, field.name)] = json_ready(value)
@@ -64,8 +66,8 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 def config_digest(spec: TaskSpec | GroupSpec) -> str:
     """SHA-256 of what the task asks and how it scores, overrides applied.
 
-    Every `!function` counts with its source. Metadata counts only where a `custom_dataset` is made
-    from it. A group's digest is that of its members and of how it aggregates them.
+    Every `!function` counts with its source. Metadata counts only where a `custom_dataset` or a
+    class is made from it. A group's digest is that of its members and of how it aggregates them.
     """
     if isinstance(spec, GroupSpec):
         members = [[member.name, config_digest(member)] for member in spec.members]
@@ -76,7 +78,7 @@ def config_digest(spec: TaskSpec | GroupSpec) -> str:
     config["dataset_kwargs"] = {
         key: json_ready(value) for key, value in spec.dataset_kwargs.items() if key not in _NOT_DATA
     }
-    if spec.custom_dataset:
+    if spec.custom_dataset or spec.python_class:
         config["metadata"] = json_ready(spec.metadata)
     return digest_of(config)
 

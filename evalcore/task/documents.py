@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,17 +16,14 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from evalcore.errors import TaskError
+from evalcore.errors import EvalError, TaskError
 from evalcore.task.config import TaskSpec
 from evalcore.task.dataset import TaskData, load_data
 from evalcore.task.digest import doc_digest
 from evalcore.task.fewshot import Question
 from evalcore.task.functions import FunctionRef
-from evalcore.task.prompt import call
-
-Doc = dict[str, Any]
+from evalcore.task.prompt import Doc, call
+from evalcore.task.seeds import fixed_randomness
 
 INLINE = "(inline)"
 """Stands for the split of examples that are written in the task file; no split can be named so."""
@@ -40,10 +36,13 @@ class Documents:
     spec: TaskSpec
     limit: float | None = None
     """So many first documents, or below 1 that share of them (rounded up)."""
+    samples: Sequence[int] | None = None
+    """The rows to score, in any order, instead of all."""
 
     @cached_property
     def data(self) -> TaskData:
-        return load_data(self.spec)
+        with self._told():
+            return load_data(self.spec)
 
     @property
     def split(self) -> str:
@@ -61,11 +60,25 @@ class Documents:
         return docs
 
     @cached_property
+    def rows(self) -> Sequence[int]:
+        """Where the scored documents lie in the split, in its order."""
+        length = len(self.whole)
+        if self.samples:
+            if outside := [row for row in self.samples if not 0 <= row < length]:
+                raise TaskError(
+                    f"The task {self.spec.name}: there is no document {outside[0]} to sample; "
+                    f"{self.split} has those from 0 to {length - 1}"
+                )
+            return sorted(set(self.samples))
+        wanted = length if self.limit is None else self.limit
+        return range(min(length, math.ceil(length * wanted) if wanted < 1 else int(wanted)))
+
+    @cached_property
     def scored(self) -> list[Doc]:
         """The documents that are scored, in order."""
-        wanted = len(self.whole) if self.limit is None else self.limit
-        count = math.ceil(len(self.whole) * wanted) if wanted < 1 else int(wanted)
-        return list(islice(self.whole, count))
+        if isinstance(self.rows, range):
+            return list(islice(self.whole, len(self.rows)))
+        return [self.whole[row] for row in self.rows]
 
     @cached_property
     def columns(self) -> Collection[str]:
@@ -75,11 +88,10 @@ class Documents:
     @cached_property
     def digests(self) -> list[str]:
         """The digests of `scored`. Raises TaskError that names a document without one."""
-        task, split = self.spec.name, self.split
-        return [
-            _digest(doc, f"The task {task}, document {row} of {split}")
-            for row, doc in enumerate(self.scored)
-        ]
+        return [self._digest_of(row, doc) for row, doc in zip(self.rows, self.scored, strict=True)]
+
+    def _digest_of(self, row: int, doc: Doc) -> str:
+        return _digest(doc, f"The task {self.spec.name}, document {row} of {self.split}")
 
     @property
     def pool_split(self) -> str:
@@ -96,9 +108,15 @@ class Documents:
         """The examples to draw from; not loaded before it is needed."""
         few = self.spec.fewshot
         if self.pool_split == INLINE:
-            samples = call(few.samples) if isinstance(few.samples, FunctionRef) else few.samples
-            if not isinstance(samples, list):
-                raise TaskError(f"fewshot_config.samples must be a list, got {samples!r}")
+            samples: Any = few.samples
+            if isinstance(samples, FunctionRef):
+                with fixed_randomness():
+                    samples = call(samples)
+            if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
+                raise TaskError(
+                    f"The task {self.spec.name}: fewshot_config.samples must be a list of "
+                    f"mappings from column to value, got {samples!r}"
+                )
             return samples
         process = few.process_docs if few.split else self.spec.process_docs
         if self.pool_split == self.split and process == self.spec.process_docs:
@@ -126,31 +144,63 @@ class Documents:
                 "or name another fewshot_split"
             )
 
-    def question(self, row: int) -> Question:
-        """The scored document at `row`, as the drawing of examples needs it."""
+    def question(self, position: int) -> Question:
+        """The scored document at `position`, as the drawing of examples needs it."""
         return Question(
-            doc=self.scored[row],
-            digest=self.digests[row],
-            occurrence=self._occurrences[row],
-            row_in_pool=row if self.pool_split == self.split else None,
+            doc=self.scored[position],
+            digest=self.digests[position],
+            occurrence=self._occurrences[position],
+            row_in_pool=self.rows[position] if self.pool_split == self.split else None,
         )
 
     @cached_property
     def _occurrences(self) -> list[int]:
+        """For each scored document how many of the split before it are identical to it."""
         seen: Counter[str] = Counter()
         occurrences = []
-        for digest in self.digests:
-            occurrences.append(seen[digest])
+        digests = dict(zip(self.rows, self.digests, strict=True))
+        # Those that are not scored count, too: the draw must not depend on which are.
+        for row in range(max(digests) + 1):
+            digest = digests.get(row) or self._digest_of(row, self.whole[row])
+            if row in digests:
+                occurrences.append(seen[digest])
             seen[digest] += 1
         return occurrences
 
+    @contextmanager
+    def _told(self, keys: str = "") -> Iterator[None]:
+        """Says of an error in the data which task, file and keys ask for them."""
+        try:
+            yield
+        except EvalError as error:
+            place = f" ({self.spec.source})" if self.spec.source else ""
+            raise type(error)(f"The task {self.spec.name}{place}: {keys}{error.reason}") from error
+
     def _processed(self, split: str, process: FunctionRef | None) -> Sequence[Doc]:
-        docs: Sequence[Doc] = self.data.split(split)
+        data = self.data
+        with self._told(_keys_of(self.spec, split)):
+            docs: Sequence[Doc] = data.split(split)
         if process is None:
             return docs
-        with _fixed_randomness():
+        with fixed_randomness():
             processed: Sequence[Doc] = call(process, docs)
+        if not hasattr(processed, "__len__") or not hasattr(processed, "__getitem__"):
+            raise TaskError(
+                f"The task {self.spec.name}: process_docs: {process} must return the documents (a "
+                f"data set or a list), it gave {type(processed).__name__}"
+            )
         return processed
+
+
+def _keys_of(spec: TaskSpec, split: str) -> str:
+    """The keys that name the split, for messages."""
+    stated = {f"{part}_split": getattr(spec, f"{part}_split") for part in _PARTS}
+    if spec.fewshot.split != spec.fewshot_split:
+        stated["fewshot_config.split"] = spec.fewshot.split
+    return "".join(f"{key}: " for key in stated if stated[key] == split)
+
+
+_PARTS = ("test", "validation", "training", "fewshot")
 
 
 def _digest(doc: Doc, place: str) -> str:
@@ -159,16 +209,3 @@ def _digest(doc: Doc, place: str) -> str:
         return doc_digest(doc)
     except TaskError as error:
         raise TaskError(f"{place}: {error.args[0]}") from error
-
-
-@contextmanager
-def _fixed_randomness() -> Iterator[None]:
-    """lm-eval's seeds for code that draws from the global generators, whatever ran before."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    random.seed(0)
-    np.random.seed(1234)
-    try:
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)

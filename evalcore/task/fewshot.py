@@ -3,7 +3,7 @@
 `compat` draws as lm-eval 0.4.13 does in one process, leaks included: one stream of random numbers
 per task, consumed document by document, so an example depends on all documents before it.
 `strict` draws for each document by itself, keyed by (seed, task, document), and never shows a
-question among its own examples.
+question among its own examples. The balanced draw, which lm-eval does not have, is that of strict.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from evalcore.errors import TaskError
+from evalcore.task.prompt import Doc
 
-Doc = dict[str, Any]
-
-SAMPLERS = ("default", "first_n")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,21 @@ class Question:
     row_in_pool: int | None
     """Where the document itself lies in the pool, if it does."""
 
+    def key(self, seed: int, task: str) -> str:
+        """What a draw that depends on nothing but the document is seeded by."""
+        return f"{seed}/{task}/{self.digest}/{self.occurrence}"
+
 
 class Sampler(Protocol):
-    """Draws the examples of one document as rows of the pool."""
+    """Draws the examples of one document."""
 
-    def draw(self, question: Question) -> list[int]: ...
+    def draw(self, question: Question) -> list[int]:
+        """The examples as rows of the pool."""
+        ...
+
+    def doc(self, row: int) -> Doc:
+        """The document at a row that was drawn."""
+        ...
 
 
 @dataclass
@@ -55,6 +65,7 @@ class CompatSampler:
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311
+        self._docs: dict[int, Doc] = {}
 
     def draw(self, question: Question) -> list[int]:
         drawn = self._first(question.doc) if self.first_n else self._at_random(question.doc)
@@ -62,9 +73,14 @@ class CompatSampler:
             raise TaskError(f"{self.shots} examples are asked for, the pool has {len(drawn)}")
         return drawn
 
+    def doc(self, row: int) -> Doc:
+        if row not in self._docs:  # the same few are compared with every question
+            self._docs[row] = self.pool[row]
+        return self._docs[row]
+
     def _first(self, doc: Doc) -> list[int]:
         rows = range(len(self.pool))
-        usable = (row for row in rows if not self.exclude or self.pool[row] != doc)
+        usable = (row for row in rows if not self.exclude or self.doc(row) != doc)
         return list(islice(usable, self.shots))
 
     def _at_random(self, doc: Doc) -> list[int]:
@@ -77,7 +93,7 @@ class CompatSampler:
         return self._sample(self._without(doc, range(len(self.pool))), self.shots)
 
     def _without(self, doc: Doc, rows: Sequence[int]) -> list[int]:
-        return [row for row in rows if self.pool[row] != doc]
+        return [row for row in rows if self.doc(row) != doc]
 
     def _sample(self, rows: Sequence[int], count: int) -> list[int]:
         if count > len(rows):
@@ -99,30 +115,78 @@ class StrictSampler:
     digest_at: Callable[[int], str]
     """The digest of a document of the pool."""
     first_n: bool
+    indices: Sequence[int] | None = None
+    """The rows of the pool that may be shown; None: all."""
 
     def draw(self, question: Question) -> list[int]:
-        rows: list[int] = []
-        for row in self._candidates(question):
-            # Neither the question itself nor a copy of it in another row.
-            if row != question.row_in_pool and self.digest_at(row) != question.digest:
-                rows.append(row)
-            if len(rows) == self.shots:
-                return rows
-        raise TaskError(
-            f"{self.shots} examples are asked for, the pool has {len(rows)} besides the question"
+        # Neither the question itself nor a copy of it in another row.
+        usable = (
+            row
+            for row in self._candidates(question)
+            if row != question.row_in_pool and self.digest_at(row) != question.digest
         )
+        rows = list(islice(usable, self.shots))
+        if len(rows) < self.shots:
+            raise TaskError(
+                f"{self.shots} examples are asked for, the pool has {len(rows)} besides the "
+                "question"
+            )
+        return rows
+
+    def doc(self, row: int) -> Doc:
+        return self.pool[row]
+
+    @property
+    def _rows(self) -> Sequence[int]:
+        return range(len(self.pool)) if self.indices is None else self.indices
 
     def _candidates(self, question: Question) -> Iterable[int]:
         if self.first_n:
-            return range(len(self.pool))
-        key = f"{self.seed}/{self.task}/{question.digest}/{question.occurrence}"
-        return _shuffled(len(self.pool), random.Random(key))  # noqa: S311
+            return self._rows
+        return _shuffled(self._rows, random.Random(question.key(self.seed, self.task)))  # noqa: S311
 
 
-def _shuffled(length: int, generator: random.Random) -> Iterator[int]:
-    """0 to length - 1 in random order, drawn as needed: a pool may have a million rows."""
+@dataclass
+class BalancedSampler(StrictSampler):
+    """Strict's draw, from every answer equally often as far as there are examples of each."""
+
+    answer_at: Callable[[int], str] = str
+    """The answer of a document of the pool."""
+
+    def draw(self, question: Question) -> list[int]:
+        rows = super().draw(question)
+        # In turns, the answers would foretell one another.
+        order = random.Random(f"{question.key(self.seed, self.task)}/order")  # noqa: S311
+        return order.sample(rows, len(rows))
+
+    def _candidates(self, question: Question) -> Iterator[int]:
+        generator = random.Random(question.key(self.seed, self.task))  # noqa: S311
+        answers = _shuffled(list(self._rows_of), generator)
+        waiting: Iterable[Iterator[int]] = (
+            _shuffled(self._rows_of[answer], generator) for answer in answers
+        )
+        while True:
+            again = []
+            for rows in waiting:
+                if (row := next(rows, None)) is not None:
+                    yield row
+                    again.append(rows)
+            if not again:
+                return
+            waiting = again
+
+    @cached_property
+    def _rows_of(self) -> dict[str, list[int]]:
+        rows_of: dict[str, list[int]] = {}
+        for row in self._rows:
+            rows_of.setdefault(self.answer_at(row), []).append(row)
+        return rows_of
+
+
+def _shuffled(entries: Sequence[T], generator: random.Random) -> Iterator[T]:
+    """The entries in random order, drawn as needed: a pool may have a million rows."""
     moved: dict[int, int] = {}
-    for last in range(length - 1, -1, -1):
-        row = generator.randrange(last + 1)
-        yield moved.get(row, row)
-        moved[row] = moved.get(last, last)
+    for last in range(len(entries) - 1, -1, -1):
+        index = generator.randrange(last + 1)
+        yield entries[moved.get(index, index)]
+        moved[index] = moved.get(last, last)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.functions import FunctionRef
+from evalcore.task.old_names import replaced
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,12 @@ TEXTS = Kind("a list of texts", _are_texts)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 COUNT = Kind("a whole number from 0", _is_count)
 NUMBER = Kind("a number", _is_number)
+POSITIVE = Kind("a whole number from 1", lambda value: _is_count(value) and value > 0)
 SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+COUNTS = Kind(
+    "a list of whole numbers from 0",
+    lambda value: isinstance(value, list) and all(_is_count(entry) for entry in value),
+)
 LIST = Kind("a list", lambda value: isinstance(value, list))
 MAPPING = Kind("a mapping of keys", lambda value: isinstance(value, dict))
 MAPPINGS = Kind("a list of mappings", _are_mappings)
@@ -65,22 +73,33 @@ FUNCTION = Kind("!function module.name", lambda value: isinstance(value, Functio
 class Problems:
     """Collects what is wrong with one task or group; `settle` raises it as one TaskError."""
 
-    def __init__(self, subject: str, place_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, subject: str, place_of: Callable[[str], str], *, strictly: bool = True
+    ) -> None:
+        """`strictly`: what lm-eval lets pass and nobody means is a problem, not only a warning."""
         self._subject = subject
         self._place_of = place_of
+        self._strictly = strictly
         self._found: list[str] = []
 
     def add(self, key: str, message: str) -> None:
-        """`key` may be a path such as `metric_list[0].metric`: its first part finds the line."""
-        top = key.split(".")[0].split("[")[0]
-        self._found.append(f"{self._place_of(top)}: {key}: {message}")
+        """`key` may be a path such as `metric_list[0].metric`."""
+        self._found.append(f"{self._place_of(key)}: {key}: {message}")
+
+    def doubt(self, key: str, message: str) -> None:
+        """Notes what lm-eval lets pass: in files that are not ours it must pass, too."""
+        if self._strictly:
+            self.add(key, message)
+        else:
+            log.warning("%s: %s: %s", self._place_of(key), key, message)
 
     def check(self, values: Mapping[Any, Any], kinds: Mapping[str, Kind], inside: str = "") -> None:
         """Notes every unknown key and every value of the wrong kind in `values`."""
         prefix = f"{inside}." if inside else ""
         for key, value in values.items():
             if key not in kinds:
-                self.add(f"{prefix}{key}", f"unknown key{did_you_mean(str(key), kinds)}")
+                hint = replaced(str(key)) or did_you_mean(str(key), kinds)
+                self.add(f"{prefix}{key}", f"unknown key{hint}")
             elif not kinds[key].accepts(value):
                 self.expected(f"{prefix}{key}", kinds[key].expected, value)
 
@@ -96,12 +115,6 @@ class Problems:
             count = "1 problem" if len(self._found) == 1 else f"{len(self._found)} problems"
             lines = "\n  ".join(self._found)
             raise TaskError(f"{self._subject} has {count}:\n  {lines}")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest known names as the end of a sentence, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return f" (did you mean {', '.join(near)}?)" if near else ""
 
 
 def _shown(value: object) -> str:

@@ -6,11 +6,12 @@ honoured only in folders that the operator installed; nothing that came through 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from typing import Any
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import TaskError
+from evalcore.task.peer_names import stand_ins
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class FunctionRef:
 
     name: str
     folder: Path
+    place: str = dataclasses.field(default="", compare=False, kw_only=True)
+    """The file and line that name it, for messages."""
 
     def __str__(self) -> str:
         return f"!function {self.name}"
@@ -41,16 +45,23 @@ class FunctionRef:
     def _load(self, file: Path | None) -> Callable[..., Any]:
         module_name, _, function_name = self.name.rpartition(".")
         try:
-            module = _module_from(file) if file else importlib.import_module(module_name)
-            function = getattr(module, function_name)
+            with stand_ins(self.folder):
+                module = _module_from(file) if file else importlib.import_module(module_name)
+                function = getattr(module, function_name)
         except (Exception, SystemExit) as error:  # the module is somebody else's code
             raise TaskError(
-                f"{self} (named in {self.folder}) cannot be loaded: "
+                f"{self} (named in {self._where}) cannot be loaded: "
                 f"{type(error).__name__}: {error}. Install what it imports, or correct the name"
             ) from error
         if not callable(function):
-            raise TaskError(f"{self} (named in {self.folder}) is not callable")
+            raise TaskError(
+                f"{self} (named in {self._where}) is a {type(function).__name__}, not a function"
+            )
         return function  # type: ignore[no-any-return]
+
+    @property
+    def _where(self) -> str:
+        return self.place or str(self.folder)
 
     def digest(self) -> str:
         """SHA-256 of the function's name and of the whole file that defines it, read but not run.
@@ -61,11 +72,16 @@ class FunctionRef:
         file = self._file_beside() or self._installed_file()
         return digest_of({"function": self.name, "source": digest_of_file(file)})
 
+    def names(self, text: str) -> bool:
+        """Whether the file beside the YAML that defines the function contains `text`."""
+        file = self._file_beside()
+        return file is not None and text in file.read_text(encoding="utf-8", errors="replace")
+
     def _file_beside(self) -> Path | None:
         module_name, dot, _ = self.name.rpartition(".")
         if not dot:
             raise TaskError(
-                f"{self} (named in {self.folder}) has no module: write `!function file.name`"
+                f"{self} (named in {self._where}) has no module: write `!function file.name`"
             )
         file = self.folder / f"{module_name.replace('.', '/')}.py"
         return file if file.is_file() else None
@@ -77,11 +93,30 @@ class FunctionRef:
         except ModuleNotFoundError:
             spec = None
         if spec is None or spec.origin is None:
+            beside = self.folder / module_name.replace(".", "/")
             raise TaskError(
-                f"{self}: neither {self.folder / module_name.replace('.', '/')}.py "
+                f"{self} (named in {self._where}): neither {beside}.py "
                 f"nor an installed module {module_name} exists"
             )
         return Path(spec.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFunction(FunctionRef):
+    """A function that is at hand, in place of one that a file names."""
+
+    function: Callable[..., Any]
+    source: str
+    """What decides what the function gives, as text."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def load(self) -> Callable[..., Any]:
+        return self.function
+
+    def digest(self) -> str:
+        return digest_of({"function": self.name, "source": self.source})
 
 
 @functools.cache
@@ -109,3 +144,28 @@ def _module_from(file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def functions_in(part: Any) -> Iterator[FunctionRef]:
+    """Every function that a task, or a part of its configuration, names."""
+    if isinstance(part, FunctionRef):
+        yield part
+    elif isinstance(part, Mapping):
+        for value in part.values():
+            yield from functions_in(value)
+    elif isinstance(part, list | tuple):
+        for value in part:
+            yield from functions_in(value)
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from functions_in(getattr(part, field.name))
+
+
+def load_registering(part: Any, name: str) -> None:
+    """Loads the functions whose files register something by that name, a filter for example.
+
+    Raises TaskError if one cannot be loaded.
+    """
+    for function in functions_in(part):
+        if function.names(f'"{name}"') or function.names(f"'{name}'"):
+            function.load()

@@ -6,18 +6,17 @@ Nothing is checked and no task code runs here, so that thousands of files are in
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError
+from evalcore.task.index_file import FolderState, Plain, keep, read_kept
 from evalcore.task.yaml_file import TaskFile, TaskFileReader
 
 log = logging.getLogger(__name__)
-
-_IGNORED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
 
 _ONLY_IN_TASKS = ("dataset_path", "custom_dataset", "output_type", "doc_to_text")
 
@@ -34,8 +33,8 @@ class Entry:
 
     name: str
     kind: EntryKind
-    file: TaskFile | None = None
-    """None for a tag, which many files make up."""
+    path: Path | None = None
+    """Its file; None for a tag, which many files make up."""
     tasks: set[str] = field(default_factory=set)
     """The tasks of a tag."""
 
@@ -52,44 +51,87 @@ class TaskIndex:
 def build_index(folders: Iterable[Path], reader: TaskFileReader) -> TaskIndex:
     """Indexes every *.yaml below `folders`; files without the extension are for inclusion only.
 
-    Raises TaskError if a folder does not exist.
+    The index of a large folder is kept on disk until one of its files changes. Raises TaskError if
+    a folder does not exist.
     """
     index = TaskIndex()
     for folder in folders:
         if not folder.is_dir():
             raise TaskError(f"There is no folder of tasks at {folder}")
-        found: dict[str, Entry] = {}
-        for path in _yaml_files(folder):
-            try:
-                _add(entries_of(reader.read(path)), found)
-            except TaskError as error:
-                index.unreadable[path] = str(error)
-        for name in found.keys() & index.entries.keys():
+        state = FolderState.of(folder)
+        kept = read_kept(state)
+        found = _from_plain(kept, folder) if kept else _index_of(state, reader)
+        if not kept:
+            keep(state, _as_plain(found, folder), reader.outside(folder))
+        for name in found.entries.keys() & index.entries.keys():
             log.info("%s from %s overrides the one indexed before", name, folder)
-        index.entries.update(found)
+        index.entries.update(found.entries)
+        index.unreadable.update(found.unreadable)
     return index
+
+
+def _index_of(state: FolderState, reader: TaskFileReader) -> TaskIndex:
+    index = TaskIndex()
+    for path in state.yaml_files():
+        try:
+            _add(entries_of(reader.read(path)), index.entries)
+        except TaskError as error:
+            index.unreadable[path] = error.reason
+    return index
+
+
+def _as_plain(index: TaskIndex, folder: Path) -> Plain:
+    """The index of one folder as JSON can hold it, paths from the folder."""
+    return {
+        "entries": [
+            [
+                entry.name,
+                entry.kind.value,
+                None if entry.path is None else str(entry.path.relative_to(folder)),
+                sorted(entry.tasks),
+            ]
+            for entry in index.entries.values()
+        ],
+        "unreadable": {
+            str(path.relative_to(folder)): reason for path, reason in index.unreadable.items()
+        },
+    }
+
+
+def _from_plain(plain: Plain, folder: Path) -> TaskIndex:
+    return TaskIndex(
+        entries={
+            name: Entry(name, EntryKind(kind), folder / path if path else None, set(tasks))
+            for name, kind, path, tasks in plain["entries"]
+        },
+        unreadable={folder / path: reason for path, reason in plain["unreadable"].items()},
+    )
 
 
 def entries_of(file: TaskFile) -> list[Entry]:
     """The names that one file defines: its task or group, and the tags it joins.
 
-    A file that is neither (a suite, a template) defines none.
+    A file that is neither (a suite, a template) defines none. Raises TaskError for a task whose
+    name is a number.
     """
     values = file.values
     if "class" not in values and _is_group(values):
-        return [Entry(str(values["group"]), EntryKind.GROUP, file)]
-    if not isinstance(values.get("task"), str):
+        return [Entry(str(values["group"]), EntryKind.GROUP, file.path)]
+    name = values.get("task")
+    if isinstance(name, int | float):
+        raise TaskError(f"{file.place_of('task')}: task: expected text, got {name!r}: quote it")
+    if not isinstance(name, str):
         return []
-    name = values["task"]
     tags = [Entry(tag, EntryKind.TAG, tasks={name}) for tag in tags_of(values)]
-    return [Entry(name, EntryKind.TASK, file), *tags]
+    return [Entry(name, EntryKind.TASK, file.path), *tags]
 
 
 def tags_of(values: dict[str, Any]) -> list[str]:
     """A task's tags. The key `group` in a task file is the old spelling of `tag`."""
     tags: list[str] = []
     for stated in (values.get("tag"), values.get("group")):
-        tags += [stated] if isinstance(stated, str) else stated or []
+        listed = stated if isinstance(stated, list) else [stated]
+        tags += [tag for tag in listed if isinstance(tag, str)]  # others: told when it is parsed
     return [tag for tag in tags if tag != values.get("task")]
 
 
@@ -109,16 +151,10 @@ def _add(entries: list[Entry], found: dict[str, Entry]) -> None:
         if known.kind is entry.kind is EntryKind.TAG:
             known.tasks |= entry.tasks
         else:
-            log.warning("%s is defined twice; %s is ignored", entry.name, entry.file)
+            log.warning(
+                "%s is defined twice; %s is ignored",
+                entry.name,
+                entry.path or f"the tag of {', '.join(sorted(entry.tasks))}",
+            )
             if entry.kind is EntryKind.TASK:
                 return
-
-
-def _yaml_files(folder: Path) -> Iterator[Path]:
-    """In a fixed order, so that the first of two files with one name is always the same."""
-    files = (
-        path
-        for path in folder.glob("**/*.yaml")
-        if not _IGNORED_FOLDERS.intersection(path.relative_to(folder).parts)
-    )
-    return iter(sorted(files, key=lambda path: path.as_posix()))

@@ -5,22 +5,21 @@ Imports neither torch nor datasets, and runs no task code: the site reads its ta
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
+import glob
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.fields import did_you_mean
 from evalcore.task.index import Entry, EntryKind, build_index, entries_of
-from evalcore.task.parse import GROUP_KINDS, parse_group, parse_task
-from evalcore.task.yaml_file import TaskFile, TaskFileReader
+from evalcore.task.members import Members, Overrides
+from evalcore.task.old_names import renamed
+from evalcore.task.yaml_file import TaskFileReader
 
-Overrides = Mapping[str, Any]
-
-_NOT_FOR_MEMBERS = {*GROUP_KINDS, "tag", "task_list"}
+_INSIDE = "::"
+"""Between the name of a group, or of a task, and that of a part which only it has."""
 
 
 class TaskLibrary:
@@ -51,19 +50,24 @@ class TaskLibrary:
         return sorted(name for name, entry in self._entries.items() if entry.kind is kind)
 
     def select(
-        self, names: Iterable[str], overrides: Overrides | None = None
+        self,
+        names: Iterable[str],
+        overrides: Overrides | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[TaskSpec | GroupSpec]:
         """The tasks and groups that `names` mean, each once, in order.
 
-        A name is that of a task, group or tag, a pattern with `*`, or the path of a YAML file.
-        `overrides` replace top-level keys of every task. Raises TaskError: unknown name, a file
-        with mistakes, a task in two of the selected groups.
+        A name is that of a task, group or tag, a pattern with `*`, the path of a YAML file (or a
+        pattern of paths), or a folder of such files. `overrides` replace top-level keys of every
+        task; `metadata` is merged over that of every task and group. Raises TaskError: unknown
+        name, a file with mistakes, a task in two of the selected groups.
         """
         selected: dict[str, TaskSpec | GroupSpec] = {}
         for name in names:
-            for entry in self._entries_for(name):
-                spec = self._build(entry, overrides or {}, ())
-                selected[spec.name] = spec
+            entries = self._entries_for(name)
+            members = Members(self._entries, self._reader, overrides or {}, metadata or {})
+            specs = [spec for entry in entries for spec in members.build(entry)]
+            selected.update({spec.name: spec for spec in self._meant(name, specs)})
         self._refuse_task_twice(selected.values())
         return list(selected.values())
 
@@ -74,31 +78,69 @@ class TaskLibrary:
             raise TaskError(f"{name} stands for {len(found)} tasks, one is expected")
         return found[0]
 
+    def _meant(self, name: str, specs: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
+        """Of a folder what is in no other of its groups; of `a::b` the part of `a` called so."""
+        if name in self._entries:
+            return specs
+        if Path(name).is_dir():
+            inside = {part.name for spec in specs for part in _parts(spec) if part is not spec}
+            return [spec for spec in specs if spec.name not in inside]
+        if _INSIDE not in name:
+            return specs
+        parts = [part for spec in specs for part in _parts(spec)]
+        found = [part for part in parts if part.name == name]
+        if not found:
+            raise TaskError(
+                f"{name.split(_INSIDE)[0]} has no part {name!r}"
+                f"{did_you_mean(name, [part.name for part in parts])}"
+            )
+        return found[:1]
+
     def _entries_for(self, name: str) -> list[Entry]:
         """Tags are taken apart; what is left are tasks and groups."""
-        if name in self._entries:
-            found = [self._entries[name]]
-        elif any(sign in name for sign in "*?["):
-            found = [self._entries[match] for match in fnmatch.filter(sorted(self._entries), name)]
-        elif name.endswith((".yaml", ".yml")):
-            found = entries_of(self._reader.read(Path(name)))[:1]
-        else:
-            found = []
+        found = self._named(name)
         if not found:
             raise self._unknown(name)
-        entries = []
+        entries: dict[str, Entry] = {}
         for entry in found:
             members = [self._entries[task] for task in sorted(entry.tasks)]
-            entries += members if entry.kind is EntryKind.TAG else [entry]
-        return entries
+            each = members if entry.kind is EntryKind.TAG else [entry]
+            entries.update({one.name: one for one in each})
+        return list(entries.values())
+
+    def _named(self, name: str) -> list[Entry]:
+        if name in self._entries:
+            return [self._entries[name]]
+        if name.endswith((".yaml", ".yml")):
+            paths = sorted(glob.glob(name)) or [name]  # noqa: PTH207 (a path may be absolute)
+            return self._of_files([Path(path) for path in paths])
+        outer = name.split(_INSIDE)[0]
+        if outer != name and outer in self._entries:
+            return [self._entries[outer]]
+        if any(sign in name for sign in "*?["):
+            return [self._entries[match] for match in fnmatch.filter(sorted(self._entries), name)]
+        if Path(name).is_dir():
+            return self._of_folder(Path(name))
+        return []
+
+    def _of_folder(self, folder: Path) -> list[Entry]:
+        """The tasks and groups of the files in a folder, not below; its groups may name them."""
+        found = self._of_files(sorted(folder.glob("*.yaml")))
+        self._entries = {**{entry.name: entry for entry in found}, **self._entries}
+        return found
+
+    def _of_files(self, paths: Iterable[Path]) -> list[Entry]:
+        entries = [entry for path in paths for entry in entries_of(self._reader.read(path))]
+        return [entry for entry in entries if entry.kind is not EntryKind.TAG]
 
     def _unknown(self, name: str) -> TaskError:
         unreadable = ""
         if self.unreadable:
             first = next(iter(self.unreadable.values()))
             unreadable = f". {len(self.unreadable)} task files could not be read, e.g. {first}"
+        hint = renamed(name) or did_you_mean(name, self._entries)
         return TaskError(
-            f"There is no task, group or tag {name!r}{did_you_mean(name, self._entries)}; "
+            f"There is no task, group or tag {name!r}{hint}; "
             f"searched {', '.join(map(str, self.folders)) or 'no folder'}{unreadable}"
         )
 
@@ -113,81 +155,9 @@ class TaskLibrary:
                         f"{spec.name}: select one of them"
                     )
 
-    def _build(
-        self, entry: Entry, overrides: Overrides, inside: tuple[str, ...]
-    ) -> TaskSpec | GroupSpec:
-        file = entry.file
-        if file is None:
-            raise TaskError(f"The tag {entry.name} cannot be built as one task")
-        if entry.kind is EntryKind.GROUP:
-            return self._group(file, file.values, overrides, inside)
-        return self._task(file, {**file.values, **overrides})
 
-    @staticmethod
-    def _task(file: TaskFile, values: dict[str, Any]) -> TaskSpec:
-        structural = {"group", "task_list"}
-        values = {key: value for key, value in values.items() if key not in structural}
-        return parse_task(values, file.place_of, file.path)
-
-    def _group(
-        self,
-        file: TaskFile,
-        values: dict[str, Any],
-        overrides: Overrides,
-        inside: tuple[str, ...],
-    ) -> GroupSpec:
-        """A group with its members; its keys that are not a group's override those of its tasks."""
-        own = {key: value for key, value in values.items() if key in GROUP_KINDS}
-        group = parse_group(own, file.place_of, file.path)
-        if group.name in inside:
-            raise TaskError(
-                f"{file.path}: the groups form a cycle: {' -> '.join((*inside, group.name))}"
-            )
-        for_members = {key: value for key, value in values.items() if key not in _NOT_FOR_MEMBERS}
-        for_members.update(overrides)
-        stated = own.get("task") or []
-        members: list[TaskSpec | GroupSpec] = []
-        for item in [stated] if isinstance(stated, str) else stated:
-            members += self._members(file, item, for_members, (*inside, group.name))
-        return dataclasses.replace(group, members=tuple(members))
-
-    def _members(
-        self, file: TaskFile, item: Any, overrides: Overrides, inside: tuple[str, ...]
-    ) -> list[TaskSpec | GroupSpec]:
-        """What one entry of a group's `task` list means."""
-        if isinstance(item, str):
-            item = {"task": item}
-        if not isinstance(item, dict) or not ("group" in item or "task" in item):
-            raise TaskError(
-                f"{file.place_of('task')}: task: expected names, or mappings with `task` or "
-                f"`group`, got {item!r}"
-            )
-        if "group" in item and item["group"] not in self._entries:
-            return [self._inline_group(file, item, overrides, inside)]
-        name = item.get("group", item.get("task"))
-        own = {key: value for key, value in item.items() if key not in ("group", "task")}
-        if name not in self._entries:
-            return [self._inline_task(file, str(name), {**overrides, **own}, inside)]
-        entry = self._entries[name]
-        if entry.kind is EntryKind.TAG:
-            entries = [self._entries[task] for task in sorted(entry.tasks)]
-        else:
-            entries = [entry]
-        return [self._build(each, {**overrides, **own}, inside) for each in entries]
-
-    def _inline_group(
-        self, file: TaskFile, item: dict[str, Any], overrides: Overrides, inside: tuple[str, ...]
-    ) -> GroupSpec:
-        values = {**item, "group": f"{inside[-1]}::{item['group']}"}
-        return self._group(file, values, overrides, inside)
-
-    def _inline_task(
-        self, file: TaskFile, name: str, values: dict[str, Any], inside: tuple[str, ...]
-    ) -> TaskSpec:
-        """A task that is defined inside a group's file."""
-        if not values.get("dataset_path") and not values.get("custom_dataset"):
-            raise TaskError(
-                f"{file.place_of('task')}: task: the group {inside[-1]} names {name!r}, which is "
-                f"no task, group or tag{did_you_mean(name, self._entries)}"
-            )
-        return self._task(file, {**values, "task": f"{inside[-1]}::{name}"})
+def _parts(spec: TaskSpec | GroupSpec) -> list[TaskSpec | GroupSpec]:
+    """The task, or the group and everything in it."""
+    if isinstance(spec, TaskSpec):
+        return [spec]
+    return [spec, *(part for member in spec.members for part in _parts(member))]

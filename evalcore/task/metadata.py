@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from evalcore.errors import did_you_mean
 from evalcore.task.fields import (
     COUNT,
     MAPPING,
@@ -14,7 +15,6 @@ from evalcore.task.fields import (
     TEXTS,
     Problems,
     choice_of,
-    did_you_mean,
     one_of,
     optional,
 )
@@ -67,12 +67,13 @@ _KINDS = {
 }
 
 
-def read_metadata(name: str, metadata: dict[str, Any], problems: Problems) -> TaskMetadata:
-    """The typed part of `metadata`; problems are noted, not raised.
+def read_metadata(name: str, stated: object, problems: Problems) -> TaskMetadata:
+    """The typed part of the stated metadata; problems are noted, not raised.
 
     Only metadata that names a benchmark is ours: in other people's files the same words may mean
     something else, so of those only the version is read.
     """
+    metadata: dict[str, Any] = stated if isinstance(stated, dict) else {}
     version = str(metadata.get("version", UNVERSIONED))
     if "benchmark" not in metadata:
         return TaskMetadata(version=version, benchmark=name)

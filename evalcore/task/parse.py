@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from evalcore.errors import did_you_mean
 from evalcore.task.config import (
     DEFAULT_FILTERS,
     DEFAULT_METRICS,
@@ -20,12 +21,14 @@ from evalcore.task.config import (
 )
 from evalcore.task.fields import (
     COUNT,
+    COUNTS,
     FLAG,
     FUNCTION,
     LIST,
     MAPPING,
     MAPPINGS,
     NUMBER,
+    POSITIVE,
     TEXT,
     TEXTS,
     Kind,
@@ -35,6 +38,7 @@ from evalcore.task.fields import (
     optional,
 )
 from evalcore.task.metadata import read_metadata
+from evalcore.task.yaml_file import is_own
 
 _TEXT_SOURCE = optional(one_of(TEXT, NUMBER, FUNCTION))
 _TARGET_SOURCE = optional(one_of(TEXT, NUMBER, LIST, FUNCTION))
@@ -68,7 +72,7 @@ TASK_KINDS: dict[str, Kind] = {
     "num_fewshot": optional(COUNT),
     "output_type": choice_of(*OUTPUT_TYPES),
     "generation_kwargs": optional(MAPPING),
-    "repeats": COUNT,
+    "repeats": POSITIVE,
     "process_results": optional(FUNCTION),
     "filter_list": optional(MAPPINGS),
     "metric_list": optional(MAPPINGS),
@@ -89,7 +93,7 @@ _FEWSHOT_KINDS: dict[str, Kind] = {
     "gen_prefix": optional(TEXT),
     "fewshot_delimiter": TEXT,
     "target_delimiter": TEXT,
-    "fewshot_indices": optional(LIST),
+    "fewshot_indices": optional(COUNTS),
 }
 
 _INHERITED_BY_FEWSHOT = (
@@ -114,8 +118,14 @@ _AGGREGATE_KINDS: dict[str, Kind] = {
     "metric": one_of(TEXT, FUNCTION),
     "filter_list": optional(one_of(TEXT, TEXTS)),
     "aggregation": one_of(choice_of("mean"), FUNCTION),
-    "weight_by_size": FLAG,
+    "weight_by_size": one_of(FLAG, TEXT),
 }
+
+_GENERATION_KINDS: dict[str, Kind] = {"until": optional(one_of(TEXT, TEXTS))}
+"""The other arguments are the model's business."""
+
+_METRIC_ARGUMENTS = {"average", "weight_by_size"}
+"""Arguments of metrics whose names look like keys of an entry, but are none."""
 
 _METRIC_KINDS: dict[str, Kind] = {
     "metric": one_of(TEXT, FUNCTION),
@@ -133,7 +143,7 @@ def parse_task(
     `place_of(key)` says where a key was set, for messages.
     """
     name = str(values.get("task"))
-    problems = Problems(f"The task {name}", place_of)
+    problems = Problems(f"The task {name}", place_of, strictly=is_own(source))
     python_class = values.get("class")
     # A task written in Python takes whatever keys it likes.
     known = {key: value for key, value in values.items() if key in TASK_KINDS or not python_class}
@@ -141,7 +151,7 @@ def parse_task(
     if not python_class:
         _check_completeness(values, problems)
     _check_parts(values, problems)
-    about = read_metadata(name, values.get("metadata") or {}, problems)
+    about = read_metadata(name, values.get("metadata"), problems)
     problems.settle()
 
     plain = {
@@ -153,6 +163,7 @@ def parse_task(
     return TaskSpec(
         **plain,
         python_class=python_class,
+        class_config=_other_keys(values) if python_class else {},
         tag=_texts(values.get("tag")),
         fewshot=_fewshot(values),
         metric_list=_metrics(values.get("metric_list"), output_type),
@@ -160,6 +171,12 @@ def parse_task(
         about=about,
         source=source,
     )
+
+
+def _other_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """What the class of a task takes of its file besides its name and metadata."""
+    named = ("class", "task", "task_alias", "tag", "metadata")
+    return {key: value for key, value in values.items() if key not in named}
 
 
 _BUILT = {"class", "tag", "fewshot_config", "metric_list", "filter_list"}
@@ -189,12 +206,34 @@ def _check_parts(values: dict[str, Any], problems: Problems) -> None:
             _METRIC_KINDS,
             inside,
         )
+        for key in metric.keys() - _METRIC_KINDS.keys() - _METRIC_ARGUMENTS:
+            if hint := did_you_mean(str(key), _METRIC_KINDS):
+                problems.doubt(f"{inside}.{key}", f"the metric itself is given this{hint}")
     for number, pipeline in enumerate(_mappings(values.get("filter_list"))):
         inside = f"filter_list[{number}]"
         problems.check({"name": None, "filter": None, **pipeline}, _PIPELINE_KINDS, inside)
         for step, function in enumerate(_mappings(pipeline.get("filter"))):
             if "function" not in function:
                 problems.missing(f"{inside}.filter[{step}].function", "name the filter")
+    _check_filter_names(values, problems)
+    arguments = values.get("generation_kwargs")
+    if isinstance(arguments, dict):
+        stated = {key: value for key, value in arguments.items() if key in _GENERATION_KINDS}
+        problems.check(stated, _GENERATION_KINDS, inside="generation_kwargs")
+    data = values.get("dataset_kwargs")
+    if isinstance(data, dict) and "revision" in data:
+        stated = {"revision": data["revision"]}
+        problems.check(stated, {"revision": optional(TEXT)}, inside="dataset_kwargs")
+
+
+def _check_filter_names(values: dict[str, Any], problems: Problems) -> None:
+    names = [pipeline.get("name") for pipeline in _mappings(values.get("filter_list"))]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            problems.add(
+                f"filter_list[{number}].name",
+                f"{name!r} is the name of another one, too: only one would be scored, rename it",
+            )
 
 
 _PIPELINE_KINDS: dict[str, Kind] = {"name": TEXT, "filter": MAPPINGS}
@@ -241,7 +280,7 @@ def parse_group(
 ) -> GroupSpec:
     """The group that `values` describe, still without members. Raises TaskError."""
     name = str(values.get("group"))
-    problems = Problems(f"The group {name}", place_of)
+    problems = Problems(f"The group {name}", place_of, strictly=is_own(source))
     problems.check(values, GROUP_KINDS)
     entries = values.get("aggregate_metric_list") or []
     aggregates = _mappings([entries] if isinstance(entries, dict) else entries)
@@ -250,7 +289,11 @@ def parse_group(
         if "metric" not in entry:
             problems.missing(f"{inside}.metric", "name the metric to aggregate")
         problems.check(entry, _AGGREGATE_KINDS, inside)
-    about = read_metadata(name, values.get("metadata") or {}, problems)
+        if isinstance(weight := entry.get("weight_by_size"), str):
+            problems.doubt(
+                f"{inside}.weight_by_size", f"expected true or false, got {weight!r}: it means true"
+            )
+    about = read_metadata(name, values.get("metadata"), problems)
     problems.settle()
     return GroupSpec(
         group=name,
@@ -264,7 +307,12 @@ def parse_group(
 
 def _aggregate(entry: dict[str, Any]) -> AggregateSpec:
     filters = entry.get("filter_list")
-    return AggregateSpec(**{**entry, "filter_list": None if filters is None else _texts(filters)})
+    read = {
+        "filter_list": None if filters is None else _texts(filters),
+        # lm-eval takes any text for true, and one of its own files says `truez`.
+        "weight_by_size": bool(entry.get("weight_by_size", True)),
+    }
+    return AggregateSpec(**{**entry, **read})
 
 
 def _texts(value: str | list[str] | None) -> tuple[str, ...]:

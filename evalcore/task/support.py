@@ -1,7 +1,7 @@
-"""What this version of the engine can run. Every task file is read; not all are executed yet.
+"""What the engine does not run, refused by task, key and value before any data is loaded.
 
-What would be passed over in silence, or fail only when the model has answered, is refused here:
-before any data is loaded.
+Every task file is read. What would be passed over in silence, or would fail only when the model
+has answered, is told here.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from evalcore.errors import TaskError
-from evalcore.score.metrics import METRICS
-from evalcore.task.config import DEFAULT_FILTERS, GroupSpec, MetricSpec, TaskSpec
-from evalcore.task.fewshot import SAMPLERS
+from evalcore.errors import TaskError, did_you_mean
+from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
+from evalcore.task.functions import load_registering
 from evalcore.task.metadata import TaskMetadata
 
-_FILTER = DEFAULT_FILTERS[0].name
+SAMPLERS = ("default", "first_n", "balanced")
+"""The ways to draw examples that have a name; a task may name a class of its own instead."""
 
 
-def check_supported(spec: TaskSpec | GroupSpec) -> None:
-    """Raises TaskError with everything that the task, or the group and its tasks, asks in vain."""
+def check_supported(spec: TaskSpec | GroupSpec, *, confirm_unsafe: bool = False) -> None:
+    """Raises TaskError with everything that the task, or the group and its tasks, asks in vain.
+
+    `confirm_unsafe`: the caller agrees to run code that a model wrote, for tasks with
+    `unsafe_code`.
+    """
     concerned: dict[str, list[str]] = {}
     for leaf in {leaf.name: leaf for leaf in spec.leaves()}.values():
-        for problem in _of_task(leaf):
+        for problem in _of_task(leaf, confirm_unsafe):
             concerned.setdefault(problem, []).append(leaf.name)
     if isinstance(spec, GroupSpec):
         for problem in _of_leaves(spec):
@@ -33,7 +37,7 @@ def check_supported(spec: TaskSpec | GroupSpec) -> None:
     if concerned:
         kind = "group" if isinstance(spec, GroupSpec) else "task"
         lines = "".join(f"\n  {_some(names)}: {problem}" for problem, names in concerned.items())
-        raise TaskError(f"The {kind} {spec.name} cannot be run by this version:{lines}")
+        raise TaskError(f"The {kind} {spec.name} cannot be run:{lines}")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -42,67 +46,87 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _of_task(spec: TaskSpec) -> Iterator[str]:
-    if spec.python_class:
-        yield f"class: {spec.python_class} is a task written in Python: describe it by keys"
-        return
-    if spec.output_type != "multiple_choice":
-        yield f"output_type: {spec.output_type} (only multiple_choice is run)"
-    for key in ("custom_dataset", "use_prompt", "process_results", "doc_to_image", "doc_to_audio"):
+def _of_task(spec: TaskSpec, confirm_unsafe: bool) -> Iterator[str]:
+    for key in ("doc_to_image", "doc_to_audio"):
         if value := getattr(spec, key):
-            yield f"{key} is set, to {value}: leave it out"
-    if spec.unsafe_code:
-        yield "unsafe_code: true (code that a model wrote is not run): leave it out"
-    if spec.repeats != 1:
-        yield f"repeats: {spec.repeats} (a loglikelihood is asked once): write 1"
-    if spec.fewshot.sampler not in SAMPLERS:
+            yield f"{key}: {value} (models are asked with text alone)"
+    if spec.unsafe_code and not confirm_unsafe:
+        yield (
+            "unsafe_code: true (scoring runs code that the model wrote): say so with "
+            "--confirm_run_unsafe_code"
+        )
+    yield from _of_metadata(spec.about)
+    if spec.python_class:  # what it measures, its code says
+        return
+    if isinstance(spec.fewshot.sampler, str) and spec.fewshot.sampler not in SAMPLERS:
         known = " or ".join(SAMPLERS)
         yield f"fewshot_config.sampler: {spec.fewshot.sampler} is not known: write {known}"
-    if spec.fewshot.fewshot_indices:
-        indices = spec.fewshot.fewshot_indices
-        yield f"fewshot_config.fewshot_indices: {indices} (lm-eval ignores it, too): leave it out"
-    if spec.filter_list != DEFAULT_FILTERS:
-        pipelines = ", ".join(
-            f"{pipeline.name} ({', '.join(str(step.function) for step in pipeline.steps)})"
-            for pipeline in spec.filter_list
-        )
-        yield f"filter_list: {pipelines or 'empty'} (choices are not filtered): leave it out"
-    for number, entry in enumerate(spec.metric_list):
-        yield from _of_metric(entry, f"metric_list[{number}]")
-    yield from _of_names([metric.name for metric in spec.metric_list], "metric_list", spec.about)
-    if not spec.metric_list:
-        yield f"metric_list: empty: name at least one of {', '.join(METRICS)}"
+    yield from _of_filters(spec)
+    yield from _of_metrics(spec)
+
+
+def _of_filters(spec: TaskSpec) -> Iterator[str]:
+    from evalcore.score.filters import FILTERS
+
+    if not spec.filter_list:
+        yield "filter_list: empty, so nothing would be scored: name a filter, or leave it out"
+    for number, pipeline in enumerate(spec.filter_list):
+        for position, step in enumerate(pipeline.steps):
+            name = step.function
+            if not isinstance(name, str) or name in FILTERS:
+                continue
+            load_registering(spec, name)  # which puts it into FILTERS
+            if name not in FILTERS:
+                hint = did_you_mean(name, FILTERS) or f": name one of {', '.join(sorted(FILTERS))}"
+                key = f"filter_list[{number}].filter[{position}].function"
+                yield f"{key}: {name} is not known{hint}"
+
+
+def _of_metrics(spec: TaskSpec) -> Iterator[str]:
+    names = [metric.name for metric in spec.metric_list]
+    if not spec.process_results:  # which measures whatever it likes, under any name
+        for number, entry in enumerate(spec.metric_list):
+            yield from _of_metric(entry, f"metric_list[{number}].metric")
+        if not names:
+            yield "metric_list: empty: name at least one metric"
+    yield from _more_than_once(names, "metric_list")
+    yield from _of_primary_metric(names, "metric_list", spec.about)
 
 
 def _of_metric(entry: MetricSpec, key: str) -> Iterator[str]:
-    known = ", ".join(METRICS)
-    if not isinstance(entry.metric, str) or entry.metric not in METRICS:
-        yield f"{key}.metric: {entry.metric} is not known: name one of {known}"
-    elif entry.higher_is_better not in (None, METRICS[entry.metric].higher_is_better):
-        right = str(METRICS[entry.metric].higher_is_better).lower()
-        wrong = str(entry.higher_is_better).lower()
-        yield f"{key}.higher_is_better: {wrong} is not true of {entry.metric}: write {right}"
-    if entry.aggregation not in (None, "mean"):
-        yield f"{key}.aggregation: {entry.aggregation} is not known: write mean"
-    if entry.hf_evaluate:
-        yield f"{key}.hf_evaluate: true (metrics of the library evaluate are not run): leave it out"
-    for argument, value in entry.arguments.items():
-        yield f"{key}.{argument}: {value!r} (the metrics here take no arguments): leave it out"
+    from evalcore.score.aggregations import AGGREGATIONS
+    from evalcore.score.metrics import evaluate_metric, metric_named
+
+    stated = entry.aggregation
+    if isinstance(stated, str) and stated not in AGGREGATIONS:
+        hint = did_you_mean(stated, AGGREGATIONS) or f": name one of {', '.join(AGGREGATIONS)}"
+        yield f"{key.replace('.metric', '.aggregation')}: {stated} is not known{hint}"
+    if not isinstance(entry.metric, str):
+        return
+    if not entry.hf_evaluate and metric_named(entry.metric):
+        return
+    try:
+        evaluate_metric(entry.metric)
+    except TaskError as error:
+        yield f"{key}: {error.reason}"
 
 
-def _of_names(names: Sequence[str], key: str, about: TaskMetadata) -> Iterator[str]:
-    """What is wrong with the names of the metrics together, and with the metadata."""
+def _more_than_once(names: Sequence[str], key: str) -> Iterator[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{key}: {name} stands there {count} times: name it once"
+
+
+def _of_primary_metric(names: Sequence[str], key: str, about: TaskMetadata) -> Iterator[str]:
     if about.primary_metric and about.primary_metric not in names:
         listed = ", ".join(names) or "nothing"
         yield (
             f"metadata.primary_metric: {about.primary_metric} is not in {key}, which has {listed}: "
             "name one of those, or add it there"
         )
-    if about.extra_metrics:
-        yield f"metadata.extra_metrics: {', '.join(about.extra_metrics)} (not measured yet)"
+
+
+def _of_metadata(about: TaskMetadata) -> Iterator[str]:
     if about.publish_samples != "full":
         yield (
             f"metadata.publish_samples: {about.publish_samples} (samples would still be written "
@@ -120,26 +144,17 @@ def _of_leaves(spec: GroupSpec) -> Iterator[str]:
 
 
 def _of_group(spec: GroupSpec) -> Iterator[str]:
-    leaves = {leaf.name: leaf for leaf in spec.leaves()}
-    names = []
-    for number, entry in enumerate(spec.aggregate_metric_list):
-        key = f"aggregate_metric_list[{number}]"
-        names.append(str(entry.metric))
-        if entry.aggregation != "mean":
-            yield f"{key}.aggregation: {entry.aggregation} is not known: write mean"
-        if not entry.weight_by_size:
-            yield f"{key}.weight_by_size: false (every document counts the same): write true"
-        if entry.filter_list not in (None, (_FILTER,)):
-            filters = ", ".join(entry.filter_list or ()) or "empty"
-            yield f"{key}.filter_list: {filters} (there is only {_FILTER}): leave it out"
-        lacking = [
-            leaf.name
-            for leaf in leaves.values()
-            if entry.metric not in [metric.metric for metric in leaf.metric_list]
-        ]
-        if lacking:
-            yield (
-                f"{key}.metric: {entry.metric} is not measured by {_some(lacking)}: "
-                "add it to their metric_list, or leave it out here"
-            )
-    yield from _of_names(names, "aggregate_metric_list", spec.about)
+    entries = spec.aggregate_metric_list
+    every = {str(entry.metric) for entry in entries if entry.filter_list is None}
+    # One metric may be aggregated under one filter in one way, under another in another.
+    numbers = [str(entry.metric) for entry in entries if str(entry.metric) in every]
+    numbers += [
+        f"{entry.metric} under {filter}"
+        for entry in entries
+        if str(entry.metric) not in every
+        for filter in entry.filter_list or ()
+    ]
+    yield from _more_than_once(numbers, "aggregate_metric_list")
+    names = [str(entry.metric) for entry in entries]
+    yield from _of_primary_metric(names, "aggregate_metric_list", spec.about)
+    yield from _of_metadata(spec.about)

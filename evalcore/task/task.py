@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-from evalcore.errors import TaskError
-from evalcore.model.base import Request
+from evalcore.errors import TaskError, did_you_mean
+from evalcore.model.base import Mode as Mode
+from evalcore.task.chat import Chat
 from evalcore.task.config import TaskSpec
 from evalcore.task.documents import Documents
-from evalcore.task.fewshot import CompatSampler, Sampler, StrictSampler
-from evalcore.task.fields import did_you_mean
-from evalcore.task.prompt import Doc, DocReader, Prompter
+from evalcore.task.functions import FunctionRef
+from evalcore.task.gold import NO_CHOICE as NO_CHOICE
+from evalcore.task.item import Item as Item
+from evalcore.task.item import ItemBuilder
+from evalcore.task.prompt import Doc, DocReader, call
+from evalcore.task.requests import generation_arguments
+from evalcore.task.seeds import fixed_randomness
 from evalcore.task.support import check_supported
 
-Mode = Literal["strict", "compat"]
+log = logging.getLogger(__name__)
 
-NO_CHOICE = -100
-"""In compat the gold of an answer that is none of the choices: it scores 0, as in lm-eval."""
+ProcessResults = Callable[[Doc, list[Any]], dict[str, Any]]
+"""A task's own scoring: from a document and its filtered responses to metrics."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One document as it is asked: everything that scoring and the sample file need."""
+def task_of(spec: TaskSpec, **options: Any) -> Task:
+    """The task of a file, or of the Python class that the file names; options as of `Task`."""
+    if spec.python_class is None:
+        return Task(spec, **options)
+    from evalcore.task.python_task import PythonTask
 
-    doc_id: int
-    """Row in the (processed) split."""
-    split: str
-    doc: Doc
-    doc_digest: str
-    shots: list[tuple[str, int]]
-    """Split and row of each example, in the order of the prompt."""
-    prompt: str
-    """Exactly as sent; of several contexts (choices in the context) the first."""
-    choices: list[str]
-    gold: list[int]
-    """Right choices by position."""
-    target: str
-    """`doc_to_target` as text."""
-    requests: list[Request]
-    """One for each choice."""
+    return PythonTask(spec, **options)
 
 
 class Task:
-    """One multiple_choice task, ready to be asked. Data are loaded at the first need of them."""
+    """One task, ready to be asked. Data are loaded at the first need of them."""
 
     def __init__(
         self,
@@ -53,12 +47,20 @@ class Task:
         num_fewshot: int | None = None,
         fewshot_seed: int = 1234,
         limit: float | None = None,
+        samples: Sequence[int] | None = None,
+        system_instruction: str | None = None,
+        chat: Chat | None = None,
+        generation: Mapping[str, Any] | None = None,
     ) -> None:
         """`limit`: so many first documents, or below 1 that share of them (rounded up).
 
+        `samples`: the rows to score instead. `chat`: by which template prompts become
+        conversations. `generation`: arguments over those of the task.
+
         Raises TaskError for a task that this version cannot run, ValueError for a bad limit.
         """
-        check_supported(spec)
+        # Whether a task's unsafe code may run is asked by who runs it: to ask it harms nobody.
+        check_supported(spec, confirm_unsafe=True)
         if limit is not None and limit <= 0:
             raise ValueError(f"limit: expected a number above 0, got {limit}")
         if num_fewshot is not None and num_fewshot < 0:
@@ -67,8 +69,11 @@ class Task:
         self.mode = mode
         self.fewshot_seed = fewshot_seed
         self.limit = limit
+        self.system_instruction = system_instruction
+        self.chat = chat
         self.shots = _shots(spec, mode, num_fewshot)
-        self._documents = Documents(spec, limit)
+        self._documents = Documents(spec, limit, samples)
+        self._stated_generation = generation
 
     @property
     def name(self) -> str:
@@ -93,6 +98,31 @@ class Task:
         """The documents that are scored, in order."""
         return self._documents.scored
 
+    @cached_property
+    def reader(self) -> DocReader:
+        """What reads the questions, choices and answers from the documents."""
+        return DocReader(self._documents.columns, self.spec.doc_to_choice is not None)
+
+    @cached_property
+    def generation_kwargs(self) -> dict[str, Any] | None:
+        """The generation arguments in force; None if nothing is generated."""
+        return generation_arguments(self.spec, self._stated_generation)
+
+    @property
+    def own_process_results(self) -> ProcessResults | None:
+        """The task's own scoring, which replaces the metrics' (key `process_results`)."""
+        function = self.spec.process_results
+        return None if function is None else function.load()
+
+    @property
+    def own_aggregations(self) -> Mapping[str, Callable[..., Any]]:
+        """By metric; a task that is described by keys names its aggregations there."""
+        return {}
+
+    @property
+    def own_higher_is_better(self) -> Mapping[str, bool]:
+        return {}
+
     def subset_of(self, item: Item) -> str | None:
         """The part of the task that the document belongs to: `metadata.subset`."""
         subset = self.spec.about.subset
@@ -108,22 +138,70 @@ class Task:
         cluster = self.spec.about.cluster
         return None if cluster is None else _stated("cluster", cluster, item.doc)
 
+    def query_of(self, item: Item) -> str:
+        """What of the document is looked for in training text: the stated query, else its question.
+
+        Raises TaskError where that is no text.
+        """
+        source = self.spec.doc_to_decontamination_query
+        if isinstance(source, FunctionRef):
+            query = call(source, item.doc)
+        elif source is not None:
+            query = self.reader.field(source, item.doc)
+        else:
+            query = self.reader.text(self.spec.doc_to_text, item.doc)
+            if item.choices_are_contexts:
+                query = " ".join(item.choices)
+        if not isinstance(query, str):
+            raise TaskError(
+                f"The task {self.name}, document {item.doc_id} of {self.split}: "
+                f"doc_to_decontamination_query must give text, got {query!r}"
+            )
+        return query
+
     def items(self) -> list[Item]:
         """All documents as they are asked. Raises TaskError that names the document at fault."""
-        _ = self._documents.digests  # a document without one is named first
-        builder = _ItemBuilder(self, self._documents)
+        with fixed_randomness():  # some functions of tasks draw
+            return self._built()
+
+    def _built(self) -> list[Item]:
+        for key in ("doc_to_text", "doc_to_target"):
+            if getattr(self.spec, key) is None:
+                raise TaskError(f"The task {self.name}: {key} is missing: it must be stated")
+        digests = self._documents.digests  # a document without one is named first
+        builder = ItemBuilder(self, self._documents)
+        file = f" ({self.spec.source})" if self.spec.source else ""
+        place = f"The task {self.name}{file}, document {{row}} of {self.split}"
+        self._refuse_misspelt_columns()
         items = []
-        for doc_id, doc in enumerate(self.docs):
-            try:
-                item = builder.build(doc_id, doc)
+        row = 0
+        try:
+            builder.decide(self._documents.whole[row])
+            for position, row in enumerate(self._documents.rows):
+                item = builder.build(position, row, self.docs[position], digests[position])
                 # Scoring needs both: what is wrong with them is said before the model is asked.
                 self.subset_of(item)
                 self.cluster_of(item)
                 items.append(item)
-            except TaskError as error:
-                place = f"The task {self.name}, document {doc_id} of {self.split}"
-                raise TaskError(f"{place}: {error.args[0]}") from error
+        except TaskError as error:
+            raise TaskError(f"{place.format(row=row)}: {error.args[0]}") from error
         return items
+
+    def _refuse_misspelt_columns(self) -> None:
+        """A word that is nearly a column would be the same text for every document."""
+        columns = self.reader.columns
+        for key in ("doc_to_text", "doc_to_target"):
+            source = getattr(self.spec, key)
+            if not isinstance(source, str) or not source.isidentifier() or source in columns:
+                continue
+            if near := did_you_mean(source, columns):
+                problem = (
+                    f"The task {self.name}: {key}: {source!r} is no column{near}, so that every "
+                    f"document has just this text; if it is meant, write {{{{ {source!r} }}}}"
+                )
+                if self.mode == "strict":
+                    raise TaskError(problem)
+                log.warning("%s", problem)
 
 
 def _stated(key: str, column: str, doc: Doc) -> str:
@@ -146,133 +224,3 @@ def _shots(spec: TaskSpec, mode: Mode, num_fewshot: int | None) -> int:
     if num_fewshot is None or (mode == "compat" and spec.num_fewshot == 0):
         return spec.num_fewshot or 0
     return num_fewshot
-
-
-class _ItemBuilder:
-    """Builds items one by one, in the documents' order (compat's examples depend on it)."""
-
-    def __init__(self, task: Task, documents: Documents) -> None:
-        self._task = task
-        self._spec = task.spec
-        self._documents = documents
-        self._reader = DocReader(documents.columns)
-        self._prompter = Prompter(task.spec, self._reader)
-        self._sampler = _sampler(task, documents) if task.shots else None
-        self._examples: dict[int, str] = {}
-        self._first_contexts_kind: bool | None = None
-        self._first_gold: Any = None
-
-    def build(self, doc_id: int, doc: Doc) -> Item:
-        text = self._reader.text(self._spec.doc_to_text, doc)
-        choices_are_contexts = self._choices_are_contexts(text)
-        rows = self._sampler.draw(self._documents.question(doc_id)) if self._sampler else []
-        before = self._prompter.description(doc) + "".join(
-            self._example(row, choices_are_contexts) for row in rows
-        )
-        choices = self._reader.choices(self._spec.doc_to_choice, doc)
-        target = self._reader.target(self._spec.doc_to_target, doc)
-        gold = target
-        if choices_are_contexts:
-            gold = text
-            contexts = [
-                before + self._prompter.choice_as_question(choice, doc) for choice in choices
-            ]
-            continuations = [str(target)] * len(choices)
-        else:
-            contexts = [before + self._prompter.question(text, doc)] * len(choices)
-            continuations = choices
-        return Item(
-            doc_id=doc_id,
-            split=self._documents.split,
-            doc=doc,
-            doc_digest=self._documents.digests[doc_id],
-            shots=[(self._documents.pool_split, row) for row in rows],
-            prompt=contexts[0],
-            choices=choices,
-            gold=self._gold(gold, choices),
-            target=str(target),
-            requests=[
-                Request("loglikelihood", context, self._spec.target_delimiter + continuation)
-                for context, continuation in zip(contexts, continuations, strict=True)
-            ],
-        )
-
-    def _choices_are_contexts(self, text: Any) -> bool:
-        """lm-eval decides on the first document for all; strict refuses a mixture."""
-        kind = self._first_contexts_kind
-        if kind is not None and self._task.mode == "compat":
-            return kind
-        found = isinstance(text, int)
-        if kind is None:
-            self._first_contexts_kind = found
-        elif kind != found:
-            raise TaskError(
-                f"doc_to_text gives {text!r} here and {'a position' if kind else 'text'} for "
-                "document 0: it must give a question for every document, or the position of the "
-                "right choice for every document"
-            )
-        return found
-
-    def _example(self, row: int, choices_are_contexts: bool) -> str:
-        if row not in self._examples:
-            self._examples[row] = self._prompter.example(
-                self._documents.pool[row], choices_are_contexts=choices_are_contexts
-            )
-        return self._examples[row]
-
-    def _check_one_or_several(self, target: Any) -> None:
-        """One right choice for every document, or a list for every one; a mixture is refused.
-
-        lm-eval decides on the first document, and stops at one of the other kind; except that it
-        takes a list of one for its entry.
-        """
-        first = target if self._first_gold is None else self._first_gold
-        self._first_gold = first
-        several = isinstance(target, list)
-        if several == isinstance(first, list):
-            return
-        if self._task.mode == "compat" and several and len(target) == 1:
-            return
-        raise TaskError(
-            f"doc_to_target gives {target!r} here and {first!r} for document 0: it must give one "
-            "right choice for every document, or a list of them for every document"
-        )
-
-    def _gold(self, target: Any, choices: list[str]) -> list[int]:
-        self._check_one_or_several(target)
-        stated = target if isinstance(target, list) else [target]
-        gold = [self._position(answer, choices) for answer in stated]
-        if self._task.mode == "strict" and (not gold or NO_CHOICE in gold):
-            raise TaskError(
-                f"the right answer is {target!r}, which is none of the {len(choices)} choices"
-            )
-        return gold
-
-    def _position(self, answer: Any, choices: list[str]) -> int:
-        if isinstance(answer, str):
-            return choices.index(answer) if answer in choices else NO_CHOICE
-        if isinstance(answer, int) and 0 <= answer < len(choices):
-            return int(answer)
-        return NO_CHOICE
-
-
-def _sampler(task: Task, documents: Documents) -> Sampler:
-    spec = task.spec
-    first_n = spec.fewshot.sampler == "first_n"
-    if task.mode == "compat":
-        return CompatSampler(
-            pool=documents.pool,
-            shots=task.shots,
-            seed=task.fewshot_seed,
-            exclude=spec.fewshot.split == spec.test_split,
-            first_n=first_n,
-        )
-    documents.require_same_rows()
-    return StrictSampler(
-        pool=documents.pool,
-        shots=task.shots,
-        seed=task.fewshot_seed,
-        task=spec.name,
-        digest_at=documents.pool_digest,
-        first_n=first_n,
-    )

@@ -1,0 +1,113 @@
+"""The index of a large folder of tasks, kept on disk until one of its files changes.
+
+It lies in the folder that EVALCORE_CACHE names, else in the user's cache folder. What is kept is
+only names and paths; a file that cannot be read, or is damaged, is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalcore.digest import digest_of
+
+Plain = dict[str, Any]
+
+_IGNORED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
+_LARGE = 500
+"""From so many task files on, reading an index is quicker than making it."""
+_FORM = 1
+"""Changes with what an index holds or how names are read."""
+
+Stamp = tuple[str, int, int]
+"""A file's path, when it was changed (nanoseconds), and its size (bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """The files below a folder that task files may be, or include."""
+
+    folder: Path
+    files: tuple[Stamp, ...]
+    """Sorted by path, so that the first of two tasks with one name is always the same."""
+
+    @classmethod
+    def of(cls, folder: Path) -> FolderState:
+        return cls(folder, tuple(sorted(_stamps(str(folder)))))
+
+    def yaml_files(self) -> Iterator[Path]:
+        return (Path(path) for path, _, _ in self.files if path.endswith(".yaml"))
+
+    @property
+    def digest(self) -> str:
+        return digest_of([_FORM, str(self.folder), self.files])
+
+    @property
+    def is_large(self) -> bool:
+        return sum(path.endswith(".yaml") for path, _, _ in self.files) >= _LARGE
+
+
+def _stamps(folder: str) -> Iterator[Stamp]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _IGNORED_FOLDERS:
+                    yield from _stamps(entry.path)
+            elif not entry.name.endswith((".py", ".md")) and entry.is_file():
+                yield _stamp(entry.path, entry.stat())
+
+
+def _stamp(path: str, stat: os.stat_result) -> Stamp:
+    return path, stat.st_mtime_ns, stat.st_size
+
+
+def cache_folder() -> Path:
+    """Where the engine keeps what it can make again."""
+    stated = os.environ.get("EVALCORE_CACHE")
+    if stated:
+        return Path(stated)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evalcore"
+
+
+def _place(state: FolderState) -> Path:
+    return cache_folder() / "index" / f"{digest_of(str(state.folder))}.json"
+
+
+def read_kept(state: FolderState) -> Plain | None:
+    """The index of the folder as it is, if it was kept."""
+    if not state.is_large:
+        return None
+    try:
+        kept = json.loads(_place(state).read_bytes())
+        if kept["state"] == state.digest and all(
+            _is_as_it_was(*stamp) for stamp in kept["outside"]
+        ):
+            return {"entries": kept["entries"], "unreadable": kept["unreadable"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _is_as_it_was(path: str, *was: int) -> bool:
+    return _stamp(path, Path(path).stat()) == (path, *was)
+
+
+def keep(state: FolderState, index: Plain, outside: Iterable[Path]) -> None:
+    """Writes the index; `outside` are files of other folders that its files include.
+
+    A folder that cannot be written to is no fault: the index is made anew next time.
+    """
+    if not state.is_large:
+        return
+    place = _place(state)
+    unfinished = place.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):
+        stamps = [_stamp(str(path), path.stat()) for path in outside]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps({"state": state.digest, "outside": stamps, **index}))
+        unfinished.replace(place)

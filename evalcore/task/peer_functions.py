@@ -1,0 +1,79 @@
+"""Small functions that task code imports from lm-evaluation-harness, in this engine's own words."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+eval_logger = logging.getLogger("evalcore.task_code")
+
+_JOINED = (
+    (re.compile(r" n't"), "n't"),
+    (re.compile(r" \)"), ")"),
+    (re.compile(r"\( "), "("),
+    (re.compile(r'" '), '"'),
+    (re.compile(r' "'), '"'),
+    (re.compile(r" (['.,])"), r"\1"),
+)
+"""What white-space tokenisation took apart, in the order in which it is put together again."""
+
+
+def general_detokenize(text: str) -> str:
+    """English text with the blanks taken out that a tokeniser put around punctuation."""
+    for pattern, joined in _JOINED:
+        text = pattern.sub(joined, text)
+    return text
+
+
+def weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> float:
+    """F1 over pairs of gold and prediction, averaged over classes by their number of golds."""
+    from sklearn.metrics import f1_score
+
+    golds, predictions = zip(*items, strict=True)
+    return float(f1_score(golds, predictions, average="weighted"))
+
+
+def handle_non_serializable(value: Any) -> Any:
+    """What JSON can hold in place of `value`: numpy's scalars and sets; else its text."""
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        return value.item()
+    return list(value) if isinstance(value, set) else str(value)
+
+
+def metric_max_over_ground_truths(
+    metric: Callable[[Any, Any], float], prediction: Any, ground_truths: Iterable[Any]
+) -> float:
+    """The prediction's best score against any of the right answers."""
+    return max(metric(prediction, truth) for truth in ground_truths)
+
+
+def register_filter(name: str) -> Callable[[type], type]:
+    """Makes a filter class of task code known by name."""
+    from evalcore.score.filters import FILTERS
+
+    def register(filter_class: type) -> type:
+        FILTERS[name] = filter_class
+        return filter_class
+
+    return register
+
+
+def _left_alone(**_: Any) -> Callable[[Any], Any]:
+    return lambda registered: registered
+
+
+def register_metric(**_: Any) -> Callable[[Any], Any]:
+    """The function as it is: a task names it by `!function`."""
+    return _left_alone()
+
+
+def register_aggregation(_name: str) -> Callable[[Any], Any]:
+    """The function as it is: a task names it by `!function`."""
+    return _left_alone()
+
+
+def register_model(*_names: str) -> Callable[[Any], Any]:
+    """The class as it is: models are not named by tasks."""
+    return _left_alone()

@@ -1,0 +1,69 @@
+"""The requests of a document, in lm-eval's order, and the generation arguments in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evalcore.errors import TaskError
+from evalcore.model.base import Request
+from evalcore.task.config import TaskSpec
+
+Asked = tuple[str, str]
+"""A context and its continuation."""
+
+
+def loglikelihoods(pairs: Sequence[Asked], repeats: int) -> list[Request]:
+    return [
+        Request("loglikelihood", context, continuation, repeats=repeats)
+        for context, continuation in pairs
+    ]
+
+
+def rolling(text: str, repeats: int) -> Request:
+    return Request("loglikelihood_rolling", "", text, repeats=repeats)
+
+
+def generation(context: str, arguments: Mapping[str, Any], repeats: int) -> Request:
+    return Request("generate_until", context, generation=arguments, repeats=repeats)
+
+
+def generation_arguments(
+    spec: TaskSpec, stated: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """What generation obeys: the task's own arguments under those of the command.
+
+    A task that says nothing generates greedily until its few-shot delimiter; None where nothing is
+    generated. Raises TaskError for a temperature that is no number.
+    """
+    if spec.output_type != "generate_until":
+        return None
+    if spec.generation_kwargs is None:
+        own: dict[str, Any] = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256}
+    else:
+        own = dict(spec.generation_kwargs)
+        if "temperature" in own:
+            own["temperature"] = _number(own["temperature"])
+    own.setdefault("until", [spec.fewshot_delimiter])
+    return {**own, **(stated or {})}
+
+
+def _number(temperature: Any) -> float:
+    try:
+        return float(temperature)
+    except (TypeError, ValueError) as error:
+        raise TaskError(
+            f"generation_kwargs.temperature: expected a number, got {temperature!r}"
+        ) from error
+
+
+def null_context(spec: TaskSpec, *, strict: bool) -> str | None:
+    """Before which text choices are scored again, without the question; None if they are not.
+
+    `acc_mutual_info` needs it. The entry of the metric may state the text (`null_context`);
+    lm-eval ignores that and takes the empty one.
+    """
+    for entry in spec.metric_list:
+        if entry.name == "acc_mutual_info":
+            return str(entry.arguments.get("null_context") or "") if strict else ""
+    return "" if "acc_mutual_info" in spec.about.extra_metrics else None
