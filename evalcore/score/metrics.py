@@ -1,71 +1,154 @@
-"""Metrics: what one document's responses are worth. `docs/method.md` has a paragraph for each.
+"""The metrics: what one document's responses are worth, and how documents make one number.
 
-A new metric is one function and its line in METRICS.
+`docs/method.md` has a paragraph for each. A new metric is one function and its line in METRICS; a
+family such as pass@k has its line in FAMILIES.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from functools import partial
+from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, did_you_mean
+from evalcore.score import choices, likelihood, repeats, text
+from evalcore.score.answered import Answered
+from evalcore.score.evaluate_metrics import EQUIVALENTS, LOWER_IS_BETTER, cached_metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
-    """One multiple-choice document with its responses, choices in the task's order."""
-
-    choices: Sequence[str]
-    """Texts of the choices, without the delimiter that was sent before them."""
-    loglikelihoods: Sequence[float]
-    gold: Sequence[int]
-    """Indexes of the right choices; a pick of any of them is right."""
-
-
-def likeliest(answered: Answered) -> int:
-    """The choice with the highest loglikelihood; of equal ones the first."""
-    return _first_of_highest(answered.loglikelihoods)
-
-
-def likeliest_per_character(answered: Answered) -> int:
-    """The choice with the highest loglikelihood per character of its text.
-
-    Characters, as lm-evaluation-harness computes it (its paper says bytes). An empty choice is
-    never picked: nothing per no character has no value.
-    """
-    return _first_of_highest(
-        [
-            loglikelihood / len(choice) if choice else -inf
-            for loglikelihood, choice in zip(answered.loglikelihoods, answered.choices, strict=True)
-        ]
-    )
-
-
-@dataclass(frozen=True)
 class Metric:
-    """A way to pick a choice; the score is 1 where the pick is right, else 0."""
+    """A metric, by what the task asks for; what is None is not measured there."""
 
-    pick: Callable[[Answered], int]
+    aggregation: str = "mean"
     higher_is_better: bool = True
-
-    def score(self, answered: Answered) -> float:
-        return float(self.pick(answered) in answered.gold)
+    multiple_choice: Callable[[Answered], Any] | None = None
+    loglikelihood: Callable[[Answered], Any] | None = None
+    loglikelihood_rolling: Callable[[Answered], Any] | None = None
+    generate_until: Callable[..., Any] | None = None
+    """Of `references` and `predictions`, a pair of lists, as metrics of the library evaluate."""
+    generate_repeats: Callable[..., float] | None = None
+    """Of the accepted answers and of all texts for the document, one for each repeat."""
 
 
 METRICS: Mapping[str, Metric] = {
-    "acc": Metric(likeliest),
-    "acc_norm": Metric(likeliest_per_character),
+    # Those of lm-evaluation-harness, in the order in which it lists them in its results.
+    "perplexity": Metric(
+        aggregation="perplexity",
+        higher_is_better=False,
+        loglikelihood=likelihood.loglikelihood,
+        generate_until=text.pair,
+    ),
+    "acc": Metric(
+        multiple_choice=choices.acc,
+        loglikelihood=likelihood.is_greedy,
+        generate_until=text.pair,
+    ),
+    "f1": Metric(
+        aggregation="f1",
+        multiple_choice=choices.gold_and_pick,
+        generate_until=text.pair,
+    ),
+    "mcc": Metric(
+        aggregation="matthews_corrcoef",
+        multiple_choice=choices.gold_and_pick,
+        generate_until=text.pair,
+    ),
+    "acc_norm": Metric(multiple_choice=choices.acc_norm, generate_until=text.pair),
+    "acc_bytes": Metric(multiple_choice=choices.acc_bytes, generate_until=text.pair),
+    "exact_match": Metric(multiple_choice=choices.exact_match, generate_until=text.exact_match),
+    "brier_score": Metric(
+        aggregation="brier_score",
+        higher_is_better=False,
+        multiple_choice=choices.gold_and_probabilities,
+        generate_until=text.pair,
+    ),
+    "likelihood": Metric(multiple_choice=choices.gold_and_loglikelihoods, generate_until=text.pair),
+    "acc_mutual_info": Metric(multiple_choice=choices.acc_mutual_info, generate_until=text.pair),
+    "word_perplexity": Metric(
+        aggregation="weighted_perplexity",
+        higher_is_better=False,
+        loglikelihood_rolling=likelihood.loglikelihood_and_words,
+        generate_until=text.pair,
+    ),
+    "byte_perplexity": Metric(
+        aggregation="weighted_perplexity",
+        higher_is_better=False,
+        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
+        generate_until=text.pair,
+    ),
+    "bits_per_byte": Metric(
+        aggregation="bits_per_byte",
+        higher_is_better=False,
+        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
+        generate_until=text.pair,
+    ),
+    "bleu": Metric(aggregation="bleu", generate_until=text.pair),
+    "chrf": Metric(aggregation="chrf", generate_until=text.pair),
+    "chrf++": Metric(aggregation="chrf++", generate_until=text.pair),
+    "ter": Metric(aggregation="ter", higher_is_better=False, generate_until=text.pair),
+    "acc_all": Metric(generate_until=text.pair),
+    "bypass": Metric(aggregation="bypass", generate_until=text.nothing),
+    # Ours.
+    "acc_tokens": Metric(multiple_choice=choices.acc_tokens),
+    "token_perplexity": Metric(
+        aggregation="weighted_perplexity",
+        higher_is_better=False,
+        loglikelihood_rolling=likelihood.loglikelihood_and_tokens,
+    ),
+    "quasi_exact_match": Metric(generate_until=text.quasi_exact_match),
+    "rouge1": Metric(generate_until=partial(text.rouge, "rouge1")),
+    "rouge2": Metric(generate_until=partial(text.rouge, "rouge2")),
+    "rougeL": Metric(generate_until=partial(text.rouge, "rougeL")),
+    "rougeLsum": Metric(generate_until=partial(text.rouge, "rougeLsum")),
 }
 
+OURS = frozenset(
+    (
+        "acc_tokens",
+        "token_perplexity",
+        "quasi_exact_match",
+        "rouge1",
+        "rouge2",
+        "rougeL",
+        "rougeLsum",
+    )
+)
+"""Those that lm-evaluation-harness does not have."""
 
-def metric(name: str, task: str) -> Metric:
-    """The metric of that name; raises TaskError naming those that there are."""
-    if name not in METRICS:
-        known = ", ".join(METRICS)
-        raise TaskError(f"{task}: metric_list: no metric {name!r} here; known are {known}")
-    return METRICS[name]
+FAMILIES: Mapping[str, Callable[..., float]] = {
+    "pass@k": repeats.pass_at_k,
+    "avg@k": repeats.average_at_k,
+    "majority@k": repeats.majority_at_k,
+}
+"""Metrics of repeated answers; a task names them with a number for k."""
 
 
-def _first_of_highest(values: Sequence[float]) -> int:
-    return max(range(len(values)), key=lambda index: (values[index], -index))
+def metric_named(name: str) -> Metric | None:
+    """The metric of that name, None if there is none."""
+    if name in METRICS:
+        return METRICS[name]
+    family = re.fullmatch(r"([a-z]+@)([1-9][0-9]*)", name)
+    if family and f"{family[1]}k" in FAMILIES:
+        return Metric(generate_repeats=partial(FAMILIES[f"{family[1]}k"], k=int(family[2])))
+    return None
+
+
+def evaluate_metric(name: str) -> Metric:
+    """The metric that the library evaluate has by that name. Raises TaskError if there is none."""
+    compute = EQUIVALENTS.get(name) or cached_metric(name)
+    if compute is None:
+        known = sorted(known_metrics())
+        raise TaskError(
+            f"there is no metric {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}."
+            " One of the library evaluate must be in its cache: load it once beforehand, for "
+            "nothing is fetched during an evaluation"
+        )
+    return Metric(higher_is_better=name not in LOWER_IS_BETTER, generate_until=compute)
+
+
+def known_metrics() -> set[str]:
+    """The names of all metrics; of a family as it is written in FAMILIES."""
+    return {*METRICS, *FAMILIES, *EQUIVALENTS}

@@ -1,0 +1,178 @@
+"""From the responses of a task to its samples, and to what its metrics aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+
+from evalcore.errors import TaskError
+from evalcore.model.base import Response
+from evalcore.record import Failure
+from evalcore.score.answered import Answered
+from evalcore.score.choices import PICKS, pick_acc
+from evalcore.score.filters import Pipeline, pipelines_of
+from evalcore.score.measures import Measures
+from evalcore.score.process import Processed, process
+from evalcore.score.sample import (
+    Asked,
+    Sample,
+    as_json,
+    is_number,
+    item_of,
+    sample_of,
+    score_of,
+    unmeasured,
+)
+from evalcore.score.scored import ScoredTask
+from evalcore.task.task import Item, Task
+
+
+def score_task(
+    task: Task,
+    items: Sequence[Item],
+    responses: Iterator[Response],
+    *,
+    part: str | None = None,
+    predict_only: bool = False,
+) -> ScoredTask:
+    """Scores the documents of a task; takes their responses off the iterator, in order.
+
+    `part` is the subset of a task in a group that names none itself. With `predict_only` the
+    responses are recorded and not scored.
+    """
+    asked = [
+        Asked(item, [list(islice(responses, request.repeats)) for request in item.requests])
+        for item in items
+    ]
+    samples = [
+        sample_of(
+            task.spec,
+            one,
+            cluster=task.cluster_of(one.item),
+            subset=task.subset_of(one.item) or part,
+        )
+        for one in asked
+    ]
+    measures, own = _measures_of(task, predict_only), task.own_process_results
+    scored = ScoredTask(measures.spec, samples, measures)
+    for pipeline in pipelines_of(measures.spec):
+        try:
+            answered = _answered(pipeline, asked, measures)
+        except TaskError as error:
+            scored.failures.extend(
+                Failure(task=scored.name, metric=name, filter=pipeline.name, reason=error.reason)
+                for name in measures.names
+            )
+            continue
+        processed = [process(one, measures, own) for one in answered]
+        _enter(scored, pipeline.name, answered, processed)
+    return scored
+
+
+def of_samples(
+    task: Task,
+    samples: Sequence[Sample],
+    failures: Sequence[Failure] = (),
+    *,
+    predict_only: bool = False,
+) -> ScoredTask:
+    """A task scored before, from the scores that its samples state; nothing is measured again.
+
+    Raises TaskError where the samples do not tell how a score is aggregated.
+    """
+    measures = _measures_of(task, predict_only)
+    scored = ScoredTask(task.spec, samples, measures, failures=list(failures))
+    for position, sample in enumerate(samples):
+        for score in sample["scores"]:
+            if score["value"] is not None or score["item"] is not None:
+                scored.enter(score["metric"], score["filter"], item_of(score), position)
+    measures.adopt(list(dict.fromkeys(metric for metric, _ in scored.items)))
+    return scored
+
+
+def _measures_of(task: Task, predict_only: bool) -> Measures:
+    return Measures(
+        task.spec,
+        task.mode,
+        by_the_task=task.own_process_results is not None,
+        own_aggregations=task.own_aggregations,
+        own_higher_is_better=task.own_higher_is_better,
+        predict_only=predict_only,
+    )
+
+
+def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) -> list[Answered]:
+    """The documents with their filtered results. Raises TaskError if a filter fails."""
+    filtered = pipeline.apply(
+        [results for one in asked for results in one.results],
+        [one.item.doc for one in asked for _ in one.responses],
+    )
+    ends = list(accumulate(len(one.responses) for one in asked))
+    return [
+        Answered(
+            item=one.item,
+            results=filtered.values[end - len(one.responses) : end],
+            every=filtered.every[end - len(one.responses) : end],
+            responses=[repeats[0] for repeats in one.responses],
+            mode=measures.mode,
+        )
+        for one, end in zip(asked, ends, strict=True)
+    ]
+
+
+def _enter(
+    scored: ScoredTask, filter: str, answered: Sequence[Answered], processed: Sequence[Processed]
+) -> None:
+    """Enters what one filter's results are worth into the samples and the columns."""
+    measures = scored.measures
+    failed: dict[str, list[tuple[int, str]]] = {}
+    for position, (sample, one, given) in enumerate(
+        zip(scored.samples, answered, processed, strict=True)
+    ):
+        sample["filtered"].append({"filter": filter, "values": as_json(list(one.results))})
+        for name, item in given.items.items():
+            scored.enter(name, filter, item, position)
+            sample["scores"].append(score_of(name, filter, item))
+        for origin, why in given.problems.items():
+            failed.setdefault(origin, []).append((position, why))
+            whole = why if why.startswith(origin) else f"{origin}: {why}"
+            sample["why_null"] = sample["why_null"] or whole
+        _judge(sample, one, given, scored.primary_metric)
+    undeclared = [name for name, of_filter in scored.items if of_filter == filter]
+    for name in dict.fromkeys([*measures.names, *undeclared]):
+        lacking = failed.get(measures.origin(name), [])
+        for position, _ in lacking:
+            scored.samples[position]["scores"].append(unmeasured(name, filter))
+        if name in measures.problems:
+            reason = measures.problems[name]
+        elif lacking:
+            reason = _reason(lacking, scored.samples)
+        elif (name, filter) not in scored.items and measures.expects(name):
+            reason = "no document was given a value"
+        else:
+            continue
+        scored.failures.append(Failure(task=scored.name, metric=name, filter=filter, reason=reason))
+
+
+def _reason(failed: Sequence[tuple[int, str]], samples: Sequence[Sample]) -> str:
+    position, why = failed[0]
+    others = f" (and {len(failed) - 1} more documents)" if len(failed) > 1 else ""
+    sample = samples[position]
+    return f"document {sample['doc_id']} of {sample['split']}: {why}{others}"
+
+
+def _judge(sample: Sample, answered: Answered, given: Processed, primary: str) -> None:
+    """The pick and the score that a page shows of the document: those of the primary metric."""
+    if sample["correct"] is not None or sample["pick"] is not None:
+        return  # an earlier filter said
+    value = given.items.get(primary)
+    if value is not None and is_number(value):
+        sample["correct"] = float(value)
+    if answered.item.requests[0].kind != "loglikelihood" or not answered.item.gold:
+        return
+    try:
+        sample["pick"] = PICKS.get(primary, pick_acc)(answered)
+    except (TaskError, TypeError, ValueError):
+        return  # a filter made something else of the loglikelihoods
+    if sample["correct"] is None and value is not None:
+        sample["correct"] = float(sample["pick"] in answered.item.gold)

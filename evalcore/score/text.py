@@ -1,0 +1,107 @@
+"""Metrics of a generated text against reference texts.
+
+Each takes `references` and `predictions`, lists of one length, as metrics of the library evaluate
+do, and gives a number or several by name.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+def exact_match(
+    references: Sequence[Any],
+    predictions: Sequence[Any],
+    regexes_to_ignore: Sequence[str] | None = None,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    ignore_numbers: bool = False,
+) -> dict[str, float]:
+    """The share of equal pairs; on both sides what is ignored is taken out first, in this order.
+
+    White space counts. By arrays of texts, as the library evaluate compares them: a list in
+    `predictions` is compared with its reference entry by entry.
+    """
+    ignoring = (regexes_to_ignore, ignore_case, ignore_punctuation, ignore_numbers)
+    return {
+        "exact_match": float(
+            np.mean(_plain(predictions, *ignoring) == _plain(references, *ignoring))
+        )
+    }
+
+
+def _plain(
+    texts: Sequence[Any],
+    regexes: Sequence[str] | None,
+    ignore_case: bool,
+    ignore_punctuation: bool,
+    ignore_numbers: bool,
+) -> Any:
+    for regex in regexes or ():
+        texts = [re.sub(regex, "", text) for text in texts]
+    plain: Any = np.asarray(texts)
+    if ignore_case:
+        plain = np.char.lower(plain)
+    if ignore_punctuation:
+        plain = _without(plain, string.punctuation)
+    if ignore_numbers:
+        plain = _without(plain, string.digits)
+    return plain
+
+
+def _without(texts: Any, characters: str) -> Any:
+    table: Any = str.maketrans("", "", characters)
+    return np.char.translate(texts, table)
+
+
+def quasi_exact_match(references: Sequence[Any], predictions: Sequence[Any]) -> float:
+    """The share of pairs that are equal in normal form (Liang et al. 2022, HELM)."""
+    pairs = list(zip(references, predictions, strict=True))
+    return sum(_equal_in_normal_form(*pair) for pair in pairs) / len(pairs)
+
+
+def _equal_in_normal_form(reference: Any, prediction: Any) -> bool:
+    return bool(reference and prediction) and normal_form(reference) == normal_form(prediction)
+
+
+def normal_form(text: Any) -> str:
+    """In lower case, without punctuation and English articles, words apart by one space."""
+    bare = str(text).lower().translate(str.maketrans("", "", string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
+
+
+def rouge(
+    kind: str, references: Sequence[str], predictions: Sequence[str], use_stemmer: bool = False
+) -> float:
+    """Mean F-measure of overlapping words (rouge1), pairs (rouge2) or sequences (Lin 2004).
+
+    rougeL: the longest common subsequence of the texts; rougeLsum: of their lines, united.
+    """
+    scorer = _rouge_scorer(kind, use_stemmer)
+    scores = [
+        scorer.score(reference, prediction)[kind].fmeasure
+        for reference, prediction in zip(references, predictions, strict=True)
+    ]
+    return float(np.mean(scores))
+
+
+@cache
+def _rouge_scorer(kind: str, use_stemmer: bool) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer  # imported late: it loads nltk
+
+    return RougeScorer([kind], use_stemmer=use_stemmer)
+
+
+def pair(references: Sequence[Any], predictions: Sequence[Any], **_: Any) -> list[Any]:
+    """Reference and prediction as they are, for what is computed from all documents at once."""
+    return [references[0], predictions[0]]
+
+
+def nothing(references: Sequence[Any], predictions: Sequence[Any], **_: Any) -> None:
+    """Of `bypass`: the text is recorded and not scored."""
