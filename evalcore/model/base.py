@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalcore.digest import digest_of
 
 SCORING_VERSION = 1
 """Raised when the same request would be given another number by a change of ours."""
 
-RequestKind = Literal["loglikelihood"]
+Mode = Literal["strict", "compat"]
+"""compat: lm-evaluation-harness to the draw; strict: free of its quirks (docs/engine.md)."""
+
+RequestKind = Literal["loglikelihood", "loglikelihood_rolling", "generate_until"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to the model: how likely is `continuation` after `context`?"""
+    """One question to the model, in text.
+
+    loglikelihood: how likely is `continuation` after `context`? loglikelihood_rolling: how likely
+    is the whole text `continuation` (there is no context)? generate_until: what follows `context`?
+    """
 
     kind: RequestKind
     context: str
-    continuation: str
+    continuation: str = ""
+    generation: Mapping[str, Any] | None = None
+    """generate_until only: generation arguments as the task and the command state them."""
+    repeats: int = 1
+    """How many answers are wanted."""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What lm-evaluation-harness calls the arguments of a request."""
+        if self.kind == "loglikelihood":
+            return (self.context, self.continuation)
+        if self.kind == "loglikelihood_rolling":
+            return (self.continuation,)
+        return (self.context, dict(self.generation or {}))
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A model's way to write a conversation as one text."""
+
+    text: str
+    """The template itself, in Jinja."""
+    name: str | None
+    """None for the model's default template."""
+    render: Callable[[Sequence[Mapping[str, str]], bool], str]
+    """From messages (role, content) to the prompt. With true the prompt ends where the model's
+    answer begins; with false it ends within the last message, for the model to go on."""
+    without_system: Callable[[], int] = lambda: 0
+    """How many conversations were written without their system turn, which the template refused."""
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedRequest:
-    """A request as the model reads it.
+    """A request as the model reads it; of a loglikelihood this is all there is to say.
 
     `tokens` is what is fed (context and continuation without the last token, cut from the left to
-    the model's length); the last `len(targets)` positions predict `targets`.
+    the model's length); the last `len(targets)` positions predict `targets`. Both are empty for a
+    model that does not show its tokens.
     """
 
     key: str
-    tokens: tuple[int, ...]
-    targets: tuple[int, ...]
-    n_context_tokens: int
-    n_truncated: int
+    """Equal for two requests exactly if they must have the same answer."""
+    tokens: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+    n_context_tokens: int = 0
+    n_truncated: int = 0
+    """Tokens of the text that the model does not see, for want of room."""
 
     @staticmethod
     def key_of(tokens: Sequence[int], targets: Sequence[int]) -> str:
@@ -52,13 +94,20 @@ class Response:
     key: str
     kind: RequestKind
     loglikelihood: float
+    """Of the continuation, or of the whole text; 0 where a text was generated."""
     is_greedy: bool
+    """Whether the model, always taking the likeliest token, says (or said) just this."""
     token_ids: tuple[int, ...]
+    """The tokens that were scored, or generated; empty where the model does not say."""
     token_logprobs: tuple[float, ...]
+    """One for each token of a continuation, or the sum of each window of a rolling text."""
     n_context_tokens: int
+    """Tokens before those that were scored or generated; of a rolling text, of all its windows."""
     n_truncated: int
     text: str | None = None
+    """What was generated, without its stop and without what was thought before it."""
     finish_reason: Literal["stop", "eos", "length"] | None = None
+    """What ended the generation: a stop, the model, or the number of tokens it was given."""
     path: Literal["packed", "shared", "plain"] = "plain"
 
 
@@ -87,29 +136,57 @@ class ModelInfo:
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
     """Text and id of bos, eos and pad, as the tokenizer names them."""
     device: str = "cpu"
+    subfolder: str = ""
+    """Of the repository, where the model lies in one."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller stated: recorded, and in the keys of the requests that they change."""
 
     @property
     def model_key(self) -> str:
         """SHA-256 of what makes this model's answers its own (not of where it runs)."""
         own = asdict(self)
-        for pin in ("architecture", "parameters", "special_tokens", "device"):
+        for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
+        if not self.subfolder:
+            del own["subfolder"]
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "model_key": self.model_key}
 
 
+@runtime_checkable
+class Computing(Protocol):
+    """A model that chooses how it is computed, and says so; others need not."""
+
+    @property
+    def execution(self) -> Mapping[str, Any]:
+        """By kind of request: path, step and reason, tokens in a pass, and how often the memory was
+        too small for as many (`halvings`). Of the last requests; changes no number."""
+        ...
+
+
 class LM(Protocol):
-    """A model that scores continuations."""
+    """A model that scores continuations and texts, and writes.
+
+    One whose attribute `reads_ahead` is true may be asked to `encode` (and its chat template to
+    write) in another thread while it answers.
+    """
 
     @property
     def info(self) -> ModelInfo: ...
 
-    def encode(self, requests: Sequence[Request]) -> list[EncodedRequest]:
-        """Requests as token ids, in the order given. Raises ModelError for what it cannot read."""
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        """Requests as the model reads them: in order, each as often as it is repeated.
+
+        `seed` decides sampled answers. Raises ModelError for what the model cannot read.
+        """
         ...
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Answers in packs as they are computed, each with its index in `requests`."""
+        ...
+
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        """The template of that name, or the default one. Raises ModelError if there is none."""
         ...

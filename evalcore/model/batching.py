@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evalcore.model.base import EncodedRequest
-
 
 @dataclass(frozen=True)
 class Row:
@@ -21,11 +19,11 @@ class Row:
     requests: tuple[int, ...]
 
 
-def rows_of(requests: Sequence[EncodedRequest]) -> list[Row]:
+def rows_of(sequences: Sequence[Sequence[int]]) -> list[Row]:
     """Distinct token sequences, longest first; equal lengths in order of first appearance."""
     members: dict[tuple[int, ...], list[int]] = {}
-    for index, request in enumerate(requests):
-        members.setdefault(request.tokens, []).append(index)
+    for index, tokens in enumerate(sequences):
+        members.setdefault(tuple(tokens), []).append(index)
     rows = [Row(tokens, tuple(indexes)) for tokens, indexes in members.items()]
     return sorted(rows, key=lambda row: -len(row.tokens))
 

@@ -1,62 +1,137 @@
-"""A causal language model of `transformers`, on the plain path.
-
-One forward pass a batch over right-padded rows without an attention mask: what lies to the right of
-a position cannot reach it. Logits are asked for only where a target is scored, and become
-loglikelihoods by a log-softmax in float32 whatever the model's own precision, summed in float64.
-"""
+"""A causal language model of `transformers`: the `hf` backend."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor
+from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
-from evalcore.model.base import EncodedRequest, ModelInfo, Request, Response
-from evalcore.model.batching import Row, batches_of, rows_of
-from evalcore.model.loading import load_model, load_tokenizer
-from evalcore.model.snapshot import Arguments, download
+from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.conversation import chat_template_of
+from evalcore.model.encoded import GenerationRequest, RollingRequest
+from evalcore.model.first_pass import FirstPass
+from evalcore.model.generation import Plan, plan_of
+from evalcore.model.ladder import PathName
+from evalcore.model.loading import load_model, load_tokenizer, skeleton
+from evalcore.model.scoring import Scorer
+from evalcore.model.snapshot import Arguments, Files, download, download_tokenizer
 from evalcore.model.tokens import Encoder
+from evalcore.model.weights import WeightsDigest
+from evalcore.model.windows import rolling_windows
+from evalcore.model.writing import Writer
 
-TOKENS_PER_BATCH = 4096
-"""Padded tokens in one forward pass; small enough that a batch is a second's work on a CPU."""
-
-CAUSAL_NOISE, CAUSAL_NOISE_HALF = 1e-2, 1.0
-"""Nats by which rounding may move any token's log-probability; sight of what follows moves more."""
+GENERATION_ARGUMENTS = frozenset(
+    name
+    for name in vars(GenerationConfig())  # type: ignore[no-untyped-call]
+    if not name.startswith("_")
+)
+"""What the `generate` of transformers can be told."""
 
 
 class HuggingFaceLM:
     """The `hf` backend; satisfies `evalcore.model.base.LM`."""
 
-    def __init__(self, arguments: Arguments, *, batch_size: int | None, device: str | None) -> None:
-        """Loads the model. `batch_size` caps the rows of a batch; None leaves it to the budget.
+    def __init__(
+        self,
+        arguments: Arguments | None = None,
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+        weights: bool = True,
+        model: Any = None,
+        tokenizer: Any = None,
+        path: Literal["auto"] | PathName = "auto",
+    ) -> None:
+        """Loads the model, unless an initialised one of `transformers` is given.
 
+        `batch_size` caps the rows of a plain batch; None leaves it to the budget. `mode` decides
+        what differs from lm-evaluation-harness (docs/engine.md). `path` is for tests and
+        benchmarks: the one way to compute loglikelihoods (`evalcore.model.ladder`). Without
+        `weights` it can be asked what it would read (`encode`, `chat_template`) and nothing else.
         Raises ModelError when the repository cannot be loaded as it is, InfraError when the Hub
         cannot be reached.
         """
+        if model is not None:
+            name = getattr(model.config, "name_or_path", "") or type(model).__name__
+            arguments = arguments or Arguments(pretrained=str(name))
+        if arguments is None:
+            raise ModelError("no model: give its arguments, or an initialised model")
         self._arguments = arguments
-        self._batch_size = batch_size
-        self._snapshot = download(arguments)
-        tokenizer = load_tokenizer(arguments, self._snapshot)
-        here = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self._model = load_model(arguments, self._snapshot, here)
-        self._seen_causal = False
+        self._mode = mode
+        self._files: Files | None = None
+        self._own_weights: WeightsDigest | None = None
+        if model is None:
+            self._files = download(arguments, weights=weights)
+            tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
+            here = device or ("cuda" if torch.cuda.is_available() else "cpu")
+            model = (
+                load_model(arguments, self._files, here)
+                if weights
+                else skeleton(arguments, self._files)
+            )
+        else:
+            self._own_weights = WeightsDigest(model)
+            tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
+        self._model = model
+        self._tokenizer = tokenizer
         self._encoder = Encoder(
             tokenizer,
-            max_length=arguments.max_length or _max_length(self._model, tokenizer),
+            max_length=arguments.max_length or _max_length(model, tokenizer),
             add_bos_token=arguments.add_bos_token,
+            prefix_token=arguments.prefix_token_id,
+            truncation=arguments.truncation,
         )
+        self._first_pass: FirstPass | None = None
+        self._scorer = Scorer(model, batch_size=batch_size, path=path)
+        self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Not where it tells its tokenizer to cut, which is a state of the tokenizer."""
+        return not self._arguments.truncation
+
+    @property
+    def first_forward(self) -> float | None:
+        """When it was first run, by `time.monotonic`."""
+        return self._first_pass.at if self._first_pass else None
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any], **options: Any) -> Self:
+        return cls(Arguments.of(arguments), **options)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The pins; of an initialised model those of its weights as they are now."""
+        if self._own_weights is not None:
+            return self._info(None, self._own_weights.digest, None)
+        return self._loaded_info
 
     @cached_property
-    def info(self) -> ModelInfo:
+    def _loaded_info(self) -> ModelInfo:
+        assert self._files is not None  # noqa: S101  # a model that was loaded has files
+        model, adapter = self._files.model, self._files.adapter
+        own = f"{adapter.name}@{adapter.commit or adapter.files_digest}" if adapter else None
+        return self._info(model.commit, model.files_digest, own)
+
+    @property
+    def execution(self) -> dict[str, Any]:
+        kinds = {
+            "loglikelihood": self._scorer.execution,
+            "generate_until": self._writer.execution,
+        }
+        return {kind: how for kind, how in kinds.items() if how}
+
+    def _info(self, commit: str | None, files_digest: str | None, adapter: str | None) -> ModelInfo:
         return ModelInfo(
             repository=self._arguments.pretrained,
-            commit=self._snapshot.commit,
-            files_digest=self._snapshot.files_digest,
+            commit=commit,
+            files_digest=files_digest,
             architecture=type(self._model).__name__,
             parameters=sum(p.numel() for p in self._model.parameters()),
             dtype=str(self._model.dtype).removeprefix("torch."),
@@ -64,118 +139,182 @@ class HuggingFaceLM:
             tokenizer_digest=self._encoder.digest,
             bos_policy=self._encoder.bos_policy,
             prefix_token=self._encoder.prefix_token,
+            adapter=adapter,
             special_tokens=self._encoder.special_tokens,
             device=str(self._model.device),
+            subfolder=self._arguments.subfolder,
+            arguments=self._arguments.as_json(),
         )
 
-    def encode(self, requests: Sequence[Request]) -> list[EncodedRequest]:
-        """Raises ModelError also for a tokenizer whose tokens the model does not have."""
-        encoded = self._encoder.encode(requests)
-        highest = max((max(*one.tokens, *one.targets) for one in encoded), default=0)
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        """Raises ModelError also for a tokenizer whose tokens the model does not have, and
+        TaskError for generation arguments that have no meaning."""
+        encoded: list[EncodedRequest] = []
+        with self._encoder.learnt(requests):
+            for request in requests:
+                if request.kind == "loglikelihood":
+                    encoded += [self._encoder.pair(request)] * request.repeats
+                elif request.kind == "loglikelihood_rolling":
+                    encoded += [self._rolling(request.continuation)] * request.repeats
+                else:
+                    encoded += self._generations(request, seed)
+        self._check_scorable(requests)
+        self._check_tokens(encoded)
+        return encoded
+
+    def _rolling(self, text: str) -> RollingRequest:
+        """Windows over the text. compat scores a BOS that the tokenizer adds; strict never does."""
+        tokens = self._encoder.text(text)
+        if self._mode == "strict":
+            tokens = self._encoder.without_bos(tokens)
+        try:
+            windows = rolling_windows(
+                tokens,
+                prefix=self._encoder.prefix_token,
+                length=self._encoder.max_length,
+                stride=self._arguments.rolling_stride,
+            )
+        except ValueError as problem:
+            raise ModelError(f"--model_args: rolling_stride: {problem}") from None
+        return RollingRequest.of(tokens, windows)
+
+    def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
+        plan = self._plan(request.generation or {})
+        room = self._encoder.max_length - plan.max_new_tokens
+        if room < 1:
+            raise ModelError(
+                f"its length of {self._encoder.max_length} tokens leaves no room for a prompt and "
+                f"{plan.max_new_tokens} new tokens: lower max_gen_toks"
+            )
+        tokens, cut = self._encoder.prompt(request.context, room)
+        if plan.max_length is not None and plan.max_length <= len(tokens):
+            raise ModelError(
+                f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
+                "tokens: state max_gen_toks instead, which counts new tokens only"
+            )
+        return [
+            GenerationRequest.of(
+                tokens,
+                plan,
+                n_truncated=cut,
+                model_defaults=self._writer.defaults,
+                seed=seed,
+                repeat=repeat,
+            )
+            for repeat in range(request.repeats)
+        ]
+
+    def _plan(self, given: Mapping[str, Any]) -> Plan:
+        return plan_of(
+            given,
+            eos=self._encoder.eos_text,
+            think_end=self._think_end,
+            known=GENERATION_ARGUMENTS,
+            mode=self._mode,
+        )
+
+    @cached_property
+    def _think_end(self) -> str | int | None:
+        """Text or token at which the thinking ends.
+
+        A special token is not part of the decoded text, where compat looks for it in vain.
+        """
+        stated = self._arguments.think_end_token
+        if isinstance(stated, str) and self._mode == "strict":
+            token = self._tokenizer.convert_tokens_to_ids(stated)
+            if token in self._tokenizer.all_special_ids:
+                return int(token)
+        return stated
+
+    def _check_scorable(self, requests: Sequence[Request]) -> None:
+        scored = any(request.kind == "loglikelihood" for request in requests)
+        if scored and self._arguments.enable_thinking:
+            raise ModelError(
+                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
+                "likely an answer is: leave it out, or choose tasks that generate"
+            )
+
+    def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
+        parts = (part for one in encoded for part in (one.tokens, one.targets))
+        highest = max((max(part) for part in parts if part), default=0)
         known = self._model.get_input_embeddings().num_embeddings
         if highest >= known:
             raise ModelError(
                 f"its tokenizer makes the token {highest}, and the model has {known} tokens: "
                 "publish the tokenizer that the model was trained with"
             )
-        return encoded
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
-        rows = rows_of(requests)
-        if rows and not self._seen_causal:
-            self._check_causal(rows[0].tokens)
-            self._seen_causal = True
-        waiting = batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=self._batch_size)[::-1]
-        while waiting:
-            batch = waiting.pop()
-            try:
-                answers = self._answer_batch(batch, requests)
-            except torch.OutOfMemoryError as problem:
-                if len(batch) == 1:
-                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
-                waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
-                continue
-            yield answers
+        writing = [(i, one) for i, one in enumerate(requests) if isinstance(one, GenerationRequest)]
+        self._first_pass = self._first_pass or FirstPass(self._model)
+        with self._evaluating():
+            yield from self._scores(requests)
+            yield from self._writer.answers(writing)
 
-    @torch.inference_mode()
-    def _check_causal(self, tokens: Sequence[int]) -> None:
-        """Ask for the first half of a real row alone and within the row: the answer must not move.
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Dropout and the like are off meanwhile, and then on again where they were."""
+        training = [module for module in self._model.modules() if module.training]
+        self._model.eval()
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
 
-        A model that sees what follows (BERT with a language model's head) would be scored with the
-        answer before its eyes, and differently in every batch. Raises ModelError for it.
-        """
-        half = torch.arange(max(1, len(tokens) // 2), device=self._model.device)
-        row = torch.tensor([tokens], device=self._model.device)
-        alone, within = (
-            torch.log_softmax(self._logits(fed, half).float(), dim=-1)
-            for fed in (row[:, : len(half)], row)
-        )
-        moved = float((alone - within).abs().max())
-        if moved > (CAUSAL_NOISE if self._model.dtype == torch.float32 else CAUSAL_NOISE_HALF):
-            raise ModelError(
-                "the model is not causal: what follows a position changes what it says there "
-                f"(by {moved:.2g} nats), so it cannot be asked how likely an answer is"
-            )
+    def _scores(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+        """Loglikelihoods, of whole texts once all their windows are scored."""
+        parts: list[tuple[int, int, EncodedRequest]] = []
+        windows: dict[int, dict[int, Response]] = {}
+        done: list[tuple[int, Response]] = []
+        for index, one in enumerate(requests):
+            if isinstance(one, RollingRequest):
+                windows[index] = {}
+                parts += [(index, place, window) for place, window in enumerate(one.windows)]
+                if not one.windows:
+                    done.append((index, _whole(one, {})))
+            elif not isinstance(one, GenerationRequest):
+                parts.append((index, 0, one))
+        if done:
+            yield done
+        for pack in self._scorer.answers([part for _, _, part in parts]):
+            done = []
+            for number, response in pack:
+                index, place, _ = parts[number]
+                one = requests[index]
+                if not isinstance(one, RollingRequest):
+                    done.append((index, response))
+                    continue
+                windows[index][place] = response
+                if len(windows[index]) == len(one.windows):
+                    done.append((index, _whole(one, windows.pop(index))))
+            if done:
+                yield done
 
-    @torch.inference_mode()
-    def _answer_batch(
-        self, batch: list[Row], requests: Sequence[EncodedRequest]
-    ) -> list[tuple[int, Response]]:
-        width = max(len(row.tokens) for row in batch)
-        tokens = torch.tensor(
-            [row.tokens + (0,) * (width - len(row.tokens)) for row in batch],
-            device=self._model.device,
-        )
-        scored = sorted(
-            {place for row in batch for i in row.requests for place in _places(row, requests[i])}
-        )
-        logits = self._logits(tokens, torch.tensor(scored, device=tokens.device))
-        column = {place: index for index, place in enumerate(scored)}
-        answers = []
-        for line, row in enumerate(batch):
-            for index in row.requests:
-                request = requests[index]
-                columns = [column[place] for place in _places(row, request)]
-                answers.append((index, _response(request, logits[line, columns])))
-        return answers
-
-    def _logits(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Logits of shape (rows, len(places), vocabulary) at the given positions of each row."""
-        if self._keeps_logits:
-            output = self._model(tokens, use_cache=False, logits_to_keep=places)
-            return output.logits  # type: ignore[no-any-return]
-        return self._model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
-
-    @cached_property
-    def _keeps_logits(self) -> bool:
-        return "logits_to_keep" in inspect.signature(self._model.forward).parameters
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        """Raises ModelError where the tokenizer has no such template, naming those it has."""
+        arguments = dict(self._arguments.chat_template_args)
+        if self._arguments.enable_thinking is not None:
+            arguments["enable_thinking"] = self._arguments.enable_thinking
+        return chat_template_of(self._tokenizer, name, arguments, self._mode)
 
 
-def _places(row: Row, request: EncodedRequest) -> range:
-    """Positions of the row whose logits predict the request's targets."""
-    return range(len(row.tokens) - len(request.targets), len(row.tokens))
-
-
-def _response(request: EncodedRequest, logits: Tensor) -> Response:
-    """Score the targets from logits of shape (len(targets), vocabulary).
-
-    Raises ModelError for logits that are not numbers: such weights have no score.
-    """
-    targets = torch.tensor(request.targets, device=logits.device)
-    logprobs = torch.log_softmax(logits.float(), dim=-1).gather(1, targets[:, None])[:, 0]
-    if not torch.isfinite(logprobs).all():
-        raise ModelError("the model's output is not a number (NaN or infinity): check its weights")
+def _whole(request: RollingRequest, windows: Mapping[int, Response]) -> Response:
+    """The response to a text from those to its windows, by their place in it."""
+    sums = tuple(windows[place].loglikelihood for place in sorted(windows))
+    paths = {window.path for window in windows.values()}
     return Response(
         key=request.key,
-        kind="loglikelihood",
-        loglikelihood=float(logprobs.double().sum()),
-        is_greedy=bool((logits.argmax(dim=-1) == targets).all()),
-        token_ids=request.targets,
-        token_logprobs=tuple(logprobs.tolist()),
+        kind="loglikelihood_rolling",
+        loglikelihood=float(sum(sums)),
+        is_greedy=all(window.is_greedy for window in windows.values()),
+        token_ids=request.tokens,
+        token_logprobs=sums,
         n_context_tokens=request.n_context_tokens,
-        n_truncated=request.n_truncated,
-        path="plain",
+        n_truncated=0,
+        # Windows computed in two ways, the plainer one for want of memory, count as plain.
+        path=paths.pop() if len(paths) == 1 else "plain",
     )
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from evalcore.errors import ModelError
-from evalcore.model.snapshot import Arguments, Snapshot
+from evalcore.model.snapshot import Arguments, Files, Snapshot
 
 # Where a repository has no safetensors, transformers would send its name and the token to a service
 # that converts it.
@@ -23,36 +23,86 @@ LONGEST_REASON = 400
 
 
 def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
+    options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
+    if arguments.add_bos_token is not None:
+        options["add_bos_token"] = arguments.add_bos_token
     with _errors_named(arguments, snapshot):
-        bos = arguments.add_bos_token
-        options = {} if bos is None else {"add_bos_token": bos}
         return AutoTokenizer.from_pretrained(snapshot.folder, trust_remote_code=False, **options)
 
 
-def load_model(arguments: Arguments, snapshot: Snapshot, device: str) -> Any:
-    dtype = arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype)
-    with _errors_named(arguments, snapshot):
+def load_model(arguments: Arguments, files: Files, device: str) -> Any:
+    """The model in evaluation mode, with its adapter, on the device."""
+    name = arguments.pretrained
+    options: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
+    if arguments.attn_implementation is not None:
+        options["attn_implementation"] = arguments.attn_implementation
+    with _errors_named(arguments, files.model):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            snapshot.folder,
-            dtype=dtype,
+            files.model.folder,
+            dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
+            **options,
         )
         model, report = loaded
-        model.to(device).eval()
     if missing := sorted(report["missing_keys"]):
         # transformers fills them with random numbers and goes on: the score would be of no model.
         raise ModelError(
-            f"{arguments.pretrained}: its files lack weights that its configuration asks for, "
+            f"{name}: its files lack weights that its configuration asks for, "
             f"{len(missing)} in all, such as {missing[0]}: publish all of them"
         )
     if left := _layers_left_out(model, report["unexpected_keys"]):
         raise ModelError(
-            f"{arguments.pretrained}: its files hold layers that its configuration leaves out, "
+            f"{name}: its files hold layers that its configuration leaves out, "
             f"such as {left[0]}: correct config.json"
         )
-    return model
+    if files.adapter is not None:
+        with _errors_named(arguments, files.adapter):
+            model.load_adapter(str(files.adapter.folder))
+    _check_fits(arguments, model)
+    return (model if arguments.parallelize else _on(model, device)).eval()
+
+
+def skeleton(arguments: Arguments, files: Files) -> Any:
+    """The model without weights, which takes no memory: enough to say what it would read."""
+    with _errors_named(arguments, files.model), torch.device("meta"):
+        config = AutoConfig.from_pretrained(files.model.folder, trust_remote_code=False)
+        model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        return model.eval()
+
+
+def _check_fits(arguments: Arguments, model: Any) -> None:
+    """An argument beyond the model's tables would end the run at some later request.
+
+    Positions that are computed (rotary, ALiBi) have no end; a model may be asked beyond them.
+    """
+    tokens = model.get_input_embeddings().num_embeddings
+    if arguments.prefix_token_id is not None and arguments.prefix_token_id >= tokens:
+        raise ModelError(
+            f"--model_args: prefix_token_id: expected a token from 0 to {tokens - 1}, "
+            f"got {arguments.prefix_token_id}"
+        )
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if arguments.max_length is None or positions is None or arguments.max_length <= positions:
+        return
+    if any(
+        isinstance(module, torch.nn.Embedding) and re.search(r"wpe$|position", name)
+        for name, module in model.named_modules()
+    ):
+        raise ModelError(
+            f"--model_args: max_length: expected at most {positions}, the positions that "
+            f"{arguments.pretrained} has learnt, got {arguments.max_length}"
+        )
+
+
+def _on(model: Any, device: str) -> Any:
+    """Raises ModelError for a device that is not there, or too small."""
+    try:
+        return model.to(device)
+    except (AssertionError, RuntimeError, NotImplementedError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise ModelError(f"--device {device}: the model cannot be put there: {reason}") from problem
 
 
 def _layers_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
@@ -82,6 +132,6 @@ def _errors_named(arguments: Arguments, snapshot: Snapshot) -> Iterator[None]:
     ) as problem:
         reason = " ".join(str(problem).split())[:LONGEST_REASON] or type(problem).__name__
         # A path of this machine would tell the reader nothing.
-        reason = reason.replace(str(snapshot.folder), arguments.pretrained)
-        what = f"{arguments.pretrained} at {arguments.revision}"
+        reason = reason.replace(str(snapshot.folder), snapshot.name)
+        what = f"{snapshot.name} at {arguments.revision}"
         raise ModelError(f"{what} cannot be loaded: {reason}") from problem

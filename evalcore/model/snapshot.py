@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,57 +16,65 @@ from huggingface_hub import snapshot_download
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
+from evalcore.model.arguments import values_of
 
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 """What a model needs: configuration, weights without code, tokenizer files."""
 
+TOKENIZER_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
+
 OTHER_FILES = ["*/*", "consolidated*"]
 """Folders with other forms of the model, and the same weights in their makers' own layout."""
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The `--model_args` of the `hf` backend."""
+    """The `--model_args` of the `hf` backend (docs/engine.md lists them)."""
 
     pretrained: str
     revision: str = "main"
+    subfolder: str = ""
+    tokenizer: str | None = None
+    """Another repository or folder to take the tokenizer from, at the same revision."""
+    use_fast_tokenizer: bool = True
+    backend: str = "causal"
     dtype: str = "auto"
+    softmax_dtype: str | None = None
+    """Recorded only: the log-softmax is computed in float32."""
+    attn_implementation: str | None = None
+    parallelize: bool = False
+    """Whether the layers are spread over all devices."""
+    trust_remote_code: bool = False
+    peft: str | None = None
+    """An adapter to load over the model."""
     max_length: int | None = None
+    truncation: bool = False
+    """Whether prompts of generations are first cut to the tokenizer's own limit."""
     add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    rolling_stride: int | None = None
+    """Tokens that each further window of a long text scores; by default windows do not overlap."""
+    think_end_token: str | int | None = None
+    enable_thinking: bool | None = None
+    chat_template_args: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Arguments:
+    def of(cls, given: Mapping[str, Any]) -> Arguments:
         """Typed from the command line's texts; raises ModelError naming every wrong one."""
-        known = {field.name for field in fields(cls)}
-        problems = [f"unknown argument {name!r}" for name in given if name not in known]
-        values: dict[str, Any] = {name: text for name, text in given.items() if name in known}
-        if not values.get("pretrained"):
-            problems.append("missing argument 'pretrained': the Hub ID or folder of the model")
-        if values.get("dtype", "auto") not in DTYPES:
-            problems.append(f"dtype: expected one of {', '.join(DTYPES)}, got {values['dtype']!r}")
-        if "max_length" in values:
-            if values["max_length"].isdigit() and int(values["max_length"]) > 0:
-                values["max_length"] = int(values["max_length"])
-            else:
-                problems.append(f"max_length: expected a count, got {values['max_length']!r}")
-        if "add_bos_token" in values:
-            if values["add_bos_token"].lower() in ("true", "false"):
-                values["add_bos_token"] = values["add_bos_token"].lower() == "true"
-            else:
-                problems.append(
-                    f"add_bos_token: expected True or False, got {values['add_bos_token']!r}"
-                )
-        if problems:
-            raise ModelError(f"--model_args: {'; '.join(problems)}")
-        return cls(**values)
+        return cls(**values_of(given))
+
+    def as_json(self) -> dict[str, Any]:
+        """What differs from the defaults, and the name of the model."""
+        default = asdict(Arguments(pretrained=""))
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A model's files on this machine."""
+    """A repository's files on this machine."""
 
+    name: str
+    """Its Hub ID or folder, as the caller wrote it."""
     folder: Path
     commit: str | None
     """Commit of the Hub repository; None for a local folder."""
@@ -76,39 +84,72 @@ class Snapshot:
         """What stands for the commit where there is none: the digest of what is loaded."""
         if self.commit:
             return None
-        files = sorted([self.folder / "config.json", *self.folder.glob("*.safetensors")])
-        return digest_of([[file.name, digest_of_file(file)] for file in files if file.is_file()])
+        kinds = ("config.json", "adapter_config.json", "*.safetensors")
+        files = sorted(file for kind in kinds for file in self.folder.glob(kind))
+        return digest_of([[file.name, digest_of_file(file)] for file in files])
 
 
-def download(arguments: Arguments) -> Snapshot:
-    """The model's files at the commit that the revision names now; downloads what is missing.
+@dataclass(frozen=True)
+class Files:
+    """Everything that is loaded."""
+
+    model: Snapshot
+    tokenizer: Snapshot
+    """The model's own, unless another repository is named."""
+    adapter: Snapshot | None
+
+
+def download(arguments: Arguments, *, weights: bool = True) -> Files:
+    """The files at the commits that the revision names now; downloads what is missing.
+
+    Without `weights` no adapter either.
 
     Offline, the answer of the last download counts. Raises ModelError for a repository that is not
     there, not open or without safetensors, InfraError where the Hub cannot be reached.
     """
-    if Path(arguments.pretrained).is_dir():
-        snapshot = Snapshot(Path(arguments.pretrained), None)
-    else:
-        with _errors_named(arguments):
-            folder = snapshot_download(
-                arguments.pretrained,
-                revision=arguments.revision,
-                allow_patterns=FILES,
-                ignore_patterns=OTHER_FILES,
-            )
-        snapshot = Snapshot(Path(folder), Path(folder).name)
+    revision, inside = arguments.revision, arguments.subfolder
+    model = _snapshot(arguments.pretrained, revision, inside, FILES if weights else TOKENIZER_FILES)
+    if weights:
+        _with_weights(model)
+    tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
+    adapter = None
+    if weights and arguments.peft is not None:
+        adapter = _with_weights(_snapshot(arguments.peft, revision, "", FILES))
+    return Files(model, tokenizer, adapter)
+
+
+def download_tokenizer(arguments: Arguments) -> Snapshot:
+    """The files of the tokenizer alone; raises as `download`."""
+    name = arguments.tokenizer or arguments.pretrained
+    return _snapshot(name, arguments.revision, arguments.subfolder, TOKENIZER_FILES)
+
+
+def _snapshot(name: str, revision: str, subfolder: str, files: list[str]) -> Snapshot:
+    if Path(name).is_dir():
+        return Snapshot(name, Path(name) / subfolder, None)
+    inside = f"{subfolder}/" if subfolder else ""
+    with _errors_named(f"{name} at {revision}"):
+        folder = snapshot_download(
+            name,
+            revision=revision,
+            allow_patterns=[inside + pattern for pattern in files],
+            ignore_patterns=[inside + pattern for pattern in OTHER_FILES],
+        )
+    return Snapshot(name, Path(folder) / subfolder, Path(folder).name)
+
+
+def _with_weights(snapshot: Snapshot) -> Snapshot:
     if not list(snapshot.folder.glob("*.safetensors")):
         raise ModelError(
-            f"{arguments.pretrained} has no weights in safetensors format, and no other is loaded "
+            f"{snapshot.name} has no weights in safetensors format, and no other is loaded "
             "here (pickled weights can run code): publish them with save_pretrained"
         )
     return snapshot
 
 
 @contextmanager
-def _errors_named(arguments: Arguments) -> Iterator[None]:
+def _errors_named(what: str) -> Iterator[None]:
     """Turn what the Hub's client raises into the class of who must act, with what to do."""
-    what = f"{arguments.pretrained} at {arguments.revision}"
     try:
         yield
     except hub.LocalEntryNotFoundError as problem:

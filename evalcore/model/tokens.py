@@ -7,30 +7,52 @@ whose users compare their numbers with ours).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Request
+from evalcore.model.keys import RequestKeys
+from evalcore.model.texts import Texts
 
 
 class Encoder:
-    """Encodes requests with one tokenizer for one model length; each distinct text once."""
+    """Encodes requests with one tokenizer for one model length; those that were `learnt` together
+    have each distinct text tokenised once."""
 
-    def __init__(self, tokenizer: Any, *, max_length: int, add_bos_token: bool | None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        max_length: int,
+        add_bos_token: bool | None = None,
+        prefix_token: int | None = None,
+        truncation: bool = False,
+    ) -> None:
+        """`prefix_token`: another one than the tokenizer's BOS or EOS. `truncation`: whether
+        prompts of generations are first cut to the tokenizer's own limit, on its own side."""
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._add_bos_token = add_bos_token
-        self._known: dict[str, list[int]] = {}
-        self._known_bare: dict[str, list[int]] = {}
-        self.digest = self._digest()
-        """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
+        self._prefix_token = prefix_token
+        self._truncation = truncation
+        self._texts = Texts(tokenizer)
+        self._keys = RequestKeys()
+        self._known: dict[bool | None, dict[str, list[int]]] = {}
+        self._fed: tuple[int, ...] = ()
 
     @cached_property
     def prefix_token(self) -> int:
-        """Stands for an empty context: BOS, else EOS. Raises ModelError where there is neither."""
+        """Stands for an empty context: the one that was asked for, else BOS, else EOS.
+
+        Raises ModelError where there is none.
+        """
+        if self._prefix_token is not None:
+            return self._prefix_token
         for name in ("bos_token_id", "eos_token_id"):
             if (token := getattr(self.tokenizer, name)) is not None:
                 return int(token)
@@ -52,7 +74,9 @@ class Encoder:
             return "tokenizer"
         return "always" if self._add_bos_token else "never"
 
-    def _digest(self) -> str:
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             return digest_of(sorted(self.tokenizer.get_vocab().items()))
@@ -61,17 +85,84 @@ class Encoder:
         definition["truncation"] = definition["padding"] = None
         return digest_of(definition)
 
-    def encode(self, requests: Sequence[Request]) -> list[EncodedRequest]:
-        """Raises ModelError when a continuation alone is longer than the model."""
-        pairs = [_without_trailing_space(request) for request in requests]
-        joined = {context + continuation for context, continuation in pairs if context is not None}
-        alone = {context for context, _ in pairs if context is not None}
-        self._learn(joined | alone, self._known, self._add_bos_token)
-        bare = {continuation for context, continuation in pairs if context is None}
-        self._learn(bare, self._known_bare, False)
-        return [self._encode_pair(*pair) for pair in pairs]
+    @cached_property
+    def eos_text(self) -> str | None:
+        """How the tokenizer writes the end of a text; None where it has no token for it."""
+        token = self.tokenizer.eos_token_id
+        return None if token is None else str(self.tokenizer.decode([token]))
 
-    def _encode_pair(self, context: str | None, continuation: str) -> EncodedRequest:
+    @contextmanager
+    def learnt(self, requests: Sequence[Request]) -> Iterator[None]:
+        """Meanwhile every distinct text of the requests is known, tokenised in a few calls."""
+        wanted: dict[bool | None, set[str]] = defaultdict(set)
+        for request in requests:
+            if request.kind == "loglikelihood":
+                context, continuation = _without_trailing_space(request)
+                if context is None:
+                    wanted[self._special(continuation, False)].add(continuation)
+                    continue
+                for text in (context, context + continuation):
+                    wanted[self._special(text, self._add_bos_token)].add(text)
+            elif request.kind == "loglikelihood_rolling":
+                text = request.continuation
+                wanted[self._special(text, self._add_bos_token)].add(text)
+            else:
+                wanted[self._special_of_prompt(request.context)].add(request.context)
+        try:
+            for special, texts in wanted.items():
+                self._known[special] = self._texts.tokens(texts, special)
+            yield
+        finally:
+            self._known = {}  # the next requests have other texts
+
+    def _ids(self, text: str, special: bool | None) -> list[int]:
+        known = self._known.get(special, {})
+        return known[text] if text in known else self._texts.tokens([text], special)[text]
+
+    def _special(self, text: str, asked: bool | None) -> bool | None:
+        """Whether the tokenizer may add its special tokens.
+
+        A text that already starts with BOS (a chat template wrote it) must not get a second one.
+        """
+        return False if self._prefix and text.startswith(self._prefix) else asked
+
+    @cached_property
+    def _prefix(self) -> str:
+        return str(self.tokenizer.decode([self.prefix_token]))
+
+    def _special_of_prompt(self, text: str) -> bool | None:
+        bos = self.tokenizer.bos_token
+        return False if bos is not None and text.startswith(bos) else self._add_bos_token
+
+    def text(self, text: str) -> list[int]:
+        """The tokens of a whole text, with what the tokenizer adds."""
+        return self._ids(text, self._special(text, self._add_bos_token))
+
+    def without_bos(self, tokens: list[int]) -> list[int]:
+        """The tokens of a text but for a BOS at its beginning, which is not of the text."""
+        bos = self.tokenizer.bos_token_id
+        return tokens[1:] if bos is not None and tokens[:1] == [bos] else tokens
+
+    def prompt(self, text: str, room: int) -> tuple[list[int], int]:
+        """The tokens of a prompt, cut from the left to `room`, and how many were cut.
+
+        A prompt that is written with BOS gets none; an empty one is the prefix token.
+        """
+        special = self._special_of_prompt(text)
+        whole = self._ids(text, special) or [self.prefix_token]
+        kept = whole
+        if self._truncation:
+            options = {} if special is None else {"add_special_tokens": special}
+            kept = self.tokenizer(text, truncation=True, **options)["input_ids"] or whole
+        kept = kept[-room:]
+        return kept, len(whole) - len(kept)
+
+    def pair(self, request: Request) -> EncodedRequest:
+        """A context with a continuation.
+
+        Raises ModelError when a continuation alone is longer than the model.
+        """
+        context, continuation = _without_trailing_space(request)
         context_ids, targets = self._split(context, continuation)
         if len(targets) > self.max_length:
             raise ModelError(
@@ -80,10 +171,13 @@ class Encoder:
             )
         whole = [*context_ids, *targets]
         kept = whole[-(self.max_length + 1) :]
-        tokens = tuple(kept[:-1])
+        fed = tuple(kept[:-1])
+        if fed == self._fed:
+            fed = self._fed  # the four letters of a question are read off tokens that are held once
+        self._fed = fed
         return EncodedRequest(
-            key=EncodedRequest.key_of(tokens, targets),
-            tokens=tokens,
+            key=self._keys.key_of(fed, targets),
+            tokens=fed,
             targets=tuple(targets),
             n_context_tokens=len(kept) - len(targets),
             n_truncated=len(whole) - len(kept),
@@ -97,13 +191,13 @@ class Encoder:
         left, the spanning token is the continuation: the first that the context alone lacks.
         """
         if context is None:
-            targets = self._known_bare[continuation]
+            targets = self._ids(continuation, self._special(continuation, False))
             if not targets:
                 raise ModelError(f"the tokenizer makes no token of {continuation!r}")
             if targets[0] == self.prefix_token and len(targets) > 1:
                 return targets[:1], targets[1:]
             return [self.prefix_token], targets
-        whole, alone = self._known[context + continuation], self._known[context]
+        whole, alone = self.text(context + continuation), self.text(context)
         if len(alone) < len(whole):
             return alone or [self.prefix_token], whole[len(alone) :]
         shared = next(
@@ -115,19 +209,6 @@ class Encoder:
             len(whole) - 1,
         )
         return whole[:shared] or [self.prefix_token], whole[shared:]
-
-    def _learn(self, texts: set[str], known: dict[str, list[int]], special: bool | None) -> None:
-        """Tokenise the texts not seen yet, in one call for each choice of special tokens."""
-        new = sorted(text for text in texts if text not in known)
-        prefix = self.tokenizer.decode([self.prefix_token])
-        marked = [text for text in new if prefix and text.startswith(prefix)]
-        plain = [text for text in new if not (prefix and text.startswith(prefix))]
-        # A text that already starts with BOS (a chat template wrote it) must not get a second one.
-        for group, add in ((marked, False), (plain, special)):
-            if group:
-                options = {} if add is None else {"add_special_tokens": add}
-                ids = self.tokenizer(group, return_attention_mask=False, **options)["input_ids"]
-                known.update(zip(group, ids, strict=True))
 
 
 def _without_trailing_space(request: Request) -> tuple[str | None, str]:

@@ -1,0 +1,160 @@
+"""The `--model_args` of the `hf` backend: which there are, and what each may be.
+
+The names are lm-evaluation-harness's. What of its own is not here says why, or what does it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evalcore.errors import ModelError, did_you_mean
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+SAME = {
+    "device": "the option --device says where the model runs",
+    "batch_size": "the option --batch_size caps a batch",
+    "max_batch_size": "a batch holds as many tokens as fit",
+    "logits_cache": "equal rows are always computed once",
+}
+"""Names that change no number: passed over, with where they belong."""
+
+NOT_TAKEN = {
+    **SAME,
+    "mixed_precision_dtype": "the model is computed in one precision: set dtype",
+    "max_memory_per_gpu": "with parallelize=True the model is spread by the memory that is free",
+    "max_cpu_memory": "with parallelize=True the model is spread by the memory that is free",
+    "offload_folder": "nothing is offloaded to disk: give the model devices that hold it",
+    "tp_plan": "tensor parallelism is not run; parallelize=True spreads the layers",
+    "delta": "publish the sum of the base model and its delta as one model",
+    "autogptq": "a quantised model is loaded by what its own config.json says",
+    "gptqmodel": "a quantised model is loaded by what its own config.json says",
+    "gptq": "a quantised model is loaded by what its own config.json says",
+    "load_in_8bit": "publish the quantised model: its config.json then says how to load it",
+    "load_in_4bit": "publish the quantised model: its config.json then says how to load it",
+    "gguf_file": "only weights in safetensors format are loaded",
+    "use_accelerate": "the name is parallelize now",
+    "device_map": "parallelize=True spreads the model over the devices",
+    "low_cpu_mem_usage": "it is always so",
+}
+"""What lm-evaluation-harness or its tutorial takes and this engine does not."""
+
+
+def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Typed values from the command line's texts, or from a configuration's own types.
+
+    Raises ModelError naming everything that is wrong.
+    """
+    problems, values = [], {}
+    for name, stated in given.items():
+        if name in SAME or stated in (None, "None"):
+            continue
+        if name not in TYPES:
+            problems.append(_unknown(name))
+            continue
+        try:
+            values[name] = TYPES[name](stated)
+        except ValueError as problem:
+            problems.append(f"{name}: expected {problem}, got {stated!r}")
+    if not values.get("pretrained"):
+        problems.append("missing argument 'pretrained': the Hub ID or folder of the model")
+    if values.get("enable_thinking") and values.get("think_end_token") is None:
+        problems.append(
+            "enable_thinking needs think_end_token, the token at which the thinking ends"
+        )
+    if problems:
+        raise ModelError(f"--model_args: {'; '.join(problems)}")
+    return values
+
+
+def _unknown(name: str) -> str:
+    if name in NOT_TAKEN:
+        return f"argument {name!r} is not taken: {NOT_TAKEN[name]}"
+    return f"unknown argument {name!r}{did_you_mean(name, TYPES)}"
+
+
+def _text(stated: Any) -> str:
+    return str(stated)
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def parse(stated: Any) -> str:
+        text = str(stated).removeprefix("torch.")
+        text = {"float": "float32", "half": "float16"}.get(text, text)
+        if text not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def _flag(stated: Any) -> bool:
+    if str(stated).lower() in ("true", "false"):
+        return str(stated).lower() == "true"
+    raise ValueError("True or False")
+
+
+def _number(least: int, name: str) -> Callable[[Any], int]:
+    def parse(stated: Any) -> int:
+        if not str(stated).isdecimal() or int(stated) < least:
+            raise ValueError(name)
+        return int(stated)
+
+    return parse
+
+
+def _text_or_token(stated: Any) -> str | int:
+    return int(stated) if str(stated).isdecimal() else str(stated)
+
+
+def _mapping(stated: Any) -> dict[str, Any]:
+    if isinstance(stated, str):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                stated = read(stated)
+                break
+            except (ValueError, SyntaxError):
+                continue
+    if not isinstance(stated, Mapping):
+        raise ValueError('an object such as {"tools": null}')
+    return dict(stated)
+
+
+def _no_code(stated: Any) -> bool:
+    if _flag(stated):
+        raise ValueError("False (code from a model's repository is never run)")
+    return False
+
+
+def _causal(stated: Any) -> str:
+    if stated not in ("default", "causal"):
+        raise ValueError("default or causal (encoder-decoder models are not evaluated)")
+    return "causal"
+
+
+TYPES: Mapping[str, Callable[[Any], Any]] = {
+    "pretrained": _text,
+    "revision": _text,
+    "subfolder": _text,
+    "tokenizer": _text,
+    "use_fast_tokenizer": _flag,
+    "backend": _causal,
+    "dtype": _one_of(*DTYPES),
+    "softmax_dtype": _one_of(*DTYPES[1:]),
+    "attn_implementation": _text,
+    "parallelize": _flag,
+    "trust_remote_code": _no_code,
+    "peft": _text,
+    "max_length": _number(1, "a count"),
+    "truncation": _flag,
+    "add_bos_token": _flag,
+    "prefix_token_id": _number(0, "the number of a token"),
+    "rolling_stride": _number(1, "a count of tokens"),
+    "think_end_token": _text_or_token,
+    "enable_thinking": _flag,
+    "chat_template_args": _mapping,
+}
+"""Every argument, and what reads it."""

@@ -1,0 +1,82 @@
+"""Models that are no models: for trying out tasks, and for tests of everything but models."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+from uuid import uuid4
+
+from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+from evalcore.model.text_lm import TextRequest, response_of, text_model_info, text_requests
+
+REQUESTS_PER_PACK = 64
+
+TEMPLATE = (
+    "{% for message in messages %}<{{ message.role }}>{{ message.content }}"
+    "{% if not loop.last or add_generation_prompt %}</{{ message.role }}>\n{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+class FakeLM:
+    """Answers by a function of the request and of which of its repeats it is.
+
+    The function returns (loglikelihood, is greedy) for a loglikelihood, a loglikelihood for a
+    rolling one, and a text for a generation.
+    """
+
+    reads_ahead = True
+
+    def __init__(self, answer: Callable[[Request, int], Any], *, identity: str = "") -> None:
+        """Two of the same `identity` share their answers in a journal; by default none do."""
+        self._answer = answer
+        self._identity = identity or str(uuid4())
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        return text_model_info("fake", self._identity)
+
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        return [*text_requests(requests, seed=seed)]
+
+    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+        asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
+        for start in range(0, len(asked), REQUESTS_PER_PACK):
+            yield [
+                (index, response_of(one, self._answer(one.request, one.repeat)))
+                for index, one in asked[start : start + REQUESTS_PER_PACK]
+            ]
+
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        """Each turn between its role's tags, whatever the name."""
+        return ChatTemplate(text=TEMPLATE, name=name, render=_render)
+
+
+def _render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
+    turns = [f"<{turn['role']}>{turn['content']}" for turn in messages]
+    ends = [f"</{turn['role']}>\n" for turn in messages]
+    if not answer_begins and ends:
+        ends[-1] = ""
+    text = "".join(turn + end for turn, end in zip(turns, ends, strict=True))
+    return text + ("<assistant>" if answer_begins else "")
+
+
+class DummyLM(FakeLM):
+    """Numbers between -1 and 0 drawn by the request alone, and "lol" for every text."""
+
+    def __init__(self) -> None:
+        super().__init__(_dummy_answer, identity="dummy")
+
+    @classmethod
+    def from_arguments(cls, _arguments: Mapping[str, str], **_options: Any) -> Self:
+        """It has no arguments; lm-evaluation-harness, too, takes any and uses none."""
+        return cls()
+
+
+def _dummy_answer(request: Request, _repeat: int) -> Any:
+    if request.kind == "generate_until":
+        return "lol"
+    number = -random.Random(f"{request.context}\0{request.continuation}").random()  # noqa: S311
+    return number if request.kind == "loglikelihood_rolling" else (number, False)

@@ -1,0 +1,100 @@
+"""The models that a command can name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from evalcore.errors import ModelError, did_you_mean
+from evalcore.model.base import LM, Mode
+
+HUGGING_FACE = "evalcore.model.huggingface:HuggingFaceLM"
+
+MODELS = {
+    "hf": HUGGING_FACE,
+    "hf-auto": HUGGING_FACE,
+    "huggingface": HUGGING_FACE,
+    "dummy": "evalcore.model.fake:DummyLM",
+}
+"""By the name of `--model`: the class, loaded when it is wanted."""
+
+SERVICE = "a service cannot be pinned to weights: evaluate the published model with --model hf"
+ENGINE = "the weights are evaluated with transformers alone: --model hf"
+IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
+
+ELSEWHERE = {
+    "anthropic-chat": SERVICE,
+    "anthropic-chat-completions": SERVICE,
+    "anthropic-completions": SERVICE,
+    "litellm": SERVICE,
+    "litellm-chat": SERVICE,
+    "litellm-chat-completions": SERVICE,
+    "local-chat-completions": SERVICE,
+    "local-completions": SERVICE,
+    "openai-chat": SERVICE,
+    "openai-chat-completions": SERVICE,
+    "openai-completions": SERVICE,
+    "textsynth": SERVICE,
+    "watsonx_llm": SERVICE,
+    "ggml": ENGINE,
+    "gguf": ENGINE,
+    "habana": ENGINE,
+    "ipex": ENGINE,
+    "mamba_ssm": ENGINE,
+    "megatron_lm": ENGINE,
+    "nemo_lm": ENGINE,
+    "neuronx": ENGINE,
+    "onnxruntime": ENGINE,
+    "onnxruntime-genai": ENGINE,
+    "openvino": ENGINE,
+    "sglang": ENGINE,
+    "sglang-generate": ENGINE,
+    "steered": ENGINE,
+    "trtllm": ENGINE,
+    "vllm": ENGINE,
+    "winml": ENGINE,
+    "hf-audiolm-qwen": IMAGES,
+    "hf-mistral3": IMAGES,
+    "hf-multimodal": IMAGES,
+    "vllm-vlm": IMAGES,
+    "gpt2": "--model names a backend: --model hf --model_args pretrained=gpt2",
+    "hf-causal": "the name is hf now",
+    "hf-causal-experimental": "the name is hf now",
+    "hf-seq2seq": "encoder-decoder models are not evaluated",
+}
+"""lm-evaluation-harness's other names, and what to do instead."""
+
+
+def backend_of(name: str) -> Any:
+    """The class that `--model` names, imported. Raises ModelError for a name that is not ours."""
+    if name not in MODELS:
+        raise ModelError(f"--model {name}{_remedy(name)}")
+    module, _, attribute = MODELS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def model_of(
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    batch_size: int | None = None,
+    device: str | None = None,
+    mode: Mode = "compat",
+    weights: bool = True,
+) -> LM:
+    """The model that `--model` and `--model_args` name, loaded.
+
+    Without `weights` it can only be asked what it would read. Raises ModelError for a name that
+    is none of ours, and what loading raises.
+    """
+    model: LM = backend_of(name).from_arguments(
+        arguments, batch_size=batch_size, device=device, mode=mode, weights=weights
+    )
+    return model
+
+
+def _remedy(name: str) -> str:
+    if name in ELSEWHERE:
+        return f": {ELSEWHERE[name]}"
+    return f"{did_you_mean(name, MODELS)}: there are {', '.join(MODELS)}"

@@ -1,0 +1,181 @@
+"""Models that answer text with text or numbers and keep their tokens to themselves.
+
+Whatever has the three methods of lm-evaluation-harness's `LM` class can be evaluated: an adapter
+for a service, a model of one's own, a recorded table of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+from uuid import uuid4
+
+from evalcore.digest import digest_of
+from evalcore.errors import ModelError
+from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+
+REQUESTS_PER_PACK = 512
+"""Requests that such a model is given at once: what a crash can lose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRequest(EncodedRequest):
+    """A request that stays text, and which of its repeats it is."""
+
+    request: Request
+    repeat: int
+
+
+def text_requests(requests: Sequence[Request], *, seed: int) -> list[TextRequest]:
+    """Each request as often as it is repeated.
+
+    Nobody can tell whether such a model samples, so each repeat of a generation is its own.
+    """
+    return [
+        TextRequest(key=_key(request, repeat, seed), request=request, repeat=repeat)
+        for request in requests
+        for repeat in range(request.repeats)
+    ]
+
+
+def _key(request: Request, repeat: int, seed: int) -> str:
+    asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
+    if request.kind == "generate_until":
+        asked |= {"seed": seed, "repeat": repeat}
+    return digest_of(asked)
+
+
+def response_of(asked: TextRequest, answer: Any) -> Response:
+    """A response from what lm-evaluation-harness's methods return for a request of that kind.
+
+    The tokens of a text are its UTF-8 bytes. Raises ModelError for an answer of another form.
+    """
+    request = asked.request
+    loglikelihood, is_greedy, text = 0.0, True, None
+    match request.kind, answer:
+        case "loglikelihood", (int() | float() as loglikelihood, is_greedy):
+            pass
+        case "loglikelihood_rolling", int() | float():
+            loglikelihood = answer
+        case "generate_until", str():
+            text = answer
+        case _:
+            raise ModelError(
+                f"its answer to a {request.kind} request is {answer!r}: expected "
+                f"{EXPECTED[request.kind]}"
+            )
+    if loglikelihood != loglikelihood:
+        raise ModelError(f"its answer to a {request.kind} request is not a number (NaN)")
+    rolling = request.kind == "loglikelihood_rolling"
+    return Response(
+        key=asked.key,
+        kind=request.kind,
+        loglikelihood=float(loglikelihood),
+        is_greedy=bool(is_greedy),
+        token_ids=(),  # it has a tokenizer of its own, or none
+        token_logprobs=(float(loglikelihood),) if rolling else (),
+        n_context_tokens=0,
+        n_truncated=0,
+        text=text,
+        finish_reason=None if text is None else "stop",
+    )
+
+
+EXPECTED = {
+    "loglikelihood": "(loglikelihood, whether it is the greedy continuation)",
+    "loglikelihood_rolling": "a loglikelihood",
+    "generate_until": "a text",
+}
+
+
+def text_model_info(name: str, identity: str) -> ModelInfo:
+    """The pins of a model of which nothing is known but who it is."""
+    return ModelInfo(
+        repository=name,
+        commit=None,
+        files_digest=digest_of(identity),
+        architecture=name,
+        parameters=0,
+        dtype="unknown",
+        max_length=2**31 - 1,
+        tokenizer_digest=digest_of(identity),
+        bos_policy="unknown",
+        prefix_token=0,
+    )
+
+
+@dataclass
+class Instance:
+    """A request under the names that lm-evaluation-harness gives its parts."""
+
+    request_type: str
+    arguments: tuple[Any, ...]
+    idx: int = 0
+    doc: Mapping[str, Any] | None = None
+    doc_id: int | None = None
+    task_name: str | None = None
+    repeats: int = 1
+    metadata: tuple[Any, ...] = (None, None, None)
+    resps: list[Any] = field(default_factory=list)
+    filtered_resps: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.arguments
+
+
+class TextLM:
+    """Any object with `loglikelihood`, `loglikelihood_rolling` and `generate_until`."""
+
+    def __init__(self, lm: Any) -> None:
+        self._lm = lm
+        self._name = type(lm).__name__
+        # An object that does not say who it is shares its answers with nobody.
+        self._identity = str(getattr(lm, "model_identity", None) or f"{self._name}-{uuid4()}")
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        return text_model_info(self._name, self._identity)
+
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        return [*text_requests(requests, seed=seed)]
+
+    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+        """Raises ModelError for a method that is not there, or an answer of the wrong form."""
+        asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
+        asked.sort(key=lambda pair: pair[1].request.kind)
+        for kind, of_kind in groupby(asked, key=lambda pair: pair[1].request.kind):
+            waiting = list(of_kind)
+            for start in range(0, len(waiting), REQUESTS_PER_PACK):
+                yield self._answer_pack(kind, waiting[start : start + REQUESTS_PER_PACK])
+
+    def _answer_pack(
+        self, kind: str, pack: Sequence[tuple[int, TextRequest]]
+    ) -> list[tuple[int, Response]]:
+        method = getattr(self._lm, kind, None)
+        if method is None:
+            raise ModelError(f"{self._name} has no method {kind}, which the task needs")
+        answers = list(method([Instance(kind, one.request.arguments) for _, one in pack]))
+        if len(answers) != len(pack):
+            raise ModelError(f"{self._name}.{kind} gave {len(answers)} answers to {len(pack)}")
+        return [
+            (index, response_of(one, answer))
+            for (index, one), answer in zip(pack, answers, strict=True)
+        ]
+
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        """Raises ModelError where the object cannot write a conversation."""
+        apply = getattr(self._lm, "apply_chat_template", None)
+        if apply is None:
+            raise ModelError(f"{self._name} has no method apply_chat_template")
+
+        def render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
+            turns = [dict(message) for message in messages]
+            return str(apply(turns, add_generation_prompt=answer_begins))
+
+        template = getattr(self._lm, "chat_template", None)
+        text = template(name or True) if callable(template) else template
+        return ChatTemplate(text=str(text or ""), name=name, render=render)
