@@ -1,0 +1,154 @@
+"""lm-evaluation-harness's samples JSONL (as of 0.4.13), from our samples.
+
+One line for each document and filter. Numbers inside responses are text there, as in its files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Sample = Mapping[str, Any]
+
+
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def task_hash(samples: Sequence[Sample]) -> str:
+    """The digest under `task_hashes`: over the documents, prompts and targets of a leaf task."""
+    logged = logged_samples(samples)
+    return sha256_of("".join(x["doc_hash"] + x["prompt_hash"] + x["target_hash"] for x in logged))
+
+
+def task_lines(samples: Sequence[Sample]) -> Iterator[str]:
+    """The samples file of one leaf task, line by line: filter by filter."""
+    for logged in logged_samples(samples):
+        yield json.dumps(_as_line(logged), ensure_ascii=False) + "\n"
+
+
+def samples_file(task: str, time: str) -> str:
+    """The name of the samples file of a leaf task; all files of one command bear its time."""
+    return f"samples_{task}_{time}.jsonl".replace("/", "__")
+
+
+def write_task_lines(samples: Sequence[Sample], task: str, folder: Path, time: str) -> Path:
+    """Writes the samples file of one leaf task; returns its path."""
+    path = folder / samples_file(task, time)
+    path.write_text("".join(task_lines(samples)), encoding="utf-8")
+    return path
+
+
+def sample_lines(samples: Iterable[Sample]) -> Iterator[str]:
+    """Samples of any tasks in one pass, document by document; our `task` is kept, too."""
+    for sample in samples:
+        for filter in filters_of(sample):
+            line = {**_as_line(logged_sample(sample, filter)), "task": sample["task"]}
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def logged_samples(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    """The samples of one leaf task as lm-evaluation-harness's library returns them."""
+    filters = filters_of(samples[0]) if samples else []
+    for filter in filters:
+        for sample in samples:
+            yield logged_sample(sample, filter)
+
+
+def filters_of(sample: Sample) -> list[str]:
+    """The names of the filter pipelines that the sample went through."""
+    named = [entry["filter"] for entry in sample.get("filtered") or ()]
+    return named or list(dict.fromkeys(score["filter"] for score in sample["scores"])) or ["none"]
+
+
+def logged_sample(sample: Sample, filter: str) -> dict[str, Any]:
+    """One sample (fields of SAMPLE_SCHEMA) under one filter, in lm-evaluation-harness's form.
+
+    A metric that could not be computed for it is left out.
+    """
+    doc = json.loads(sample["doc"])
+    answer = sample.get("answer")
+    arguments = [arguments_of(one) for one in sample["arguments"]]
+    scores = {
+        score["metric"]: item_of(score)
+        for score in sample["scores"]
+        if score["filter"] == filter and not _is_unmeasured(score)
+    }
+    return {
+        "doc_id": sample["doc_id"],
+        "doc": doc,
+        "target": sample["target"] if answer is None else json.loads(answer),
+        "arguments": arguments,
+        "resps": _responses(sample),
+        "filtered_resps": _filtered(sample, filter),
+        "filter": filter,
+        "metrics": list(scores),
+        "doc_hash": sha256_of(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": sha256_of(arguments[0][0] if arguments else ""),
+        "target_hash": sha256_of(sample["target"]),
+        **scores,
+    }
+
+
+def _as_line(logged: dict[str, Any]) -> dict[str, Any]:
+    """As in the file: arguments by name, the target and all that is in responses as text."""
+    return {
+        **logged,
+        "target": str(logged["target"]),
+        "arguments": {
+            f"gen_args_{place}": {f"arg_{which}": one for which, one in enumerate(each)}
+            for place, each in enumerate(logged["arguments"])
+        },
+        "resps": _as_text(logged["resps"]),
+        "filtered_resps": _as_text(logged["filtered_resps"]),
+    }
+
+
+def arguments_of(argument: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What lm-evaluation-harness calls the arguments of a request."""
+    if argument.get("kind") == "loglikelihood_rolling":
+        return (argument["continuation"],)
+    if argument.get("kind") == "generate_until":
+        return (argument["context"], json.loads(argument["generation"] or "{}"))
+    return (argument["context"], argument["continuation"])
+
+
+def item_of(score: Mapping[str, Any]) -> Any:
+    """What is aggregated: a number, or what a metric over all documents collects of each."""
+    return score["value"] if score.get("item") is None else json.loads(score["item"])
+
+
+def _is_unmeasured(score: Mapping[str, Any]) -> bool:
+    return score["value"] is None and score.get("item") is None
+
+
+def result_of(response: Mapping[str, Any]) -> Any:
+    """What a model of lm-evaluation-harness would have returned."""
+    if response["kind"] == "generate_until":
+        return response["text"]
+    if response["kind"] == "loglikelihood_rolling":
+        return response["loglikelihood"]
+    return [response["loglikelihood"], response["is_greedy"]]
+
+
+def _responses(sample: Sample) -> list[list[Any]]:
+    """By request, as many results as it was repeated."""
+    results = [result_of(response) for response in sample["responses"]]
+    repeats = sample.get("repeats") or 1
+    return [results[start : start + repeats] for start in range(0, len(results), repeats)]
+
+
+def _filtered(sample: Sample, filter: str) -> list[Any]:
+    for entry in sample.get("filtered") or ():
+        if entry["filter"] == filter:
+            return list(json.loads(entry["values"]))
+    return [results[0] for results in _responses(sample)]
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_as_text(entry) for entry in value]
+    return str(value)

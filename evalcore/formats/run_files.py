@@ -1,0 +1,69 @@
+"""Runs on disk, in whichever of the known forms: a record with its samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalcore.formats import every_eval_ever_reader, lmeval_reader, table
+from evalcore.record import RunRecord, read_samples
+
+
+@dataclass(frozen=True)
+class Run:
+    """One task or group of one evaluation, read from a file."""
+
+    record: RunRecord
+    samples: Sequence[dict[str, Any]]
+    """Empty where the file came without samples."""
+    source: Path
+
+
+def read_runs(paths: Iterable[Path]) -> Iterator[Run]:
+    """The runs of files and folders. Raises ValueError naming a file that is none.
+
+    Of a folder that holds records of ours, these: the other files in it say less of the same runs.
+    """
+    for path in paths:
+        found = _files_in(path) if path.is_dir() else [path]
+        if not found:
+            raise ValueError(f"{path}: no record_*.json and no results_*.json in it")
+        for file in found:
+            yield from _read(file)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    for pattern in ("record_*.json", "results_*.json", "run_*.parquet", "*.json"):
+        if found := sorted(folder.rglob(pattern)):
+            return found
+    return []
+
+
+def _read(path: Path) -> Iterator[Run]:
+    if path.suffix == ".parquet":
+        record, rows = table.read_run(path)
+        yield Run(record, rows, path)
+        return
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if isinstance(content, dict) and "run_key" in content:
+        record = RunRecord.of(content)
+        samples = path.parent / record.samples.file
+        rows = list(read_samples(samples)) if samples.is_file() else []
+        yield Run(record, rows, path)
+    elif lmeval_reader.is_results(content):
+        for record, rows in lmeval_reader.read(path):
+            yield Run(record, rows, path)
+    elif every_eval_ever_reader.is_results(content):
+        record, rows = every_eval_ever_reader.read(path)
+        yield Run(record, rows, path)
+    else:
+        raise ValueError(
+            f"{path} is no record of ours, no results file of lm-evaluation-harness and no "
+            "aggregate of Every Eval Ever"
+        )

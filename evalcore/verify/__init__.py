@@ -1,0 +1,48 @@
+"""Every number of a run, computed again from its samples.
+
+Two levels. `aggregate`: from the score of each document to the numbers, their standard errors and
+intervals. `rescore`: from the recorded responses, through filters and metrics, to the scores, and
+on to the numbers. Neither asks a model.
+"""
+
+from __future__ import annotations
+
+from evalcore.errors import EvalError
+from evalcore.formats.run_files import Run
+from evalcore.task.load import TaskLibrary
+from evalcore.verify.files import check_file
+from evalcore.verify.lmeval import check_their_numbers
+from evalcore.verify.numbers import check_numbers
+from evalcore.verify.report import Level, Report
+from evalcore.verify.scores import of_responses, of_scores
+from evalcore.verify.specs import spec_of
+
+__all__ = ["Level", "Report", "verify"]
+
+
+def verify(run: Run, library: TaskLibrary, level: Level) -> Report:
+    """What was computed again, and every difference.
+
+    `library` has the tasks whose scoring is code: their files must be as they were. A run of
+    lm-evaluation-harness is verified at the level `aggregate`, which its files allow.
+    """
+    record = run.record
+    report = Report(task=record.task, source=run.source, level=level)
+    if not run.samples:
+        report.give_up("the samples are not beside the record")
+        return report
+    if record.engine["name"] != "evalcore":
+        report.level = "aggregate"
+        check_their_numbers(run, report)
+        return report
+    try:
+        check_file(run, report)
+        spec = spec_of(record, library)
+        scored = (of_responses if level == "rescore" else of_scores)(run, spec, report)
+        check_numbers(run, spec, scored, report)
+    except EvalError as error:
+        report.give_up(error.reason)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        report.give_up(f"the record or its samples are not as evalcore writes them ({why})")
+    return report

@@ -1,0 +1,95 @@
+"""The numbers of lm-evaluation-harness's files against its samples JSONL.
+
+Those files name the aggregation of each metric; where it is code, the number is left alone. A group
+does not say how it weights its tasks: a number agrees if either way gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from evalcore.errors import TaskError
+from evalcore.formats.lmeval import leaves_of
+from evalcore.formats.run_files import Run
+from evalcore.record import ResultRow
+from evalcore.score.aggregations import AGGREGATIONS, Aggregation
+from evalcore.score.metrics import METRICS
+from evalcore.score.sample import item_of
+from evalcore.stats import pooled_standard_error
+from evalcore.stats.resampling import compat_draws, compat_stderr
+from evalcore.verify.lmeval_lines import check_their_lines
+from evalcore.verify.report import Report, same
+
+
+def check_their_numbers(run: Run, report: Report) -> None:
+    """The lines of the samples, then values and standard errors of tasks and of groups."""
+    record = run.record
+    check_their_lines(run, report)
+    if not record.results:
+        report.give_up("the file states no number")
+    rows = {(row.task, row.metric, row.filter): row for row in record.results}
+    for row in record.results:
+        what = f"{row.task} {row.metric} ({row.filter})"
+        if row.task in record.groups:
+            leaves = leaves_of(row.task, record.groups)
+            parts = [part for leaf in leaves if (part := rows.get((leaf, row.metric, row.filter)))]
+            _check_group(what, row, parts, report)
+        else:
+            _check_task(what, row, run, report)
+
+
+def _check_task(what: str, row: ResultRow, run: Run, report: Report) -> None:
+    items = [
+        item_of(score)
+        for sample in run.samples
+        if sample["task"] == row.task
+        for score in sample["scores"]
+        if (score["metric"], score["filter"]) == (row.metric, row.filter)
+    ]
+    name = _aggregation(row.metric, run.record.configs[row.task])
+    if not items or name is None:
+        why = "its aggregation is code" if items else "its samples are not beside the file"
+        report.leave(what, why)
+        return
+    try:
+        value = Aggregation(name, AGGREGATIONS[name]).of(items)
+    except TaskError as error:
+        report.leave(what, f"the samples do not allow it: {error.reason}")
+        return
+    report.compare(f"{what}, value", row.value, value)
+    iters = run.record.settings.get("bootstrap_iters")
+    stated = row.compat_stderr
+    if stated is not None and isinstance(iters, int) and iters > 0:
+        again = compat_stderr(name, items, compat_draws(row.metric, iters))
+        report.compare(f"{what}, standard error", stated, again)
+
+
+def _aggregation(metric: str, config: Mapping[str, Any]) -> str | None:
+    """By name; None where it is code. A metric that no entry declares is averaged."""
+    for entry in config.get("metric_list") or ():
+        if entry.get("metric") == metric and entry.get("aggregation"):
+            stated = str(entry["aggregation"])
+            return stated if stated in AGGREGATIONS else None
+    known = METRICS.get(metric)
+    return (known.aggregation if known else None) or "mean"
+
+
+def _check_group(what: str, row: ResultRow, parts: Sequence[ResultRow], report: Report) -> None:
+    if not parts:
+        report.differ(what, row.value, None)
+        return
+    sizes = [part.n for part in parts]
+    weighted = sum(part.value * part.n for part in parts) / sum(sizes)
+    plain = sum(part.value for part in parts) / len(parts)
+    is_weighted = same(row.value, weighted)
+    report.compare(f"{what}, value", row.value, weighted if is_weighted else plain)
+    errors = [part.compat_stderr for part in parts if part.compat_stderr is not None]
+    if row.compat_stderr is None or len(errors) < len(parts):
+        return
+    found = [sqrt(sum(error**2 for error in errors)) / len(errors)]
+    if sum(sizes) > len(sizes):
+        found.append(pooled_standard_error(errors, sizes))
+    agreeing = next((one for one in found if same(row.compat_stderr, one)), found[-1])
+    report.compare(f"{what}, standard error", row.compat_stderr, agreeing)

@@ -1,0 +1,161 @@
+"""From samples to scored tasks: by their scores, or by scoring their responses again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from evalcore.formats.run_files import Run
+from evalcore.model.base import Request, Response
+from evalcore.record import Failure
+from evalcore.score.scored import ScoredTask
+from evalcore.score.scoring import of_samples, score_task
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.digest import doc_digest
+from evalcore.task.task import Item, Task, task_of
+from evalcore.verify.report import Report, same
+
+Sample = Mapping[str, Any]
+
+
+def of_scores(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
+    """Each leaf task with the scores that its samples state."""
+    predicted_only = bool(run.record.settings.get("predict_only"))
+    return [
+        of_samples(
+            task, samples, _failures(run, task, samples, report), predict_only=predicted_only
+        )
+        for task, samples in _by_task(run, spec)
+    ]
+
+
+def _failures(run: Run, task: Task, samples: Sequence[Sample], report: Report) -> list[Failure]:
+    """The metrics that failed: those that lack a score somewhere.
+
+    One that has no score anywhere, as where its filter failed, is taken from the record.
+    """
+    scores = [score for sample in samples for score in sample["scores"]]
+    measured = {_column(score) for score in scores}
+    lacking = {_column(score) for score in scores if score["value"] is score["item"] is None}
+    stated = {(one.metric, one.filter) for one in run.record.failures if one.task == task.name}
+    for metric, filter in sorted(stated - measured):
+        report.leave(f"{task.name} {metric} ({filter})", "it failed, and has no scores to tell why")
+    return [
+        Failure(task=task.name, metric=metric, filter=filter, reason="a document has no score")
+        for metric, filter in sorted(lacking | stated - measured)
+    ]
+
+
+def _column(score: Mapping[str, Any]) -> tuple[str, str]:
+    return score["metric"], score["filter"]
+
+
+def of_responses(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
+    """Each leaf task scored again; differences from the samples' scores are noted."""
+    scored = []
+    for task, samples in _by_task(run, spec):
+        again = score_task(
+            task,
+            _items(samples, task.mode),
+            _responses(samples),
+            part=task.name if isinstance(spec, GroupSpec) else None,
+            predict_only=bool(run.record.settings.get("predict_only")),
+        )
+        for stated, found in zip(samples, again.samples, strict=True):
+            _compare(stated, found, report)
+        scored.append(again)
+    return scored
+
+
+def _by_task(run: Run, spec: TaskSpec | GroupSpec) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+    for leaf in spec.leaves():
+        task = task_of(leaf, mode=run.record.mode)
+        yield task, [sample for sample in run.samples if sample["task"] == leaf.name]
+
+
+def _items(samples: Sequence[Sample], mode: str) -> list[Item]:
+    """The documents as they were asked, as far as scoring reads them.
+
+    In compat, document 0 decides for all whether there are several answers.
+    """
+    several = [_is_list(sample["answer"]) for sample in samples]
+    if mode == "compat" and samples:
+        first = next((at for at, sample in enumerate(samples) if sample["doc_id"] == 0), 0)
+        several = [several[first]] * len(samples)
+    return [
+        Item(
+            doc_id=sample["doc_id"],
+            split=sample["split"],
+            doc=json.loads(sample["doc"]),
+            doc_digest=sample["doc_digest"],
+            shots=[(shot["split"], shot["row"]) for shot in sample["shots"]],
+            prompt=sample["prompt"],
+            choices=sample["choices"],
+            gold=sample["gold"],
+            target=sample["target"],
+            answer=json.loads(sample["answer"]),
+            several_answers=of_several,
+            choices_are_contexts=sample["choices_are_contexts"],
+            requests=_requests(sample),
+        )
+        for sample, of_several in zip(samples, several, strict=True)
+    ]
+
+
+def _is_list(answer: str) -> bool:
+    value = json.loads(answer)
+    return isinstance(value, list) and bool(value)
+
+
+def _requests(sample: Sample) -> list[Request]:
+    return [
+        Request(
+            kind=argument["kind"],
+            context=argument["context"],
+            continuation=argument["continuation"],
+            generation=json.loads(argument["generation"]) if argument["generation"] else None,
+            repeats=sample["repeats"],
+        )
+        for argument in sample["arguments"]
+    ]
+
+
+def _responses(samples: Sequence[Sample]) -> Iterator[Response]:
+    for sample in samples:
+        for stated in sample["responses"]:
+            token_ids, logprobs = tuple(stated["token_ids"]), tuple(stated["token_logprobs"])
+            yield Response(**{**stated, "token_ids": token_ids, "token_logprobs": logprobs})
+
+
+def _compare(stated: Sample, found: Sample, report: Report) -> None:
+    """One document: its text, what filters and metrics made of the responses."""
+    place = f"{stated['task']}, document {stated['doc_id']}"
+    digest = doc_digest(json.loads(stated["doc"]))
+    if digest != stated["doc_digest"]:
+        report.differ(f"{place}: doc_digest", stated["doc_digest"], digest)
+    if stated["filtered"] != found["filtered"]:
+        report.differ(f"{place}: filtered", stated["filtered"], found["filtered"])
+    again = {(score["metric"], score["filter"]): score for score in found["scores"]}
+    for score in stated["scores"]:
+        metric, filter = score["metric"], score["filter"]
+        report.scores += 1
+        other = again.pop((metric, filter), None)
+        what = f"{place}: {metric} ({filter})"
+        if other is None:
+            report.differ(what, score["value"], None)
+        elif not same(score["value"], other["value"]):
+            report.differ(what, score["value"], other["value"])
+        elif not _same_item(score["item"], other["item"]):
+            report.differ(what, score["item"], other["item"])
+    for (metric, filter), other in again.items():
+        report.differ(f"{place}: {metric} ({filter})", None, other["value"])
+    for field in ("pick", "correct", "cluster", "subset"):
+        if not same(stated[field], found[field]):
+            report.differ(f"{place}: {field}", stated[field], found[field])
+
+
+def _same_item(stated: str | None, found: str | None) -> bool:
+    if stated is None or found is None:
+        return stated == found
+    return bool(json.loads(stated) == json.loads(found))
