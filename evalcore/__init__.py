@@ -1,3 +1,28 @@
-"""evalcore: the evaluation engine of Plumbline. Read `evaluate.py` first."""
+"""evalcore: the evaluation engine of Plumbline. Read `evaluation.py` first.
+
+`evaluate` and `simple_evaluate` are the engine as a library; they are imported when asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalcore.library import evaluate as evaluate
+    from evalcore.library import simple_evaluate as simple_evaluate
 
 __version__ = "0.1.0"
+
+IMPORTED_AT = time.monotonic()
+"""The start of a command, but for that of Python itself."""
+
+__all__ = ["__version__", "evaluate", "simple_evaluate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("evaluate", "simple_evaluate"):
+        from evalcore import library
+
+        return getattr(library, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,29 +6,88 @@ Nothing heavy is imported before it is needed: `--help` and `ls` must answer at 
 from __future__ import annotations
 
 import argparse
+import importlib
+import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import evalcore
-from evalcore.errors import EvalError
+from evalcore.command.options import (
+    OPTIONS,
+    PROMPT_OPTIONS,
+    TASK_OPTIONS,
+    OptionError,
+    add_options,
+    refuse_old_spellings,
+    settle,
+)
+from evalcore.command.values import count
+from evalcore.errors import EvalError, did_you_mean
+from evalcore.progress import in_words
 
-TASKS = Path(__file__).resolve().parent.parent / "tasks"
-"""Our own task files; `--include_path` adds others, which win over ours."""
+WRONG_OPTION = 2
+"""Exit status when an option is wrong, as argparse has it."""
 
-STOPPED = 75
-"""Exit status after SIGTERM or SIGINT: run the same command again to go on."""
+INTERRUPTED = 130
+"""Exit status when SIGINT, or the end of who reads along, ended a command that is no run."""
+
+NOTES = {
+    "cache_requests": "prompts are built afresh each time; nothing is cached",
+    "check_integrity": "it does nothing here; `evalcore validate` builds the tasks' prompts",
+    "trust_remote_code": "the code of a repository is never run; what needs it is refused",
+    "wandb_args": "nothing is sent; the results are in --output_path",
+    "wandb_config_args": "nothing is sent; the results are in --output_path",
+    "trackio_args": "nothing is sent; the results are in --output_path",
+    "hf_hub_log_args": "nothing is sent; the results are in --output_path",
+}
+"""What is said about an option that is accepted and changes nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (see `docs/engine.md`)."""
-    options = _parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
+    _quiet_libraries()
+    given = _with_command(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    options = argparse.Namespace()
     try:
+        refuse_old_spellings(given)
+        options, unknown = parser.parse_known_args(given)
+        if not hasattr(options, "function"):
+            parser.print_help(sys.stderr)
+            return WRONG_OPTION
+        if unknown:
+            raise _unknown(unknown[0], options)
+        if options.options:
+            options = settle(options, options.options, getattr(options, "config", None))
+            _note(options)
         status: int = options.function(options)
+    except OptionError as error:
+        sys.stderr.write(f"evalcore: {error}\n")
+        return WRONG_OPTION
     except EvalError as error:
-        options.show.error(error)
+        if show := getattr(options, "show", None):
+            show.error(error)
+        else:
+            sys.stderr.write(in_words(error))
         return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # such as `evalcore ls | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
     return status
+
+
+def _unknown(argument: str, options: argparse.Namespace) -> OptionError:
+    name = argument.partition("=")[0]
+    near = did_you_mean(name, [f"--{known}" for known in options.options])
+    return OptionError(
+        f"{name}: no option of {options.command}{near}; `evalcore {options.command} --help` "
+        "lists them"
+    )
 
 
 def _with_command(arguments: Sequence[str]) -> list[str]:
@@ -38,39 +97,37 @@ def _with_command(arguments: Sequence[str]) -> list[str]:
     return ["run", *given] if starts_with_option and given[0] not in _OWN_OPTIONS else given
 
 
+def _quiet_libraries() -> None:
+    """Other packages' bars and warnings would stand amid ours; whoever wants them says so.
+
+    They read this when they are imported.
+    """
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers heeds it, too
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
 _OWN_OPTIONS = ("-h", "--help", "--version")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="evalcore", description="Evaluate language models.")
     parser.add_argument("--version", action="version", version=f"evalcore {evalcore.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(metavar="command")
 
-    run = commands.add_parser("run", help="evaluate a model on tasks", allow_abbrev=False)
-    _add_subject(run)
-    run.add_argument("--model", "-M", default="hf", choices=["hf"], help="kind of model")
-    run.add_argument("--num_fewshot", "-f", type=_count, help="examples before each question")
-    run.add_argument("--limit", "-L", type=_limit, help="documents per task: a count, or a share")
-    run.add_argument("--batch_size", "-b", type=_batch_size, default="auto", help="rows, or auto")
-    run.add_argument("--device", help="such as cpu or cuda:0; default: a GPU where there is one")
-    run.add_argument("--output_path", "-o", type=Path, help="folder for the results")
-    run.add_argument(
-        "--log_samples", "-s", action="store_true", help="write every prompt and answer, too"
-    )
-    run.add_argument("--use_cache", "-c", type=Path, help="folder of the journal, to go on from")
-    run.add_argument("--mode", choices=["compat", "strict"], default="compat")
-    run.add_argument("--seed", type=int, default=1234, help="seed of the few-shot draw")
-    run.set_defaults(function=_run)
+    def add(name: str, says: str, options: Sequence[str] = ()) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=says, description=says, allow_abbrev=False)
+        command.set_defaults(function=_function(name), command=name, options=tuple(options))
+        if options:
+            command.add_argument(
+                "--config", "-C", type=Path, metavar="FILE", help="YAML with any of these options"
+            )
+            add_options(command, options)
+        return command
 
-    fetch = commands.add_parser("fetch", help="download what a run needs; runs no model code")
-    _add_subject(fetch)
-    fetch.set_defaults(function=_fetch)
-
-    ls = commands.add_parser("ls", help="list tasks, groups or tags")
-    ls.add_argument("kind", nargs="?", default="tasks", choices=["tasks", "groups", "tags"])
-    _add_include_path(ls)
-    ls.set_defaults(function=_ls)
-    for command in (run, fetch, ls):
+    run = add("run", "evaluate a model on tasks", tuple(OPTIONS))
+    fetch = add("fetch", "download what a run needs; runs no model code", PROMPT_OPTIONS)
+    for command in (run, fetch):
         command.add_argument(
             "--progress",
             dest="show",
@@ -79,43 +136,78 @@ def _parser() -> argparse.ArgumentParser:
             metavar="bar|json",
             help="for people, or one JSON object a line on standard output",
         )
+    _add_ls(add("ls", "list tasks, groups, subtasks or tags"))
+    validate = add(
+        "validate", "build the first prompts of tasks; say what would fail", TASK_OPTIONS
+    )
+    validate.add_argument("--time_limit", type=float, default=120.0, help="seconds for each task")
+    _add_count(validate, "--documents", 4, "prompts of each task to build")
+    show = add("show", "print the first prompts exactly, with tokens", PROMPT_OPTIONS)
+    _add_count(show, "--documents", 1, "documents of each task to print")
+    _add_file_commands(add)
     return parser
 
 
-def _add_subject(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--model_args",
-        "-a",
-        type=_pairs,
+def _add_ls(ls: argparse.ArgumentParser) -> None:
+    kinds = ["tasks", "groups", "subtasks", "tags"]
+    ls.add_argument("kind", nargs="?", default="tasks", choices=kinds, help="tasks: all of them")
+    ls.add_argument("--include_path", nargs="+", action="extend", default=[], metavar="FOLDER")
+
+
+def _add_file_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """The commands on files that a run wrote."""
+    verify = add("verify", "compute every number of results again from their samples")
+    verify.add_argument("files", nargs="+", type=Path, help="record or results files, or folders")
+    verify.add_argument(
+        "--level",
+        choices=["aggregate", "rescore"],
+        default="rescore",
+        help="from the samples' scores, or from the recorded responses (default)",
+    )
+    verify.add_argument("--include_path", nargs="+", action="extend", default=[], metavar="FOLDER")
+    convert = add("convert", "write results in another form")
+    convert.add_argument("files", nargs="+", type=Path, help="record or results files, or folders")
+    convert.add_argument(
+        "--to",
         required=True,
-        metavar="pretrained=…,revision=…,dtype=…",
+        choices=["record", "lm-eval", "parquet", "every-eval-ever"],
+        help="record: our own form",
     )
-    command.add_argument("--tasks", "-t", type=_names, required=True, help="names, by commas")
-    _add_include_path(command)
-
-
-def _add_include_path(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--include_path", type=Path, action="append", default=[], help="another folder of tasks"
+    convert.add_argument("--output_path", "-o", type=Path, required=True, help="folder to write in")
+    convert.add_argument(
+        "--organization", default="unknown", help="who ran it, for every-eval-ever"
     )
+    compare = add("compare", "paired differences of two runs on the same questions")
+    compare.add_argument("a", type=Path, help="record or results file, or folder")
+    compare.add_argument("b", type=Path, help="the same of the other run")
+    compare.add_argument("--json", action="store_true", help="JSON instead of a table")
 
 
-def _run(options: argparse.Namespace) -> int:
-    from evalcore.commands import run
-
-    return run(options)
+def _add_count(command: argparse.ArgumentParser, name: str, default: int, says: str) -> None:
+    command.add_argument(name, type=_count, default=default, metavar="N", help=says)
 
 
-def _fetch(options: argparse.Namespace) -> int:
-    from evalcore.commands import fetch
+def _function(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function `<name>` of the module `evalcore.command.<name>`, imported when it is called."""
 
-    return fetch(options)
+    def call(options: argparse.Namespace) -> int:
+        module: Any = importlib.import_module(f"evalcore.command.{name}")
+        status: int = getattr(module, name)(options)
+        return status
+
+    return call
 
 
-def _ls(options: argparse.Namespace) -> int:
-    from evalcore.commands import ls
-
-    return ls(options)
+def _note(options: argparse.Namespace) -> None:
+    """Say what an option does that lm-evaluation-harness knows and we have no use for."""
+    for name, says in NOTES.items():
+        if getattr(options, name, None):
+            sys.stderr.write(f"evalcore: --{name}: {says}\n")
+    if level := getattr(options, "verbosity", None):
+        known = logging.getLevelNamesMapping()
+        if level.upper() not in known:
+            raise OptionError(f"--verbosity: expected one of {', '.join(known)}, got {level!r}")
+        logging.basicConfig(level=known[level.upper()])
 
 
 def _show(name: str) -> object:
@@ -126,40 +218,8 @@ def _show(name: str) -> object:
     return SHOWS[name]()
 
 
-def _pairs(text: str) -> dict[str, str]:
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    if wrong := [name for name, sign, _ in pairs if not sign]:
-        raise argparse.ArgumentTypeError(f"expected name=value by commas, got {wrong[0]!r}")
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise argparse.ArgumentTypeError("expected at least one task")
-    return names
-
-
 def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
-    return int(text)
-
-
-def _limit(text: str) -> float:
     try:
-        limit = float(text)
-    except ValueError:
-        limit = 0.0
-    if limit <= 0 or (limit >= 1 and limit != int(limit)):
-        raise argparse.ArgumentTypeError(f"expected a count, or a share below 1, got {text!r}")
-    return limit
-
-
-def _batch_size(text: str) -> int | None:
-    """None for `auto`: the engine's token budget alone decides."""
-    if text == "auto" or text.startswith("auto:"):
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a count from 1, or auto, got {text!r}")
-    return int(text)
+        return count(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

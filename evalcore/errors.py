@@ -4,6 +4,10 @@ The docstring of a class is the first half of every message; the second half say
 what to do about it. Only our own faults (`InfraError`) are worth trying again.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -46,3 +50,9 @@ class InfraError(EvalError):
 
     exit_code = 12
     retry = True
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest known names as the end of a sentence, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f" (did you mean {', '.join(near)}?)" if near else ""

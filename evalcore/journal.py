@@ -2,21 +2,26 @@
 
 One folder per journal, one segment file per process, one JSON line per final response. A pack of
 responses is one append and one fsync. On reading, all segments are merged: a torn last line (the
-process died while writing) is ignored, and of two answers to one request the first wins.
+process died while writing) is ignored, any other line that is no response is named and passed over
+(its request is asked again), and of two answers to one request the first wins.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evalcore.errors import InfraError
 from evalcore.model.base import Response
+
+log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -29,7 +34,7 @@ class Journal:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._answers = self._read()
             segment = self._folder / f"{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-            self._segment = segment.open("a", encoding="utf-8")
+            self._segment = segment.open("ab", buffering=0)
         except OSError as problem:
             raise InfraError(f"the journal in {folder} cannot be used: {problem}") from problem
 
@@ -40,15 +45,30 @@ class Journal:
         return self._answers[key]
 
     def append(self, responses: Iterable[Response]) -> None:
-        """Make responses durable: when this returns, a power cut cannot lose them."""
+        """Make responses durable: when this returns, a power cut cannot lose them.
+
+        Raises InfraError when they cannot be written; none of them is then kept.
+        """
         new = {response.key: response for response in responses if response.key not in self}
         if not new:
             return
         lines = (json.dumps(asdict(response)) + "\n" for response in new.values())
-        self._segment.write("".join(lines))
-        self._segment.flush()
-        os.fsync(self._segment.fileno())
+        self._write("".join(lines).encode())
         self._answers.update(new)
+
+    def _write(self, lines: bytes) -> None:
+        before = os.fstat(self._segment.fileno()).st_size
+        try:
+            while lines:  # the disk may take a part of them
+                lines = lines[self._segment.write(lines) :]
+            os.fsync(self._segment.fileno())
+        except OSError as problem:
+            with suppress(OSError):  # half a line would spoil what follows it
+                self._segment.truncate(before)
+            raise InfraError(
+                f"the journal in {self._folder} cannot be written: {problem}. What it has is kept: "
+                "make room, and run the same command again"
+            ) from problem
 
     def close(self) -> None:
         self._segment.close()
@@ -56,21 +76,28 @@ class Journal:
     def _read(self) -> dict[str, Response]:
         answers: dict[str, Response] = {}
         for segment in sorted(self._folder.glob("*.jsonl")):
-            for line in segment.read_text(encoding="utf-8").splitlines(keepends=True):
-                if line.endswith("\n"):
-                    response = _response(line, segment)
-                    answers.setdefault(response.key, response)
+            for number, line in enumerate(segment.read_bytes().split(b"\n")[:-1], start=1):
+                try:
+                    response = _response(line)
+                except (ValueError, KeyError, TypeError) as problem:
+                    log.warning(
+                        "the journal segment %s has a line %d that is no response (%s): what it "
+                        "answered is computed again, all other lines count",
+                        segment,
+                        number,
+                        problem,
+                    )
+                    continue
+                answers.setdefault(response.key, response)
         return answers
 
 
-def _response(line: str, segment: Path) -> Response:
-    try:
-        fields: dict[str, Any] = json.loads(line)
-        for name in ("token_ids", "token_logprobs"):
-            fields[name] = tuple(fields[name])
-        return Response(**fields)
-    except (ValueError, KeyError, TypeError) as problem:
-        raise InfraError(
-            f"the journal segment {segment} has a line that is no response ({problem}): "
-            "move the file away; only its answers are computed again"
-        ) from problem
+def _response(line: bytes) -> Response:
+    """Raises ValueError, KeyError or TypeError where the line is no response."""
+    fields: dict[str, Any] = json.loads(line)
+    for name in ("token_ids", "token_logprobs"):
+        fields[name] = tuple(fields[name])
+    response = Response(**fields)
+    if not isinstance(response.key, str):
+        raise TypeError(f"its key is {response.key!r}")
+    return response

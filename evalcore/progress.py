@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,22 @@ from typing import TYPE_CHECKING, Any
 from evalcore.errors import EvalError
 
 if TYPE_CHECKING:
-    from evalcore.record import RunRecord
+    from evalcore.record import ResultRow, RunRecord
+
+
+SECONDS_BETWEEN_LINES = 10
+
+FOLDED = {"task": 10, "filter": 8, "metric": 8}
+"""The columns of a table that may take several lines, and how narrow they may get; a number that is
+split cannot be read."""
+
+LONGEST_PLAIN = 1e6
+"""Perplexities of poor models reach far beyond what can be read without an exponent."""
+
+
+def in_words(error: EvalError) -> str:
+    """The line that tells of an error; docs/engine.md says whose fault each class means."""
+    return f"evalcore: {type(error).__name__}: {error.reason}\n"
 
 
 class StopRequest:
@@ -30,6 +47,8 @@ class StopRequest:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.asked = True
         signal.signal(number, signal.SIG_DFL)
+        # Python's own streams are not safe to write to in the midst of whatever they do.
+        os.write(2, b"evalcore: stopping after the pack at hand; once more to stop at once\n")
 
 
 class JsonLines:
@@ -37,7 +56,7 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._stop = StopRequest()
-        self._last = 0.0
+        self._last: dict[str, float] = {}
 
     def start(self) -> None:
         self._stop.listen()
@@ -46,11 +65,11 @@ class JsonLines:
         self._say(event="phase", phase=name)
         sys.stderr.write(f"evalcore: {name}\n")
 
-    def progress(self, task: str, done: int, total: int) -> None:
+    def progress(self, task: str, done: int, total: int, tokens: int) -> None:
         now = time.monotonic()
-        if done == total or now - self._last >= 0.2:
-            self._last = now
-            self._say(event="progress", task=task, done=done, total=total)
+        if done == total or now - self._last.get(task, 0.0) >= 0.2:
+            self._last[task] = now
+            self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
 
     def wants_stop(self) -> bool:
         return self._stop.asked
@@ -63,7 +82,10 @@ class JsonLines:
         about = {"task": error.task} if error.task else {}
         name = type(error).__name__
         self._say(event="error", **{"class": name}, message=error.reason, **about)
-        sys.stderr.write(f"evalcore: {name}: {error.reason}\n")
+        sys.stderr.write(in_words(error))
+
+    def stopped(self) -> None:
+        sys.stderr.write("evalcore: stopped; the same command goes on\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})
@@ -73,75 +95,231 @@ class JsonLines:
         sys.stdout.flush()
 
 
+class Speed:
+    """Tokens per second since the model began to be asked, of all tasks asked at once."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+        self._tokens: dict[str, int] = {}
+
+    def of(self, task: str, tokens: int) -> str:
+        self._tokens[task] = tokens
+        seconds, tokens = time.monotonic() - self._began, sum(self._tokens.values())
+        return f"{tokens / seconds:,.0f} tokens/s" if tokens and seconds > 0 else ""
+
+
+class Log:
+    """How far the work is, in lines that a file can keep: one for each ten seconds.
+
+    The beginning and the end of each task have a line of their own.
+    """
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        self._last = 0.0
+
+    def progress(self, task: str, done: int, total: int, speed: str) -> None:
+        now = time.monotonic()
+        if task in self._begun and done < total and now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._begun.add(task)
+        self._last = now
+        sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
+
+
 class Bar:
-    """A progress bar on standard error and a table of results on standard output."""
+    """A progress bar on standard error; at the end a table of results on standard output.
+
+    Where nobody watches (standard error is a file or a pipe) it is lines instead.
+    """
 
     def __init__(self) -> None:
         self._stop = StopRequest()
+        self._speed = Speed()
+        self._log = Log()
         self._bar: Any = None
         self._line: Any = None
+        self._finished: list[RunRecord] = []
 
     def start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
         self._stop.listen()
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return
         self._bar = Progress(
             "{task.description}",
             BarColumn(),
             MofNCompleteColumn(),
+            "{task.fields[speed]}",
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=console,
+            transient=True,
         )
-        self._line = self._bar.add_task("starting", total=None)
+        self._line = self._bar.add_task("starting", total=None, speed="")
         self._bar.start()
 
     def phase(self, name: str) -> None:
-        self._bar.update(self._line, description=name, total=None, completed=0)
+        if name == "evaluate":
+            self._speed.begin()
+        if self._bar is None:
+            return
+        self._bar.remove_task(self._line)
+        self._line = self._bar.add_task(name, total=None, speed="")
 
-    def progress(self, task: str, done: int, total: int) -> None:
-        self._bar.update(self._line, description=task, completed=done, total=total)
+    def progress(self, task: str, done: int, total: int, tokens: int) -> None:
+        speed = self._speed.of(task, tokens)
+        if self._bar is None:
+            self._log.progress(task, done, total, speed)
+            return
+        self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
 
     def wants_stop(self) -> bool:
         return self._stop.asked
 
     def task(self, record: RunRecord, *_paths: Path) -> None:
-        from rich.table import Table
-
-        table = Table("task", "version", "shots", "metric", "value", "95 % interval", "n")
-        for row in record.results:
-            if row.task == record.task:
-                table.add_row(
-                    f"{row.task}: {row.subset}" if row.subset else row.task,
-                    record.version,
-                    str(record.shots),
-                    row.metric,
-                    f"{row.value:.4f}",
-                    f"{row.low:.4f}–{row.high:.4f}",
-                    str(row.n),
-                )
-        self._bar.stop()
-        self._print(table)
-        self._bar.start()
+        self._finished.append(record)
 
     def error(self, error: EvalError) -> None:
         self._end()
-        sys.stderr.write(f"evalcore: {error}\n")
+        sys.stderr.write(in_words(error))
+
+    def stopped(self) -> None:
+        self._end()
+        sys.stderr.write("evalcore: stopped; the same command goes on\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._end()
         for name, path in files.items():
-            self._print(f"{name}: {path}")
+            say(f"{name}: {path}")
 
     def _end(self) -> None:
+        """Whatever was finished is shown, even where what came next failed."""
         if self._bar is not None:
             self._bar.stop()
+        if self._finished:
+            say(table_of(self._finished))
+            for line in remarks_on(self._finished):
+                say(line)
+        self._finished = []
 
-    @staticmethod
-    def _print(what: object) -> None:
-        from rich.console import Console
 
-        Console().print(what, soft_wrap=True)
+def table_of(records: list[RunRecord]) -> Any:
+    """Every number with its 95 % interval; under a task or group its parts.
+
+    Where training text was searched, the number on clean documents stands beside that on all.
+    """
+    table = empty_table("task", "version", "filter", "shots", "metric", "value", "95 % interval")
+    table.add_column("stderr", no_wrap=True)
+    table.add_column("n", no_wrap=True)
+    searched = any(record.clean_results for record in records)
+    if searched:
+        table.add_column("clean", no_wrap=True)
+        table.add_column("clean n", no_wrap=True)
+    for record in records:
+        clean = {_place(row): row for row in record.clean_results}
+        for row in record.results:
+            cells = _cells(record, row)
+            if searched:
+                twin = clean.get(_place(row))
+                cells += (_number(twin.value), str(twin.n)) if twin else ("", "")
+            table.add_row(*cells)
+    return table
+
+
+def _place(row: ResultRow) -> tuple[str, str, str, str]:
+    return row.task, row.subset, row.metric, row.filter
+
+
+def _cells(record: RunRecord, row: ResultRow) -> tuple[str, ...]:
+    own = row.task == record.task
+    name = f"{row.task}: {row.subset}" if own and row.subset else row.task
+    shots = record.shots if isinstance(record.shots, int) else record.shots.get(row.task, "")
+    return (
+        name if own and not row.subset else f"  {name}",
+        record.version if own else "",
+        row.filter,
+        str(shots),
+        f"{row.metric} {'↑' if row.higher_is_better else '↓'}",
+        _number(row.value),
+        "" if row.interval == "none" else f"{_number(row.low)}–{_number(row.high)}",
+        "" if row.stderr is None else _number(row.stderr),
+        str(row.n),
+    )
+
+
+def empty_table(*columns: str) -> Any:
+    """A table without walls: the usual one fits a terminal of 80 columns."""
+    from rich import box
+    from rich.table import Column, Table
+
+    heads = [Column(name, no_wrap=name not in FOLDED, overflow="fold") for name in columns]
+    return Table(*heads, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < LONGEST_PLAIN else f"{value:.4e}"
+
+
+def remarks_on(records: list[RunRecord]) -> list[str]:
+    """What the numbers alone would hide: metrics that failed, prompts that were cut."""
+    remarks = []
+    for record in records:
+        for failure in record.failures:
+            what = f"{failure.task}: {failure.metric} ({failure.filter})"
+            remarks.append(f"not computed: {what}: {failure.reason}")
+        if cut := record.requests.get("truncated"):
+            total = record.requests["total"]
+            remarks.append(f"{record.task}: {cut} of {total} prompts lost their beginning")
+    return remarks
+
+
+def first_prompts(samples: Iterable[Mapping[str, Any]]) -> str:
+    """The first document of each task, as it was asked."""
+    shown: dict[str, str] = {}
+    for sample in samples:
+        shown.setdefault(
+            sample["task"],
+            f"--- {sample['task']}, document {sample['doc_id']}\n{sample['prompt']}\n"
+            f"--- target: {sample['target']}\n",
+        )
+    return "".join(shown.values())
+
+
+def say(what: Any) -> None:
+    """Prints on standard output.
+
+    In a terminal that is too narrow for a table its columns stand closer and its names are folded.
+    In a file or a pipe, and where that is not enough, a row stays a line.
+    """
+    from rich.console import Console
+
+    console, endless = Console(), Console(width=1000)
+    folds = False
+    if not isinstance(what, str) and (wide := endless.measure(what).maximum) > console.width:
+        close = copy.copy(what)
+        close.padding = 0
+        least = endless.measure(close).maximum - _spare(close)
+        folds = console.is_terminal and least <= console.width
+        what, console = (close, console) if folds else (what, Console(width=wide))
+        for column in close.columns if folds else ():
+            column.min_width = FOLDED.get(str(column.header))
+    console.print(what, soft_wrap=not folds, highlight=False, markup=False)
+
+
+def _spare(table: Any) -> int:
+    """By how much the columns that may be folded can get narrower."""
+    widths = (
+        max((len(cell) for cell in column.cells), default=0) - FOLDED[column.header]
+        for column in table.columns
+        if column.header in FOLDED
+    )
+    return sum(max(width, 0) for width in widths)
 
 
 SHOWS: Mapping[str, type[Bar] | type[JsonLines]] = {"bar": Bar, "json": JsonLines}

@@ -44,10 +44,22 @@ class ResultRow:
     low: float
     high: float
     interval: str
-    """How the 95 % interval was made: normal, clustered, wilson, pooled or none."""
+    """How the 95 % interval was made: normal, clustered, wilson, pooled, bootstrap or none."""
     n: int
     higher_is_better: bool
     comparability_key: str
+    compat_stderr: float | None = None
+    """lm-evaluation-harness's own standard error, for its files; None where it prints N/A."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A metric that could not be computed; everything else of the record stands."""
+
+    task: str
+    metric: str
+    filter: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +107,22 @@ class RunRecord:
     """By leaf task: its resolved configuration."""
     groups: dict[str, Any] = field(default_factory=dict)
     """By group, from the whole to its parts: alias, version and the names of its members."""
+    failures: list[Failure] = field(default_factory=list)
+    """Metrics that could not be computed, and why."""
+    chat: dict[str, Any] | None = None
+    """The chat template (name, digest, text), how examples stand in it, and how many conversations
+    so far it took only without their system turn; None: plain text."""
+    system_instruction: str | None = None
+    generation: dict[str, Any] = field(default_factory=dict)
+    """By leaf task that generates: the generation arguments in force."""
+    execution: dict[str, Any] = field(default_factory=dict)
+    """By kind of request: how the model was computed and why so, and whether memory ran short."""
+    timing: dict[str, float] = field(default_factory=dict)
+    """Seconds, which add up to `seconds`: prompts, tokens, answers (of what was asked together its
+    share), scores. Work on the next benchmark goes on meanwhile, so a whole command may take less.
+    Of the command, where it was one: load (the model), first_forward (from its start)."""
+    clean_results: list[ResultRow] = field(default_factory=list)
+    """The numbers on the documents without overlap, where training text was searched."""
     schema_version: int = SCHEMA_VERSION
 
     def own_results(self) -> list[ResultRow]:
@@ -123,6 +151,8 @@ class RunRecord:
                     **fields,
                     "results": [ResultRow(**row) for row in fields["results"]],
                     "samples": SampleFile(**fields["samples"]),
+                    "failures": [Failure(**one) for one in fields.get("failures", [])],
+                    "clean_results": [ResultRow(**row) for row in fields.get("clean_results", [])],
                 }
             )
         except (TypeError, KeyError) as problem:
@@ -159,22 +189,45 @@ SAMPLE_SCHEMA = pa.schema(
         ("choices", pa.list_(pa.string())),
         ("gold", pa.list_(pa.int32())),
         ("target", pa.string()),
+        ("answer", pa.string()),  # JSON of what doc_to_target gave: text, a position, or a list
+        ("choices_are_contexts", pa.bool_()),
         ("pick", pa.int32()),  # the choice that the primary metric took for the answer
         ("correct", pa.float64()),  # the primary metric's score; null where unmeasured
         (
             "arguments",
-            pa.list_(pa.struct([("context", pa.string()), ("continuation", pa.string())])),
+            pa.list_(
+                pa.struct(
+                    [
+                        ("context", pa.string()),
+                        ("continuation", pa.string()),
+                        ("kind", pa.string()),
+                        ("generation", pa.string()),  # JSON; null but for generate_until
+                    ]
+                )
+            ),
         ),
+        ("repeats", pa.int16()),  # responses to each of the arguments, which follow one another
         ("responses", pa.list_(_RESPONSE)),
+        (
+            "filtered",  # by filter: JSON of what it made of the responses, one entry per argument
+            pa.list_(pa.struct([("filter", pa.string()), ("values", pa.string())])),
+        ),
         (
             "scores",
             pa.list_(
                 pa.struct(
-                    [("metric", pa.string()), ("filter", pa.string()), ("value", pa.float64())]
+                    [
+                        ("metric", pa.string()),
+                        ("filter", pa.string()),
+                        ("value", pa.float64()),
+                        ("item", pa.string()),  # JSON of what is aggregated where it is no number
+                    ]
                 )
             ),
         ),
         ("why_null", pa.string()),
+        ("contaminated", pa.bool_()),  # null where no training text was searched
+        ("overlaps", pa.list_(pa.string())),  # the passages that the training text has, too
     ]
 )
 
@@ -198,30 +251,85 @@ def read_samples(path: Path | pa.NativeFile) -> Iterator[dict[str, Any]]:
 
 
 def run_key(
-    spec: TaskSpec | GroupSpec, *, shots: Shots, mode: str, fewshot_seed: int = 1234
+    spec: TaskSpec | GroupSpec,
+    *,
+    shots: Shots,
+    mode: str,
+    fewshot_seed: int = 1234,
+    chat: Mapping[str, Any] | None = None,
+    system_instruction: str | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> str:
     """The comparability key as far as it is known before a run: without metric and documents.
 
-    `shots` as in the record. Two runs of one variant with the same key would give the same numbers.
+    `shots` as in the record; `chat` is the policy (which template, whether examples are turns),
+    `generation` the arguments given over those of the tasks. Two runs of one variant with the same
+    key would give the same numbers.
     Raises TaskError for a mode that does not exist.
     """
     if mode not in ("strict", "compat"):
         raise TaskError(f"mode: expected 'strict' or 'compat', got {mode!r}")
     rule = shot_rule(spec, shots)
+    return _run_digest(
+        task=spec.name,
+        version=spec.version,
+        config_digest=config_digest(spec),
+        style=spec.about.style,
+        shots=shots,
+        shot_rule=rule,
+        shot_seed=fewshot_seed if draws_at_random(rule) else None,
+        mode=mode,
+        chat=chat,
+        system_instruction=system_instruction,
+        generation=generation,
+        scoring_version=SCORING_VERSION,
+    )
+
+
+def run_key_of(record: RunRecord) -> str:
+    """The run key that a record's own fields give, for who doubts the one that it states."""
+    return _run_digest(
+        task=record.task,
+        version=record.version,
+        config_digest=record.config_digest,
+        style=record.style or None,
+        shots=record.shots,
+        shot_rule=record.shot_rule,
+        shot_seed=record.shot_seed,
+        mode=record.mode,
+        chat=chat_policy(record.chat),
+        system_instruction=record.system_instruction,
+        generation=record.settings.get("gen_kwargs") if record.generation else None,
+        scoring_version=record.engine["scoring_version"],
+    )
+
+
+def chat_policy(chat: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What of a record's `chat` decides whether two numbers compare.
+
+    A model's own template is its own; a named one is the same for all.
+    """
+    if chat is None:
+        return None
+    template = "own" if chat["name"] is None else chat["digest"]
+    return {"template": template, "multiturn": chat["multiturn"]}
+
+
+def _run_digest(
+    *,
+    shots: Shots,
+    chat: Mapping[str, Any] | None,
+    system_instruction: str | None,
+    generation: Mapping[str, Any] | None,
+    **others: str | int | None,
+) -> str:
     return digest_of(
         {
-            "task": spec.name,
-            "version": spec.version,
-            "config_digest": config_digest(spec),
-            "style": spec.about.style,
+            **others,
             "shots": shots if isinstance(shots, int) else dict(shots),
-            "shot_rule": rule,
-            "shot_seed": fewshot_seed if draws_at_random(rule) else None,
-            "mode": mode,
-            "chat": None,
-            "system_prompt": None,
-            "generation": None,
-            "scoring_version": SCORING_VERSION,
+            "chat": None if chat is None else dict(chat),
+            "system_prompt": None if system_instruction is None else digest_of(system_instruction),
+            "generation": dict(generation) if generation else None,
         }
     )
 

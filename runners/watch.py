@@ -60,7 +60,7 @@ class Watch:
         self.stopping = stopping
         self._worker = worker
         self._phase = "download"
-        self._counts = (0, 0)
+        self._counts: dict[str, tuple[int, int]] = {}
         self._answered: str | None = None
         self._unsaved: set[str] = set()
         self._renewed = self._stored = 0.0
@@ -99,8 +99,10 @@ class Watch:
     def finished(self, task: str) -> None:
         """The run of this task has ended; it is no longer watched."""
         del self.runs[task]
-        self._unsaved.discard(task)
+        counts = self._counts
         self._begin(self._phase)
+        # Those that were answered together with it keep what was counted.
+        self._counts = {other: counts[other] for other in counts if other != task}
 
     def was_out_of_memory(self) -> bool:
         """Whether a child that was just killed had taken nearly all memory that there was."""
@@ -114,7 +116,7 @@ class Watch:
     def _begin(self, phase: str) -> None:
         """What was counted before says nothing of what comes now."""
         self._phase = phase
-        self._counts = (0, 0)
+        self._counts = {}
         # The engine takes the tasks in the order of its command line, which is that of the runs.
         self._answered = next(iter(self.runs), None)
         self._unsaved = set(self.runs)
@@ -128,16 +130,18 @@ class Watch:
 
     def _count(self, event: Progress) -> None:
         """Data sets while they are downloaded, for all runs; else requests of the task named."""
+        counted = (event.done, event.total)
         if self._phase == "download":
             self._unsaved = set(self.runs)
-        elif event.task in self.runs:
-            if event.task != self._answered:
-                self._unsaved = set(self.runs)
-            self._answered = event.task
-            self._unsaved.add(event.task)
-        else:
+            self._counts = dict.fromkeys(self.runs, counted)
             return
-        self._counts = (event.done, event.total)
+        if event.task not in self.runs:
+            return
+        if event.task != self._answered and not self._counts:
+            self._unsaved = set(self.runs)
+            self._answered = event.task
+        self._unsaved.add(event.task)
+        self._counts[event.task] = counted
 
     def _renew(self) -> None:
         ours = queue.renew(self.token)
@@ -153,10 +157,11 @@ class Watch:
         self._unsaved.clear()
 
     def _standing(self, task: str) -> tuple[str, int, int]:
-        """Phase and counts of a run; one at a time is prepared and answered."""
-        if self._phase in ("prepare", "evaluate") and task != self._answered:
+        """Phase and counts of a run. Tasks of one benchmark are answered together, others wait."""
+        counts = self._counts.get(task)
+        if self._phase in ("prepare", "evaluate") and counts is None and task != self._answered:
             return WAITS, 0, 0
-        return self._phase, *self._counts
+        return self._phase, *(counts or (0, 0))
 
     def _check_limits(self, child: Child) -> None:
         use = child.use()

@@ -1,0 +1,265 @@
+"""What a record says of an evaluation: identity, keys, numbers and the circumstances."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import evalcore
+from evalcore.model.base import LM, SCORING_VERSION, Computing, Response
+from evalcore.record import (
+    Failure,
+    ResultRow,
+    RunRecord,
+    SampleFile,
+    Shots,
+    chat_policy,
+    draws_at_random,
+    run_key,
+    shot_rule,
+)
+from evalcore.score.aggregate import aggregate
+from evalcore.score.scored import ScoredTask
+from evalcore.task.chat import Chat
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.digest import config_digest, docs_digest, json_ready, resolved_config
+from evalcore.task.task import Task
+
+if TYPE_CHECKING:
+    from evalcore.evaluation import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """How the answers came about."""
+
+    responses: Sequence[Response]
+    journalled: int
+    """How many of them an earlier process had given."""
+    started: str
+    prompts: float
+    """Seconds for its documents and prompts; the next three: for their tokens, its share of the
+    answers to all that were asked together, and its scores."""
+    tokens: float
+    answers: float
+    scores: float
+    command: Mapping[str, float]
+    """Seconds that whoever started the evaluation measured."""
+
+    @property
+    def timing(self) -> dict[str, float]:
+        own = {name: getattr(self, name) for name in ("prompts", "tokens", "answers", "scores")}
+        return {name: round(seconds, 3) for name, seconds in {**own, **self.command}.items()}
+
+    @property
+    def seconds(self) -> float:
+        return round(self.prompts + self.tokens + self.answers + self.scores, 3)
+
+
+def record_of(
+    model: LM,
+    spec: TaskSpec | GroupSpec,
+    tasks: Sequence[Task],
+    scored: Sequence[ScoredTask],
+    settings: Settings,
+    chat: Chat | None,
+    account: Account,
+) -> RunRecord:
+    """The record of one evaluated task or group, its sample file still unnamed."""
+    samples = [sample for task in scored for sample in task.samples]
+    keys = _run_keys(spec, tasks, settings, chat)
+    shots = _shots(spec, tasks)
+    rule = shot_rule(spec, shots)
+    results, failures = _aggregate(spec, scored, keys, settings)
+    return RunRecord(
+        **_identity(spec, tasks, settings),
+        shots=shots,
+        shot_rule=rule,
+        shot_seed=settings.fewshot_seed if draws_at_random(rule) else None,
+        mode=settings.mode,
+        limit=settings.limit,
+        docs_digest=docs_digest(sample["doc_digest"] for sample in samples),
+        run_key=keys[spec.name],
+        results=results,
+        failures=failures,
+        clean_results=_clean_results(spec, scored, keys, settings),
+        samples=SampleFile(file="", sha256="", rows=len(samples)),
+        model=model.info.as_json(),
+        datasets={task.spec.name: _dataset(task) for task in tasks},
+        settings=json_ready(asdict(settings)),
+        chat=_chat(chat),
+        system_instruction=settings.system_instruction,
+        generation={
+            task.name: json_ready(dict(task.generation_kwargs))
+            for task in tasks
+            if task.generation_kwargs is not None
+        },
+        environment=_environment(model),
+        requests={
+            "total": len(account.responses),
+            "journalled": account.journalled,
+            "truncated": sum(response.n_truncated > 0 for response in account.responses),
+        },
+        paths=dict(Counter(response.path for response in account.responses)),
+        execution=json_ready(dict(model.execution)) if isinstance(model, Computing) else {},
+        started=account.started,
+        seconds=account.seconds,
+        timing=account.timing,
+    )
+
+
+def _clean_results(
+    spec: TaskSpec | GroupSpec,
+    scored: Sequence[ScoredTask],
+    keys: Mapping[str, str],
+    settings: Settings,
+) -> list[ResultRow]:
+    """The numbers without the documents that the training text has, too."""
+    if all(sample["contaminated"] is None for task in scored for sample in task.samples):
+        return []
+    clean = [task.only(lambda sample: not sample["contaminated"]) for task in scored]
+    if not all(task.samples for task in clean):
+        return []  # no average of a group exists without one of its parts
+    rows, _ = _aggregate(spec, clean, keys, settings)
+    return rows
+
+
+def _aggregate(
+    spec: TaskSpec | GroupSpec,
+    scored: Sequence[ScoredTask],
+    keys: Mapping[str, str],
+    settings: Settings,
+) -> tuple[list[ResultRow], list[Failure]]:
+    return aggregate(
+        spec,
+        scored,
+        keys,
+        mode=settings.mode,
+        bootstrap_iters=settings.bootstrap_iters,
+        seed=settings.seed,
+    )
+
+
+def _identity(
+    spec: TaskSpec | GroupSpec, tasks: Sequence[Task], settings: Settings
+) -> dict[str, Any]:
+    """The fields of a record that say what was asked, and by which engine."""
+    return {
+        "task": spec.name,
+        "version": spec.version if isinstance(spec, GroupSpec) else tasks[0].spec.version,
+        "benchmark": spec.about.benchmark,
+        "style": spec.about.style or "",
+        "primary_metric": "bypass" if settings.predict_only else _primary_metric(spec),
+        "chance": spec.about.chance,
+        "config_digest": config_digest(spec),
+        "groups": _groups(spec),
+        "configs": {
+            leaf.name: _config(leaf, task) for leaf, task in zip(spec.leaves(), tasks, strict=True)
+        },
+        "engine": {
+            "name": "evalcore",
+            "version": evalcore.__version__,
+            "scoring_version": SCORING_VERSION,
+        },
+    }
+
+
+def _config(leaf: TaskSpec, task: Task) -> dict[str, Any]:
+    """The configuration as the file says it; of a class, which its file only names, the version."""
+    config = resolved_config(leaf)
+    if task.spec.version != leaf.version:
+        version = task.spec.metadata["version"]
+        return {**config, "metadata": {**config.get("metadata", {}), "version": version}}
+    return config
+
+
+def _chat(chat: Chat | None) -> dict[str, Any] | None:
+    if chat is None:
+        return None
+    template = chat.template
+    return {
+        "name": template.name,
+        "digest": template.digest,
+        "text": template.text,
+        "multiturn": chat.multiturn,
+        "without_system": template.without_system(),
+    }
+
+
+def _run_keys(
+    spec: TaskSpec | GroupSpec, tasks: Sequence[Task], settings: Settings, chat: Chat | None
+) -> dict[str, str]:
+    """The run key of every task and group in `spec`."""
+    specs: list[TaskSpec | GroupSpec] = [*spec.leaves()]
+    if isinstance(spec, GroupSpec):
+        specs.extend(spec.groups())
+    generates = any(task.generation_kwargs is not None for task in tasks)
+    return {
+        one.name: run_key(
+            one,
+            shots=_shots(one, tasks),
+            mode=settings.mode,
+            fewshot_seed=settings.fewshot_seed,
+            chat=chat_policy(_chat(chat)),
+            system_instruction=settings.system_instruction,
+            generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
+        )
+        for one in specs
+    }
+
+
+def _shots(spec: TaskSpec | GroupSpec, tasks: Sequence[Task]) -> Shots:
+    """The shots of the tasks in `spec`: one number where they agree, else by task."""
+    names = {leaf.name for leaf in spec.leaves()}
+    shots = {task.spec.name: task.shots for task in tasks if task.spec.name in names}
+    different = set(shots.values())
+    return different.pop() if len(different) == 1 else shots
+
+
+def _primary_metric(spec: TaskSpec | GroupSpec) -> str:
+    """The board's metric: the one that is named, else the first that is measured."""
+    if spec.about.primary_metric:
+        return spec.about.primary_metric
+    if isinstance(spec, TaskSpec):
+        return spec.metric_list[0].name if spec.metric_list else ""
+    if spec.aggregate_metric_list:
+        return str(spec.aggregate_metric_list[0].metric)
+    return _primary_metric(next(spec.leaves()))
+
+
+def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
+    if isinstance(spec, TaskSpec):
+        return {}
+    return {
+        group.name: {
+            "alias": group.alias,
+            "version": group.version,
+            "members": [member.name for member in group.members],
+            "aggregate_metric_list": json_ready(group.aggregate_metric_list),
+        }
+        for group in spec.groups()
+    }
+
+
+def _dataset(task: Task) -> dict[str, Any]:
+    return {
+        "path": task.spec.dataset_path,
+        "name": task.spec.dataset_name,
+        "split": task.split,
+        "commit": task.dataset_commit,
+        "documents": task.n_original,
+    }
+
+
+def _environment(model: LM) -> dict[str, Any]:
+    packages = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": model.info.device,
+        **{package: version(package) for package in packages},
+    }

@@ -1,0 +1,1 @@
+"""The commands of `evalcore`; each module is imported only when its command is given."""

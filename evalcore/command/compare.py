@@ -1,0 +1,57 @@
+"""`evalcore compare`: paired differences of two runs on the same questions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from evalcore.command.files import read
+from evalcore.compare import Difference, Refusal, as_json
+from evalcore.compare import compare as compare_runs
+from evalcore.progress import empty_table, say
+
+NOTHING_COMPARED = 1
+"""Exit status when no number of the two runs can be compared."""
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Prints a table or JSON; what cannot be compared is named with the reason."""
+    a, b = read([options.a]), read([options.b])
+    differences, refusals = compare_runs(a, b)
+    if options.json:
+        sys.stdout.write(json.dumps(as_json(differences, refusals), indent=1) + "\n")
+    else:
+        _print(f"a: {_models(a)}\nb: {_models(b)}", differences, refusals)
+    return 0 if differences else NOTHING_COMPARED
+
+
+def _models(runs: Sequence[Any]) -> str:
+    names = dict.fromkeys(run.record.model["repository"] for run in runs)
+    return ", ".join(map(str, names))
+
+
+def _print(title: str, differences: Sequence[Difference], refusals: Sequence[Refusal]) -> None:
+    say(title)
+    columns = ("task", "metric", "filter", "n", "a", "b", "a − b", "95 % interval", "p (Holm)")
+    table = empty_table(*columns, "only a : only b", "McNemar p")
+    for one in differences:
+        table.add_row(
+            one.name,
+            f"{one.metric} {'↑' if one.higher_is_better else '↓'}",
+            one.filter,
+            str(one.n),
+            f"{one.a:.4f}",
+            f"{one.b:.4f}",
+            f"{one.paired.difference:+.4f}",
+            f"{one.paired.low:+.4f} to {one.paired.high:+.4f}",
+            f"{one.p_holm:.3g}",
+            "" if one.only_a is None else f"{one.only_a} : {one.only_b}",
+            "" if one.p_mcnemar is None else f"{one.p_mcnemar:.3g}",
+        )
+    if differences:
+        say(table)
+    for refusal in refusals:
+        say(f"not compared: {refusal.name}, {refusal.metric} ({refusal.filter}): {refusal.reason}")

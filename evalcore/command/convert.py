@@ -1,0 +1,107 @@
+"""`evalcore convert`: results of any known form, written in another."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalcore.command.files import read
+from evalcore.command.options import OptionError
+from evalcore.formats import every_eval_ever, table
+from evalcore.formats.lmeval import folder_name, results_json, task_hash, write_task_lines
+from evalcore.formats.run_files import Run
+from evalcore.record import write_samples
+
+
+def convert(options: argparse.Namespace) -> int:
+    """Writes every run of the files; prints the paths."""
+    runs = read(options.files)
+    folder: Path = options.output_path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--output_path: {folder} cannot be written: {error.strerror}") from error
+    if options.to == "record":
+        written = _records(runs, folder)
+    elif options.to == "lm-eval":
+        written = _lm_eval(runs, folder)
+    elif options.to == "parquet":
+        written = _parquet(runs, folder)
+    else:
+        written = _every_eval_ever(runs, folder, options.organization)
+    sys.stdout.write("".join(f"{path}\n" for path in written))
+    return 0
+
+
+def _stem(run: Run) -> str:
+    """Names a run among others: its model, task and time."""
+    started = run.record.started.replace(":", "-")
+    return folder_name(f"{run.record.model['repository']}_{run.record.task}_{started}")
+
+
+def _records(runs: Sequence[Run], folder: Path) -> list[Path]:
+    written = []
+    for run in runs:
+        record = folder / f"record_{_stem(run)}.json"
+        samples = folder / f"samples_{_stem(run)}.parquet"
+        file = write_samples(samples, run.samples)
+        dataclasses.replace(run.record, samples=file).write(record)
+        written += [record, samples]
+    return written
+
+
+def _lm_eval(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Runs of one command share a results file, as they did there."""
+    commands: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        model = run.record.model["repository"]
+        commands.setdefault((model, _time_of(run)), []).append(run)
+    written = []
+    for (model, time), of_command in commands.items():
+        place = folder / folder_name(model)
+        place.mkdir(exist_ok=True)
+        hashes = {}
+        for run in of_command:
+            for leaf in run.record.configs if run.samples else ():
+                samples = [sample for sample in run.samples if sample["task"] == leaf]
+                hashes[leaf] = task_hash(samples)
+                written.append(write_task_lines(samples, leaf, place, time))
+        results = results_json([run.record for run in of_command], {}, hashes)
+        path = place / f"results_{time}.json"
+        path.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _time_of(run: Run) -> str:
+    """The time that the files of one command bear in their names, else that of the run."""
+    _, underscore, time = run.source.stem.rpartition("_")
+    is_time = underscore and len(time) > 10 and time[10] == "T"
+    return time if is_time else run.record.started.replace(":", "-")
+
+
+def _parquet(runs: Sequence[Run], folder: Path) -> list[Path]:
+    numbers = folder / "results.parquet"
+    table.write_results([run.record for run in runs], numbers)
+    written = [numbers]
+    for run in runs:
+        path = folder / f"run_{_stem(run)}.parquet"
+        table.write_run(run.record, run.samples, path)
+        written.append(path)
+    return written
+
+
+def _every_eval_ever(runs: Sequence[Run], folder: Path, organization: str) -> list[Path]:
+    now = datetime.now(UTC)
+    return [
+        path
+        for run in runs
+        for path in every_eval_ever.write(
+            run.record, run.samples, folder, organization=organization, now=now
+        )
+    ]

@@ -1,0 +1,27 @@
+"""`evalcore fetch`: everything that a run needs, so that it needs no network."""
+
+from __future__ import annotations
+
+import argparse
+
+from evalcore.command.selection import model_args_of, specs_of
+from evalcore.command.values import as_texts
+
+
+def fetch(options: argparse.Namespace) -> int:
+    """Download the pinned model and the data of the tasks."""
+    from evalcore.model.snapshot import Arguments, download
+    from evalcore.task.dataset import load_data
+
+    arguments = as_texts(model_args_of(options))
+    options.show.start()
+    specs = specs_of(options)
+    options.show.phase("download")
+    if arguments:
+        download(Arguments.of(arguments))
+    leaves = [leaf for spec in specs for leaf in spec.leaves()]
+    for done, leaf in enumerate(leaves, start=1):
+        load_data(leaf)
+        options.show.progress(leaf.name, done, len(leaves), 0)
+    options.show.done({})
+    return 0

@@ -1,0 +1,219 @@
+"""`evalcore run`: from the options to the files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import evalcore
+from evalcore.command.options import OptionError
+from evalcore.command.selection import (
+    model_args_of,
+    model_of,
+    settings_of,
+    specs_of,
+    typed_model_args,
+)
+from evalcore.errors import EvalError
+from evalcore.progress import first_prompts
+from evalcore.task.config import GroupSpec, TaskSpec
+
+STOPPED = 75
+"""Exit status after SIGTERM or SIGINT: run the same command again to go on."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate; writes records as each task completes, lm-evaluation-harness's files at the end.
+
+    Where a task fails, the files of those before it are written all the same.
+    """
+    if (options.log_samples or options.predict_only) and not options.output_path:
+        raise OptionError("--output_path: say where --log_samples or --predict_only shall write")
+    model_args_of(options)
+    settings = settings_of(options)
+    _check_writable(options.output_path)
+    show = options.show
+    show.start()
+    specs = specs_of(options)
+    show.phase("load")
+    from evalcore.evaluation import Stopped, evaluate
+    from evalcore.journal import Journal
+
+    model, start = _loaded(options, specs)
+    journal = Journal(options.use_cache, model.info.model_key) if options.use_cache else None
+    with _place(options, model.info.repository) as place:
+        written = Written(place, options)
+        try:
+            for evaluation in evaluate(model, specs, settings, show, journal, start.timing):
+                written.add(evaluation)
+        except Stopped:
+            show.stopped()
+            return STOPPED
+        except EvalError:
+            written.finish()
+            raise
+        show.done(written.finish())
+        sys.stderr.write(start.in_words())
+    return 0
+
+
+def _loaded(
+    options: argparse.Namespace, specs: Sequence[TaskSpec | GroupSpec]
+) -> tuple[Any, Start]:
+    """The model; the data of the first benchmark are loaded meanwhile."""
+    from evalcore.model.registry import backend_of
+    from evalcore.preparation import benchmarks_of
+    from evalcore.task.data_ahead import DataAhead
+
+    began = time.monotonic()
+    backend_of(options.model)  # here, so that the two threads do not import the same at once
+    with DataAhead(benchmarks_of(specs)[0]):
+        model = model_of(options)
+        load = time.monotonic() - began
+    return model, Start(model, load)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How long it took until the model was first run, and how much of that it was loaded."""
+
+    model: Any
+    load: float
+    """Seconds, with the import of what loads it."""
+
+    def timing(self) -> dict[str, float]:
+        first = getattr(self.model, "first_forward", None)
+        since = {} if first is None else {"first_forward": first - evalcore.IMPORTED_AT}
+        return {"load": self.load, **since}
+
+    def in_words(self) -> str:
+        first = self.timing().get("first_forward")
+        if first is None:
+            return ""
+        return (
+            f"evalcore: first forward pass {first:.1f} s after the start; "
+            f"loading the model took {self.load:.1f} s\n"
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files go: a folder, the stem of the results file, and the time that they all bear."""
+
+    folder: Path
+    stem: str
+    stamp: str
+
+
+def _check_writable(path: Path | None) -> None:
+    """Raises OptionError before anything is loaded, not when all is done."""
+    if path is None:
+        return
+    folder = path.parent if path.suffix == ".json" else path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError as error:
+        raise OptionError(f"--output_path: {path} cannot be written: {error.strerror}") from error
+    if not writable:
+        raise OptionError(f"--output_path: {path} cannot be written: permission denied")
+
+
+@contextmanager
+def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
+    """Without --output_path the files live as long as the command."""
+    from evalcore.formats.lmeval import folder_name
+
+    stamp = datetime.now().isoformat().replace(":", "-")
+    path: Path | None = options.output_path
+    if path is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Place(Path(scratch), "results", stamp)
+        return
+    is_file = path.suffix == ".json"
+    folder = path.parent if is_file else path / folder_name(model)
+    folder.mkdir(parents=True, exist_ok=True)
+    yield Place(folder, path.stem if is_file else "results", stamp)
+
+
+@dataclass
+class Written:
+    """What a run has written so far."""
+
+    place: Place
+    options: argparse.Namespace
+    done: list[tuple[Any, Path]] = field(default_factory=list)
+    """The record and the path of the samples of each finished task or group."""
+
+    def add(self, evaluation: Any) -> None:
+        """Writes a finished task or group, and says so."""
+        from evalcore.formats.lmeval import folder_name
+
+        record = evaluation.record
+        stem = f"{folder_name(record.task)}_{self.place.stamp}"
+        record_path, samples_path = evaluation.write(self.place.folder, stem)
+        if self.options.write_out:
+            sys.stderr.write(first_prompts(evaluation.samples))
+        self.options.show.task(record, record_path, samples_path)
+        self.done.append((record, samples_path))
+
+    def finish(self) -> dict[str, Path]:
+        """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""
+        if not self.done:
+            return {}
+        results, files = self._theirs()
+        if self.options.show_config:
+            sys.stdout.write(f"{results}\n")
+        return files
+
+    def _theirs(self) -> tuple[str, dict[str, Path]]:
+        """The results JSON and, where asked for, a samples JSONL per leaf task."""
+        from evalcore.formats.lmeval import git_hash, results_json, task_hash, write_task_lines
+        from evalcore.record import read_samples
+
+        options, place = self.options, self.place
+        path = place.folder / f"{place.stem}_{place.stamp}.json"
+        files = {"results": path}
+        hashes = {}
+        for record, samples_path in self.done:
+            for leaf in record.configs:
+                samples = [x for x in read_samples(samples_path) if x["task"] == leaf]
+                hashes[leaf] = task_hash(samples)
+                if options.log_samples or options.predict_only:
+                    files[f"samples of {leaf}"] = write_task_lines(
+                        samples, leaf, place.folder, place.stamp
+                    )
+        records = [record for record, _ in self.done]
+        results = results_json(records, config_of(options), hashes, git_hash())
+        text = json.dumps(results, indent=2, ensure_ascii=False)
+        if not options.output_path:
+            return text, {}
+        path.write_text(text, encoding="utf-8")
+        return text, files
+
+
+def config_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What the results file says about the command."""
+    python, numpy, torch, fewshot = options.seed
+    return {
+        "model": options.model,
+        "model_args": typed_model_args(options),
+        "batch_size": options.batch_size or "auto",
+        "device": options.device,
+        "use_cache": str(options.use_cache) if options.use_cache else None,
+        "gen_kwargs": options.gen_kwargs or {},
+        "random_seed": python,
+        "numpy_seed": numpy,
+        "torch_seed": torch,
+        "fewshot_seed": fewshot,
+    }

@@ -1,0 +1,159 @@
+"""What the options of an evaluation stand for: tasks, settings, the model."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcore.command.options import OptionError
+from evalcore.command.values import SEEDS, as_texts, typed
+from evalcore.errors import did_you_mean
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.load import TaskLibrary
+from evalcore.task.yaml_file import OWN_TASKS
+
+if TYPE_CHECKING:
+    from evalcore.evaluation import Settings
+
+
+NO_TASKS = "--tasks: give at least one name; `evalcore ls tasks` lists them"
+
+
+def library_of(folders: Sequence[Path | str]) -> TaskLibrary:
+    """Our own tasks and those of other folders, which win."""
+    return TaskLibrary([OWN_TASKS, *map(Path, folders)])
+
+
+def specs_of(options: argparse.Namespace) -> list[TaskSpec | GroupSpec]:
+    """The tasks and groups of `--tasks`, with the metadata of the command.
+
+    Raises OptionError where none is given.
+    """
+    if not options.tasks:
+        raise OptionError(NO_TASKS)
+    library = library_of(options.include_path)
+    specs = select(
+        library,
+        options.tasks,
+        metadata=options.metadata or {},
+        model_args=typed_model_args(options) if options.mode == "compat" else {},
+    )
+    _check_samples(options.samples or {}, specs, library)
+    return specs
+
+
+def _check_samples(
+    samples: Mapping[str, Any], specs: Sequence[TaskSpec | GroupSpec], library: TaskLibrary
+) -> None:
+    """A task whose name is written wrong would be evaluated whole.
+
+    Tasks that are not run may be named: one file serves several commands. Raises OptionError.
+    """
+    known = {leaf.name for spec in specs for leaf in spec.leaves()}
+    if not samples.keys() - known:
+        return
+    known |= set(library.tasks)
+    for name in sorted(samples.keys() - known):
+        raise OptionError(f"--samples: there is no task {name!r}{did_you_mean(name, known)}")
+
+
+def select(
+    library: TaskLibrary,
+    names: Sequence[str],
+    *,
+    metadata: Mapping[str, Any],
+    model_args: Mapping[str, Any],
+) -> list[TaskSpec | GroupSpec]:
+    """The tasks and groups of these names.
+
+    The metadata of those that are made by code hold the model's arguments, too, as in
+    lm-evaluation-harness: some documents are made to a tokenizer's measure.
+    """
+    specs = library.select(names, metadata=metadata)
+    told = {name: value for name, value in model_args.items() if name not in metadata}
+    return [_told_of_model(spec, told) for spec in specs]
+
+
+def _told_of_model(spec: TaskSpec | GroupSpec, arguments: dict[str, Any]) -> TaskSpec | GroupSpec:
+    if isinstance(spec, GroupSpec):
+        members = tuple(_told_of_model(member, arguments) for member in spec.members)
+        return dataclasses.replace(spec, members=members)
+    if not spec.custom_dataset and not spec.python_class:
+        return spec
+    return dataclasses.replace(spec, model_arguments=arguments)
+
+
+def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
+    """The model's arguments as lm-evaluation-harness types them."""
+    given = options.model_args or {}
+    return {name: typed(one) if isinstance(one, str) else one for name, one in given.items()}
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Raises OptionError for options that exclude one another."""
+    from evalcore.evaluation import Settings
+
+    if not options.tasks:
+        raise OptionError(NO_TASKS)
+    if options.limit is not None and options.samples is not None:
+        raise OptionError("--limit and --samples exclude one another: give one of them")
+    if options.fewshot_as_multiturn and not options.apply_chat_template:
+        raise OptionError("--fewshot_as_multiturn needs --apply_chat_template")
+    if options.decontaminate_n is not None and not options.decontaminate:
+        raise OptionError("--decontaminate_n needs --decontaminate: the training text to search")
+    python, numpy, torch, fewshot = options.seed
+    if (python, numpy) != SEEDS[:2] and len({python, numpy, torch, fewshot}) > 1:
+        sys.stderr.write(
+            "evalcore: --seed: the first two decide nothing here; documents are processed under "
+            "fixed seeds\n"
+        )
+    return Settings(
+        mode=options.mode,
+        num_fewshot=options.num_fewshot,
+        fewshot_seed=_fresh() if fewshot is None else fewshot,
+        seed=_fresh() if torch is None else torch,
+        limit=options.limit,
+        samples=options.samples,
+        system_instruction=options.system_instruction,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.fewshot_as_multiturn,
+        gen_kwargs=options.gen_kwargs,
+        bootstrap_iters=options.bootstrap_iters,
+        predict_only=options.predict_only,
+        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+        forbid_truncation=options.forbid_truncation,
+        decontaminate=tuple(options.decontaminate),
+        decontaminate_n=options.decontaminate_n,
+    )
+
+
+def _fresh() -> int:
+    """A seed for who wants none; it stands in the record."""
+    return random.SystemRandom().randrange(2**31)
+
+
+def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
+    """The model of `--model` and its arguments; without `weights` it says what it would read."""
+    from evalcore.model import registry
+
+    arguments = as_texts(model_args_of(options))
+    return registry.model_of(
+        options.model,
+        arguments,
+        batch_size=options.batch_size or options.max_batch_size,
+        device=options.device,
+        mode=options.mode,
+        weights=weights,
+    )
+
+
+def model_args_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Raises OptionError where a model that is loaded from somewhere is given no arguments."""
+    if not options.model_args and options.model != "dummy":
+        raise OptionError("--model_args: say which model, such as pretrained=ORG/NAME")
+    return dict(options.model_args or {})

@@ -1,0 +1,64 @@
+"""`evalcore show`: what the model would be asked, exactly."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from evalcore.command.options import OptionError
+from evalcore.command.selection import model_of, settings_of, specs_of
+
+
+def show(options: argparse.Namespace) -> int:
+    """Prints the first documents of each task: prompt, requests and, with a model, tokens."""
+    from evalcore.evaluation import chat_of, tasks_of
+
+    settings = settings_of(options)
+    if settings.samples is None:
+        settings = dataclasses.replace(settings, limit=options.documents)
+    specs = specs_of(options)
+    model = model_of(options, weights=False) if options.model_args else None
+    if model is None and settings.apply_chat_template:
+        raise OptionError("--apply_chat_template: the template is the model's: give --model_args")
+    chat = chat_of(model, settings) if model is not None else None
+    for spec in specs:
+        for task in tasks_of(spec, settings, chat):
+            for item in task.items()[: options.documents]:
+                sys.stdout.write("".join(f"{line}\n" for line in _lines(task, item, model)))
+    return 0
+
+
+def _lines(task: Any, item: Any, model: Any) -> Iterator[str]:
+    examples = ", ".join(f"{split} {row}" for split, row in item.shots) or "none"
+    yield f"=== {task.name}, document {item.doc_id} of {item.split} ({task.mode})"
+    yield f"examples: {examples}"
+    yield f"target: {item.target!r}" + (f", right choices: {item.gold}" if item.gold else "")
+    previous = None
+    for number, request in enumerate(item.requests):
+        yield f"--- request {number}: {request.kind}" + (
+            f", {request.repeats} times" if request.repeats > 1 else ""
+        )
+        if request.context and request.context != previous:
+            yield f"context, {len(request.context)} characters:\n{request.context}"
+        elif request.kind != "loglikelihood_rolling":
+            yield "context: as before" if request.context else "context: none"
+        previous = request.context or previous
+        if request.kind == "generate_until":
+            yield f"generation: {json.dumps(request.generation, ensure_ascii=False, default=str)}"
+        else:
+            yield f"continuation: {request.continuation!r}"
+        if model is not None:
+            yield from _tokens(model, request)
+
+
+def _tokens(model: Any, request: Any) -> Iterator[str]:
+    (encoded, *_) = model.encode([dataclasses.replace(request, repeats=1)])
+    yield f"tokens fed ({len(encoded.tokens)}): {list(encoded.tokens)}"
+    if encoded.targets:
+        yield f"tokens scored ({len(encoded.targets)}): {list(encoded.targets)}"
+    if encoded.n_truncated:
+        yield f"tokens cut off at the beginning: {encoded.n_truncated}"

@@ -1,0 +1,241 @@
+"""Two runs on the same questions: their paired differences, or why there is none.
+
+Numbers are compared where their comparability keys agree; where they do not, the refusal names what
+differs. Source of the statistics: evalcore/stats/difference.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from evalcore.formats.lmeval import leaves_of
+from evalcore.formats.run_files import Run
+from evalcore.record import ResultRow, RunRecord
+from evalcore.stats import PairedDifference, holm, mcnemar, paired_difference
+
+TOLERANCE = 1e-9
+"""Between a stated number and the mean of its documents' scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One number in both runs; differences are a minus b."""
+
+    task: str
+    subset: str
+    metric: str
+    filter: str
+    n: int
+    a: float
+    b: float
+    paired: PairedDifference
+    p_holm: float
+    """The p-value corrected for all numbers of the comparison (Holm 1979)."""
+    only_a: int | None
+    """Of 0/1 scores: documents that a alone got right; else None, as the next two."""
+    only_b: int | None
+    p_mcnemar: float | None
+    higher_is_better: bool
+
+    @property
+    def name(self) -> str:
+        return name_of(self.task, self.subset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A number that cannot be compared."""
+
+    task: str
+    subset: str
+    metric: str
+    filter: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return name_of(self.task, self.subset)
+
+
+def name_of(task: str, subset: str) -> str:
+    """A task, or a part of one; a task that is a part of a group goes by its own name."""
+    return f"{task}: {subset}" if subset and subset != task else task
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    row_a: ResultRow
+    row_b: ResultRow
+    scores_a: list[float]
+    scores_b: list[float]
+    clusters: list[str] | None
+
+
+def compare(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[Difference], list[Refusal]]:
+    """Every number of a that b has, too, and every one that cannot be compared."""
+    pairs: list[_Pair] = []
+    refusals: list[Refusal] = []
+    others = {run.record.task: run for run in b}
+    for run in a:
+        for row in run.record.results:
+            found = _pair(run, row, others.get(run.record.task))
+            if isinstance(found, _Pair):
+                pairs.append(found)
+            else:
+                refusals.append(
+                    Refusal(
+                        task=row.task,
+                        subset=row.subset,
+                        metric=row.metric,
+                        filter=row.filter,
+                        reason=found,
+                    )
+                )
+    paired = [paired_difference(one.scores_a, one.scores_b, one.clusters) for one in pairs]
+    adjusted: Iterable[float] = holm([one.p_value for one in paired]) if paired else []
+    return [
+        _difference(pair, one, float(p))
+        for pair, one, p in zip(pairs, paired, adjusted, strict=True)
+    ], refusals
+
+
+def _pair(run: Run, row: ResultRow, other: Run | None) -> _Pair | str:
+    """Both runs' scores of a number, document by document; else why not."""
+    if other is None:
+        return "the other run does not have this task"
+    twin = next((one for one in other.record.results if _same_number(row, one)), None)
+    if twin is None:
+        return "the other run does not have this number"
+    if row.comparability_key != twin.comparability_key:
+        return f"not comparable: {_what_differs(run.record, other.record)}"
+    if not run.samples or not other.samples:
+        return "the samples are not beside the record"
+    scores_a, scores_b = _scores(run, row), _scores(other, row)
+    if scores_a.keys() != scores_b.keys():
+        return f"{len(scores_a.keys() ^ scores_b.keys())} documents are in one run alone"
+    if missing := [key for key in scores_a if None in (scores_a[key][0], scores_b[key][0])]:
+        return f"{len(missing)} of {len(scores_a)} documents have no score of their own"
+    if len(scores_a) < 2:
+        return "one document has no spread"
+    values_a = [value for value, _ in scores_a.values()]
+    values_b = [scores_b[key][0] for key in scores_a]
+    if not (_is_mean(row, values_a) and _is_mean(twin, values_b)):
+        return "it is no mean over documents"
+    clusters = [cluster for _, cluster in scores_a.values()]
+    return _Pair(
+        row_a=row,
+        row_b=twin,
+        scores_a=values_a,
+        scores_b=values_b,
+        clusters=clusters if None not in clusters and len(set(clusters)) > 1 else None,
+    )
+
+
+def _same_number(a: ResultRow, b: ResultRow) -> bool:
+    return (a.task, a.subset, a.metric, a.filter) == (b.task, b.subset, b.metric, b.filter)
+
+
+def _scores(run: Run, row: ResultRow) -> dict[tuple[str, int, str], tuple[Any, Any]]:
+    """By document (task, row and digest) its score and its cluster."""
+    record = run.record
+    in_group = row.task in record.groups
+    tasks = set(leaves_of(row.task, record.groups)) if in_group else {row.task}
+    found = {}
+    for sample in run.samples:
+        part = not in_group and row.subset and row.task == record.task
+        if sample["task"] not in tasks or (part and sample["subset"] != row.subset):
+            continue
+        for score in sample["scores"]:
+            if (score["metric"], score["filter"]) == (row.metric, row.filter):
+                key = (sample["task"], sample["doc_id"], sample["doc_digest"])
+                cluster = sample["cluster"]
+                found[key] = (score["value"], cluster and f"{sample['task']}/{cluster}")
+    return found
+
+
+def _is_mean(row: ResultRow, values: Sequence[float]) -> bool:
+    mean = sum(values) / len(values)
+    return abs(mean - row.value) <= TOLERANCE * max(1.0, abs(mean))
+
+
+def _what_differs(a: RunRecord, b: RunRecord) -> str:
+    if {a.engine["name"], b.engine["name"]} == {"evalcore", "lm_eval"}:
+        return "one is lm-evaluation-harness's: convert the other by `convert --to lm-eval`"
+    differences = [
+        f"{name} ({_shown(of(a))} and {_shown(of(b))})"
+        for name, of in _DECISIVE.items()
+        if of(a) != of(b)
+    ]
+    return ", ".join(differences) or "the metric's arguments, or the documents of this part"
+
+
+_DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
+    "engine": lambda record: record.engine["name"],
+    "engine version": lambda record: _version_that_counts(record),
+    "scoring version": lambda record: record.engine["scoring_version"],
+    "task version": lambda record: record.version,
+    "task configuration": lambda record: record.config_digest,
+    "documents": lambda record: record.docs_digest,
+    "limit": lambda record: record.limit,
+    "shots": lambda record: record.shots,
+    "rule of the examples": lambda record: record.shot_rule,
+    "seed of the examples": lambda record: record.shot_seed,
+    "mode": lambda record: record.mode,
+    "chat": lambda record: record.chat and (record.chat.get("name"), record.chat.get("multiturn")),
+    "system instruction": lambda record: record.system_instruction,
+    "generation arguments": lambda record: record.generation,
+    "seed of sampled answers": lambda record: record.settings.get("seed"),
+}
+"""What stands in a comparability key, in the words of a refusal."""
+
+
+def _version_that_counts(record: RunRecord) -> Any:
+    return record.engine["version"] if record.engine["scoring_version"] is None else None
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:12]}…"
+
+
+def _difference(pair: _Pair, paired: PairedDifference, p_holm: float) -> Difference:
+    row = pair.row_a
+    binary = all(score in (0.0, 1.0) for score in (*pair.scores_a, *pair.scores_b))
+    only_a, only_b = _discordant(pair.scores_a, pair.scores_b) if binary else (None, None)
+    return Difference(
+        task=row.task,
+        subset=row.subset,
+        metric=row.metric,
+        filter=row.filter,
+        n=len(pair.scores_a),
+        a=row.value,
+        b=pair.row_b.value,
+        paired=paired,
+        p_holm=p_holm,
+        only_a=only_a,
+        only_b=only_b,
+        p_mcnemar=None if only_a is None or only_b is None else mcnemar(only_a, only_b),
+        higher_is_better=row.higher_is_better,
+    )
+
+
+def _discordant(a: Sequence[float], b: Sequence[float]) -> tuple[int, int]:
+    pairs = list(zip(a, b, strict=True))
+    return sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
+
+
+def as_json(differences: Sequence[Difference], refusals: Sequence[Refusal]) -> dict[str, Any]:
+    return {
+        "numbers": list(_flat(differences)),
+        "refused": [vars(refusal) for refusal in refusals],
+    }
+
+
+def _flat(differences: Sequence[Difference]) -> Iterator[dict[str, Any]]:
+    for one in differences:
+        fields = {name: value for name, value in vars(one).items() if name != "paired"}
+        resolution = one.paired.q if isfinite(one.paired.q) else None  # JSON has no infinity
+        yield {**fields, **vars(one.paired), "q": resolution}

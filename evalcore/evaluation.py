@@ -1,0 +1,254 @@
+"""The one story of the engine: tasks → documents → requests → responses → scores → record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcore.asking import Answers
+from evalcore.asking import Stopped as Stopped
+from evalcore.asking import Watch as Watch
+from evalcore.assembly import Account, record_of
+from evalcore.errors import ModelError, TaskError
+from evalcore.journal import Journal
+from evalcore.model.base import LM, Mode
+from evalcore.preparation import Benchmark, Prepared, Preparer, prepared
+from evalcore.record import RunRecord, write_samples
+from evalcore.score.scored import ScoredTask
+from evalcore.score.scoring import score_task
+from evalcore.task.chat import Chat
+from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
+from evalcore.task.seeds import fixed_randomness
+from evalcore.task.support import check_supported
+from evalcore.task.task import Item, Task, task_of
+
+if TYPE_CHECKING:
+    from evalcore.score.decontaminate import Decontamination, Overlaps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the caller may choose for a whole evaluation."""
+
+    mode: Mode = "compat"
+    """compat: lm-evaluation-harness to the draw; strict: free of its quirks (docs/engine.md)."""
+    num_fewshot: int | None = None
+    fewshot_seed: int = 1234
+    seed: int = 1234
+    """Of sampled answers and of our own bootstraps."""
+    limit: float | None = None
+    """Documents of each task: a count, or below 1 a share."""
+    samples: Mapping[str, Sequence[int]] | None = None
+    """By task: the rows to score instead of all."""
+    system_instruction: str | None = None
+    apply_chat_template: bool | str = False
+    """Whether prompts are conversations; a text names one of the model's templates."""
+    fewshot_as_multiturn: bool | None = None
+    """Whether examples are turns of the conversation; by default they are."""
+    gen_kwargs: Mapping[str, Any] | None = None
+    """Generation arguments over those of the tasks."""
+    bootstrap_iters: int = 100_000
+    """Resamples behind a standard error without a formula; 0: no standard errors in compat."""
+    predict_only: bool = False
+    """Write the answers, compute no metric."""
+    confirm_run_unsafe_code: bool = False
+    """Whether tasks may run code that a model wrote."""
+    forbid_truncation: bool = False
+    """Whether a prompt that is longer than the model's window ends the run."""
+    decontaminate: tuple[str, ...] = ()
+    """Training text to search for the documents: files, folders or data sets."""
+    decontaminate_n: int | None = None
+    """Words in an n-gram, 8 to 13; by default chosen for each task."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.samples is not None:
+            raise TaskError("limit and samples exclude one another: give one of them")
+        if self.fewshot_as_multiturn and not self.apply_chat_template:
+            raise TaskError("fewshot_as_multiturn needs apply_chat_template")
+        if self.decontaminate_n is not None and not self.decontaminate:
+            raise TaskError("decontaminate_n needs decontaminate: the training text to search")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished task or group, not yet on disk."""
+
+    record: RunRecord
+    samples: Sequence[Mapping[str, Any]]
+
+    def write(self, folder: Path, stem: str) -> tuple[Path, Path]:
+        """Writes `record_<stem>.json` and `samples_<stem>.parquet`; returns their paths."""
+        samples = folder / f"samples_{stem}.parquet"
+        record = folder / f"record_{stem}.json"
+        replace(self.record, samples=write_samples(samples, self.samples)).write(record)
+        return record, samples
+
+
+def evaluate(
+    model: LM,
+    specs: Sequence[TaskSpec | GroupSpec],
+    settings: Settings,
+    watch: Watch,
+    journal: Journal | None = None,
+    timing: Callable[[], Mapping[str, float]] = dict,
+) -> Iterator[Evaluation]:
+    """Evaluate each task or group in turn, those of one benchmark that are neighbours together.
+
+    What is done is handed out before the next benchmark is asked. While one is, the next is
+    prepared, if the model `reads_ahead`. `timing`: what the caller has measured, for each record.
+
+    Raises TaskError, ModelError or InfraError by whose fault it is, and Stopped.
+    """
+    for spec in specs:
+        check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
+    chat = chat_of(model, settings)
+    preparer = Preparer(
+        model,
+        partial(_rendered, settings=settings, chat=chat),
+        partial(_overlaps, _search_of(settings)),
+        seed=settings.seed,
+        forbid_truncation=settings.forbid_truncation,
+    )
+    ahead = bool(getattr(model, "reads_ahead", False))
+    for benchmark in prepared(preparer, specs, partial(watch.phase, "prepare"), ahead=ahead):
+        yield from _evaluated(model, benchmark, settings, chat, watch, journal, timing)
+        if benchmark.error:
+            raise benchmark.error
+
+
+def chat_of(model: LM, settings: Settings) -> Chat | None:
+    """How prompts become conversations, if they do. Raises ModelError without such a template."""
+    if not settings.apply_chat_template:
+        return None
+    name = settings.apply_chat_template
+    multiturn = settings.fewshot_as_multiturn is not False
+    return Chat(model.chat_template(name if isinstance(name, str) else None), multiturn)
+
+
+def _search_of(settings: Settings) -> Decontamination | None:
+    if not settings.decontaminate:
+        return None
+    # Few runs search training text, whose formats have libraries of their own.
+    from evalcore.score.decontaminate import Decontamination
+
+    return Decontamination(settings.decontaminate, n=settings.decontaminate_n)
+
+
+def tasks_of(
+    spec: TaskSpec | GroupSpec, settings: Settings, chat: Chat | None = None
+) -> list[Task]:
+    """The tasks of `spec`, ready to be asked as `settings` say."""
+    return [
+        task_of(
+            _only_asked(leaf) if settings.predict_only else leaf,
+            mode=settings.mode,
+            num_fewshot=settings.num_fewshot,
+            fewshot_seed=settings.fewshot_seed,
+            limit=settings.limit,
+            samples=(settings.samples or {}).get(leaf.name),
+            system_instruction=settings.system_instruction,
+            chat=chat,
+            generation=settings.gen_kwargs,
+        )
+        for leaf in spec.leaves()
+    ]
+
+
+def _only_asked(spec: TaskSpec) -> TaskSpec:
+    """The task without its metrics: nothing is asked that only a metric needs."""
+    return replace(spec, metric_list=(MetricSpec(metric="bypass"),), process_results=None)
+
+
+def _rendered(
+    spec: TaskSpec | GroupSpec, settings: Settings, chat: Chat | None
+) -> Iterator[tuple[Task, list[Item]]]:
+    return ((task, task.items()) for task in tasks_of(spec, settings, chat))
+
+
+def _evaluated(
+    model: LM,
+    benchmark: Benchmark,
+    settings: Settings,
+    chat: Chat | None,
+    watch: Watch,
+    journal: Journal | None,
+    timing: Callable[[], Mapping[str, float]],
+) -> Iterator[Evaluation]:
+    answers = Answers(journal)
+    together = len(benchmark.parts) > 1 and _answered(model, benchmark.parts, answers, watch)
+    for part in benchmark.parts:
+        try:
+            if not together:
+                watch.phase("evaluate")
+                answers.ask(model, [part], watch)
+            watch.phase("score")
+            evaluation = _scored(model, part, answers, settings, chat, timing)
+        except TaskError as error:
+            error.task = part.spec.name
+            raise
+        yield evaluation
+
+
+def _answered(model: LM, parts: Sequence[Prepared], answers: Answers, watch: Watch) -> bool:
+    """Whether all could be asked together; if not, one is at fault, and they are asked in turn."""
+    watch.phase("evaluate")
+    try:
+        answers.ask(model, parts, watch)
+    except (TaskError, ModelError):
+        return False
+    return True
+
+
+def _scored(
+    model: LM,
+    part: Prepared,
+    answers: Answers,
+    settings: Settings,
+    chat: Chat | None,
+    timing: Callable[[], Mapping[str, float]],
+) -> Evaluation:
+    spec, responses, clock = part.spec, answers.to(part), time.monotonic()
+    pending = iter(responses)
+    scored: list[ScoredTask] = []
+    for task, of_task, found in zip(part.tasks, part.items, part.overlaps, strict=True):
+        subset = task.name if isinstance(spec, GroupSpec) else None
+        with fixed_randomness():  # some tasks draw as they score
+            one = score_task(
+                task, of_task, pending, part=subset, predict_only=settings.predict_only
+            )
+        for sample, passages in zip(one.samples, found or (), strict=found is not None):
+            # A text that is too short to tell is neither clean nor contaminated.
+            known = None if passages is None else bool(passages)
+            sample.update(contaminated=known, overlaps=passages)
+        scored.append(one)
+    account = Account(
+        responses=responses,
+        journalled=answers.journalled[spec.name],
+        started=part.started.isoformat(timespec="seconds"),
+        prompts=part.prompt_seconds,
+        tokens=part.token_seconds,
+        answers=answers.seconds[spec.name],
+        scores=time.monotonic() - clock,
+        command=timing(),
+    )
+    with fixed_randomness():
+        record = record_of(model, spec, part.tasks, scored, settings, chat, account)
+    return Evaluation(record, [sample for one in scored for sample in one.samples])
+
+
+def _overlaps(
+    search: Decontamination | None, tasks: Sequence[Task], items: Sequence[Sequence[Item]]
+) -> Sequence[list[Overlaps] | None]:
+    """The passages of every document that the training text has, too, in one pass over it."""
+    if search is None:
+        return [None] * len(tasks)
+    return search.search(
+        [
+            [task.query_of(item) for item in of_task]
+            for task, of_task in zip(tasks, items, strict=True)
+        ]
+    )

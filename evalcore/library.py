@@ -1,0 +1,232 @@
+"""The engine as a library: for a training loop, a notebook, another program.
+
+    import evalcore
+    (arc,) = evalcore.evaluate(model, ["arc_easy"], tokenizer=tokenizer, limit=200)
+    arc.record.own_results()
+
+`simple_evaluate` takes lm-evaluation-harness's arguments and gives its results dictionary.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcore.command.selection import library_of, select
+from evalcore.command.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
+from evalcore.command.values import batch_size as batch_size_of
+from evalcore.errors import ModelError, TaskError
+from evalcore.model.base import Mode
+from evalcore.progress import first_prompts
+
+if TYPE_CHECKING:
+    from evalcore.evaluation import Evaluation
+
+
+class Silent:
+    """Looks on and says nothing."""
+
+    def phase(self, name: str) -> None: ...
+
+    def progress(self, task: str, done: int, total: int, tokens: int) -> None: ...
+
+    def wants_stop(self) -> bool:
+        return False
+
+
+def evaluate(
+    model: Any,
+    tasks: str | Sequence[str],
+    *,
+    model_args: str | Mapping[str, Any] | None = None,
+    tokenizer: Any = None,
+    batch_size: int | str | None = None,
+    device: str | None = None,
+    include_path: str | Path | Iterable[str | Path] = (),
+    metadata: Mapping[str, Any] | None = None,
+    use_cache: str | Path | None = None,
+    watch: Any = None,
+    **settings: Any,
+) -> list[Evaluation]:
+    """Evaluates a model on tasks; gives a record with its samples for each task or group.
+
+    `model`: the name of a kind (`hf`, with `model_args`), an initialised `transformers` model (with
+    its `tokenizer`), an object with the LM protocol of `evalcore.model.base`, or one with
+    lm-evaluation-harness's three methods. A `transformers` model is left as it was: in the same
+    mode, on the same device. `settings` are fields of `evalcore.evaluation.Settings`.
+
+    Raises TaskError, ModelError or InfraError by whose fault it is.
+    """
+    from evalcore.evaluation import Settings
+    from evalcore.evaluation import evaluate as evaluations
+    from evalcore.journal import Journal
+
+    folders = [include_path] if isinstance(include_path, str | Path) else list(include_path)
+    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    chosen = Settings(**settings)
+    specs = select(
+        library_of(folders),
+        names,
+        metadata=metadata or {},
+        model_args=typed_pairs(model_args or {}) if chosen.mode == "compat" else {},
+    )
+    lm = lm_of(
+        model, model_args, tokenizer=tokenizer, batch_size=batch_size, device=device,
+        mode=chosen.mode,
+    )  # fmt: skip
+    journal = Journal(Path(use_cache), lm.info.model_key) if use_cache else None
+    return list(evaluations(lm, specs, chosen, watch or Silent(), journal))
+
+
+def lm_of(
+    model: Any,
+    model_args: str | Mapping[str, Any] | None = None,
+    *,
+    tokenizer: Any = None,
+    batch_size: int | str | None = None,
+    device: str | None = None,
+    mode: Mode = "compat",
+) -> Any:
+    """What `model` stands for, with the LM protocol. Raises ModelError for what is no model."""
+    rows = batch_size_of("auto" if batch_size is None else batch_size)
+    if isinstance(model, str):
+        from evalcore.model.registry import model_of
+
+        arguments = as_texts(pairs(model_args or {}))
+        return model_of(model, arguments, batch_size=rows, device=device, mode=mode)
+    if all(hasattr(model, name) for name in ("info", "encode", "answer")):
+        return model
+    if hasattr(model, "loglikelihood") and hasattr(model, "generate_until"):
+        from evalcore.model.text_lm import TextLM
+
+        return TextLM(model)
+    if hasattr(model, "config") and hasattr(model, "forward"):
+        from evalcore.model.huggingface import HuggingFaceLM
+
+        return HuggingFaceLM(
+            None, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
+        )
+    raise ModelError(
+        f"model: expected the name of a kind, a transformers model, or an object with the methods "
+        f"encode and answer or loglikelihood, loglikelihood_rolling and generate_until, got "
+        f"{type(model).__name__}"
+    )
+
+
+def simple_evaluate(
+    model: Any,
+    model_args: str | Mapping[str, Any] | None = None,
+    tasks: Sequence[str] | str | None = None,
+    num_fewshot: int | None = None,
+    batch_size: int | str | None = None,
+    max_batch_size: int | None = None,
+    device: str | None = None,
+    use_cache: str | None = None,
+    limit: float | None = None,
+    samples: Mapping[str, Sequence[int]] | None = None,
+    bootstrap_iters: int = 100_000,
+    write_out: bool = False,
+    log_samples: bool = True,
+    system_instruction: str | None = None,
+    apply_chat_template: bool | str = False,
+    fewshot_as_multiturn: bool = True,
+    gen_kwargs: str | Mapping[str, Any] | None = None,
+    predict_only: bool = False,
+    random_seed: int | None = SEEDS[0],
+    numpy_random_seed: int | None = SEEDS[1],
+    torch_random_seed: int | None = SEEDS[2],
+    fewshot_random_seed: int | None = SEEDS[3],
+    confirm_run_unsafe_code: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    tokenizer: Any = None,
+    include_path: str | Path | Iterable[str | Path] = (),
+    mode: Mode = "compat",
+    **unused: Any,
+) -> dict[str, Any]:
+    """lm-evaluation-harness's function of that name: the same arguments, the same dictionary.
+
+    With `log_samples` (or `predict_only`) the dictionary has `samples`, by task. Arguments that
+    only concern how that package works (caches of requests, trackers, verbosity) are accepted and
+    do nothing; others raise TypeError, and so does a `task_manager`: give `include_path`.
+    """
+    if wrong := [name for name in unused if name not in _WITHOUT_EFFECT]:
+        raise TypeError(f"simple_evaluate has no argument {wrong[0]!r}")
+    if not tasks:
+        raise TaskError("tasks: give at least one name")
+    finished = evaluate(
+        model,
+        tasks,
+        model_args=model_args,
+        tokenizer=tokenizer,
+        batch_size=max_batch_size if batch_size in (None, "auto") else batch_size,
+        device=device,
+        include_path=include_path,
+        metadata=metadata,
+        use_cache=use_cache,
+        mode=mode,
+        num_fewshot=num_fewshot,
+        fewshot_seed=seed_or_fresh(fewshot_random_seed),
+        seed=seed_or_fresh(torch_random_seed),
+        limit=limit,
+        samples=samples,
+        bootstrap_iters=bootstrap_iters,
+        system_instruction=system_instruction,
+        apply_chat_template=apply_chat_template,
+        fewshot_as_multiturn=fewshot_as_multiturn if apply_chat_template else None,
+        gen_kwargs=typed_pairs(gen_kwargs or {}) or None,
+        predict_only=predict_only,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+    )
+    if write_out:
+        for evaluation in finished:
+            sys.stderr.write(first_prompts(evaluation.samples))
+    command = {
+        "model": model if isinstance(model, str) else type(model).__name__,
+        "model_args": model_args,
+        "batch_size": batch_size,
+        "device": device,
+        "use_cache": use_cache,
+        "gen_kwargs": gen_kwargs,
+        "random_seed": random_seed,
+        "numpy_seed": numpy_random_seed,
+        "torch_seed": torch_random_seed,
+        "fewshot_seed": fewshot_random_seed,
+    }
+    return _as_theirs(finished, command, with_samples=log_samples or predict_only)
+
+
+def _as_theirs(
+    finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
+) -> dict[str, Any]:
+    """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
+    from evalcore.formats.lmeval import git_hash, results_json, task_hash
+    from evalcore.formats.lmeval_samples import logged_samples
+
+    by_task: dict[str, list[Mapping[str, Any]]] = {}
+    for evaluation in finished:
+        for sample in evaluation.samples:
+            by_task.setdefault(sample["task"], []).append(sample)
+    results = results_json(
+        [evaluation.record for evaluation in finished],
+        command,
+        {name: task_hash(of_task) for name, of_task in by_task.items()},
+        git_hash(),
+    )
+    if with_samples:
+        results["samples"] = {
+            name: list(logged_samples(of_task)) for name, of_task in by_task.items()
+        }
+    return results
+
+
+_WITHOUT_EFFECT = (
+    "cache_requests",
+    "rewrite_requests_cache",
+    "delete_requests_cache",
+    "check_integrity",
+    "evaluation_tracker",
+    "verbosity",
+)
