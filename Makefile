@@ -3,10 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_ARGS ?=
+BENCH_ARGS ?=
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models run test lint format screenshots setup setup-dev clean
+.PHONY: demo demo-check demo-models run test bench lint format screenshots setup setup-dev clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -27,6 +28,9 @@ demo-models: $(VENV)/.demo  ## Write the demo's questions and train its models a
 
 test: $(VENV)/.dev  ## Set up and run all tests
 	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
 
 lint: $(VENV)/.dev  ## Check style, types, imports and migrations
 	$(BIN)/ruff check .
