@@ -31,7 +31,7 @@ def test_imports_point_down_only():
         ("evalcore.task.load", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.model.snapshot", {"torch", "transformers", "datasets"}),
         ("evalcore.record", {"torch", "transformers", "datasets", "django"}),
-        ("evalcore.evaluate", {"torch", "transformers", "datasets", "django", "celery"}),
+        ("evalcore.evaluation", {"torch", "transformers", "datasets", "django", "celery"}),
         ("evalcore.formats.lmeval", {"torch", "transformers", "datasets"}),
     ],
 )

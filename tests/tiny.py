@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 TEXTS = [
     "Question: Which of these is made of wood?\nA. a table\nB. a river\nAnswer: A",
@@ -10,11 +11,86 @@ TEXTS = [
 ]
 
 
-def make(folder: Path, *, adds_bos: bool = False, positions: int = 512, seed: int = 0) -> Path:
-    """A Llama of 0.1 M parameters with weights large enough that its answers differ."""
+CHAT = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+ARCHITECTURES: dict[str, dict[str, int]] = {
+    "llama": {"num_key_value_heads": 2},
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 24},
+    "qwen2": {"num_key_value_heads": 2},
+    "gemma2": {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 24},
+    "gpt_neox": {},
+    "gpt2": {},
+    "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64},
+    "bloom": {},
+    "mamba": {"state_size": 8},
+}
+"""Kinds of model and what each needs besides its size; states, positions and windows differ."""
+
+
+def make(
+    folder: Path,
+    *,
+    architecture: str = "llama",
+    adds_bos: bool = False,
+    words: bool = False,
+    positions: int = 512,
+    seed: int = 0,
+    chat_template: str | dict[str, str] | None = None,
+) -> Path:
+    """A model of 0.1 M parameters with weights large enough that its answers differ.
+
+    `words`: a tokenizer that marks the beginnings of words, as SentencePiece does, and not bytes.
+    """
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = _words(adds_bos) if words else _bytes(adds_bos)
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        chat_template=chat_template,
+    ).save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(
+        architecture,
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=positions,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        initializer_range=0.3,
+        init_std=0.3,
+        **ARCHITECTURES[architecture],
+    )
+    model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    return folder
+
+
+def adapt(folder: Path, into: Path) -> Path:
+    """A LoRA adapter for the model in `folder`, with weights that are not zero."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    get_peft_model(model, config).save_pretrained(str(into))
+    return into
+
+
+def _bytes(adds_bos: bool) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -24,26 +100,35 @@ def make(folder: Path, *, adds_bos: bool = False, positions: int = 512, seed: in
         vocab_size=400, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet
     )
     tokenizer.train_from_iterator(TEXTS * 20, trainer)
-    if adds_bos:
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", 0)]
-        )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>"
-    ).save_pretrained(folder)
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=positions,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-        initializer_range=0.3,
+    return _with_bos(tokenizer) if adds_bos else tokenizer
+
+
+def _words(adds_bos: bool) -> Any:
+    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    special = ["<s>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=450, special_tokens=special[:3])
+    tokenizer.train_from_iterator(TEXTS * 20, trainer)
+    tokenizer.add_tokens(special[3:])
+    return _with_bos(tokenizer) if adds_bos else tokenizer
+
+
+def _with_bos(tokenizer: Any) -> Any:
+    from tokenizers import processors
+
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return tokenizer

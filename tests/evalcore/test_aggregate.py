@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from evalcore.evaluate import Settings, evaluate
-from evalcore.model.base import EncodedRequest, ModelInfo, Response
+from evalcore.evaluation import Settings, evaluate
+from evalcore.model.base import Request
+from evalcore.model.fake import FakeLM
 from evalcore.record import RunRecord
 from evalcore.task.load import TaskLibrary
 
@@ -31,58 +32,14 @@ metadata: {version: 1.0, benchmark: parts, style: cloze, primary_metric: acc}
 """
 
 
-class AlwaysYes:
-    """A model to which "yes" is always the likelier answer."""
-
-    info = ModelInfo(
-        repository="fake/yes",
-        commit=None,
-        files_digest="0",
-        architecture="Fake",
-        parameters=1,
-        dtype="float32",
-        max_length=100,
-        tokenizer_digest="0",
-        bos_policy="tokenizer",
-        prefix_token=0,
-    )
-
-    def encode(self, requests):
-        encoded = []
-        for request in requests:
-            tokens = tuple(map(ord, request.context))
-            targets = (int("yes" in request.continuation),)
-            key = EncodedRequest.key_of(tokens, targets)
-            encoded.append(
-                EncodedRequest(
-                    key=key, tokens=tokens, targets=targets, n_context_tokens=1, n_truncated=0
-                )
-            )
-        return encoded
-
-    def answer(self, requests):
-        for index, request in enumerate(requests):
-            score = -1.0 if request.targets == (1,) else -2.0
-            yield [
-                (
-                    index,
-                    Response(
-                        key=request.key,
-                        kind="loglikelihood",
-                        loglikelihood=score,
-                        is_greedy=False,
-                        token_ids=request.targets,
-                        token_logprobs=(score,),
-                        n_context_tokens=1,
-                        n_truncated=0,
-                    ),
-                )
-            ]
+def always_yes(request: Request, repeat: int) -> tuple[float, bool]:
+    """To this model "yes" is always the likelier answer."""
+    return (-1.0 if "yes" in request.continuation else -2.0), False
 
 
 class Nobody:
     def phase(self, name): ...
-    def progress(self, task, done, total): ...
+    def progress(self, task, done, total, tokens): ...
     def wants_stop(self):
         return False
 
@@ -103,7 +60,7 @@ def evaluation(tmp_path, monkeypatch):
         )
     (tmp_path / "parts.yaml").write_text(GROUP)
     specs = TaskLibrary([tmp_path]).select(["parts"])
-    (evaluation,) = evaluate(AlwaysYes(), specs, Settings(mode="strict"), Nobody())
+    (evaluation,) = evaluate(FakeLM(always_yes), specs, Settings(mode="strict"), Nobody())
     return evaluation
 
 

@@ -6,39 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalcore.model.base import EncodedRequest
 from evalcore.model.batching import batches_of, rows_of
 
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(tuple)
 
 
-def encoded(sequence, targets=(1,)):
-    return EncodedRequest(
-        key=EncodedRequest.key_of(sequence, targets),
-        tokens=sequence,
-        targets=targets,
-        n_context_tokens=len(sequence),
-        n_truncated=0,
-    )
-
-
 @given(st.lists(tokens, max_size=60), st.integers(1, 40), st.none() | st.integers(1, 5))
 def test_every_request_is_computed_once_within_the_budget(sequences, budget, most_rows):
-    requests = [encoded(sequence) for sequence in sequences]
-    batches = batches_of(rows_of(requests), budget=budget, most_rows=most_rows)
+    batches = batches_of(rows_of(sequences), budget=budget, most_rows=most_rows)
     found = [index for batch in batches for row in batch for index in row.requests]
-    assert sorted(found) == list(range(len(requests)))
+    assert sorted(found) == list(range(len(sequences)))
     for batch in batches:
         padded = len(batch) * max(len(row.tokens) for row in batch)
         assert padded <= budget or len(batch) == 1
         assert most_rows is None or len(batch) <= most_rows
         for row in batch:
-            assert all(requests[index].tokens == row.tokens for index in row.requests)
+            assert all(sequences[index] == row.tokens for index in row.requests)
 
 
 @given(st.lists(tokens, min_size=1, max_size=60))
 def test_equal_sequences_are_one_row_and_the_longest_come_first(sequences):
-    rows = rows_of([encoded(sequence) for sequence in sequences])
+    rows = rows_of(sequences)
     assert len(rows) == len(set(sequences))
     lengths = [len(row.tokens) for row in rows]
     assert lengths == sorted(lengths, reverse=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from evalcore.cli import main
 from evalcore.record import RunRecord, read_samples
 from tests import tiny
+from tests.evalcore.toys import write_toys
 from tests.hub import client_environment, serve
 
 TASKS = "arc_easy,arc_challenge_mmlu"
@@ -62,6 +64,9 @@ def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, 
     assert outcome.returncode == 0, outcome.stderr
     finished = [event for event in events(outcome.stdout) if event["event"] == "task"]
     assert [event["task"] for event in finished] == TASKS.split(",")
+    last = [event for event in events(outcome.stdout) if event["event"] == "progress"][-1]
+    assert last["done"] == last["total"] > 0
+    assert last["tokens"] > last["total"]
     for event in finished:
         record = RunRecord.read(Path(event["record"]))
         samples = list(read_samples(Path(event["samples"])))
@@ -83,16 +88,6 @@ def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, 
             assert sample["correct"] == float(sample["pick"] in sample["gold"])
 
 
-def test_a_command_without_a_subcommand_runs(hub, home, tmp_path):
-    outcome = run(
-        hub, home, "--model", "hf", *MODEL, "--tasks", "arc_easy", "--limit", 4,
-        "--output_path", tmp_path, "--log_samples",
-    )  # fmt: skip
-    assert outcome.returncode == 0, outcome.stderr
-    names = sorted(path.name.split("_20")[0] for path in (tmp_path / "tiny__llama").iterdir())
-    assert names == ["record_arc_easy", "results", "samples_arc_easy", "samples_arc_easy"]
-
-
 def test_fetch_then_run_without_network_gives_the_same_samples(hub, home, tmp_path):
     own = tmp_path / "hf"
     fetched = run(hub, own, "fetch", *MODEL, "--tasks", "arc_easy")
@@ -111,54 +106,6 @@ def test_fetch_then_run_without_network_gives_the_same_samples(hub, home, tmp_pa
         record = RunRecord.read(Path(event["record"]))
         rows[name] = (record.model["commit"], record.datasets, list(read_samples(event["samples"])))
     assert rows["online"] == rows["offline"]
-
-
-def test_a_run_killed_in_the_middle_scores_nothing_twice(hub, home, tmp_path):
-    """kill -9 after the first packs; the same command again ends the run from the journal."""
-    journal = tmp_path / "journal"
-    arguments = (
-        "run", *MODEL, "--tasks", "arc_challenge_mmlu", "--num_fewshot", 4, "--batch_size", 1,
-        "--output_path", tmp_path / "out", "--use_cache", journal, "--progress", "json",
-    )  # fmt: skip
-    process = subprocess.Popen(
-        command(*arguments),
-        env=client_environment(hub, home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    for line in process.stdout:
-        event = json.loads(line)
-        if event["event"] == "progress" and 0 < event["done"] < event["total"]:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    kept = answered_keys(journal)
-    assert kept
-
-    outcome = run(hub, home, *arguments)
-    assert outcome.returncode == 0, outcome.stderr
-    (task,) = [event for event in events(outcome.stdout) if event["event"] == "task"]
-    record = RunRecord.read(Path(task["record"]))
-    assert record.requests["journalled"] >= len(kept)
-    everything = answered_keys(journal)
-    assert len(everything) == len(set(everything)), "a request was scored twice"
-
-    undisturbed = run(
-        hub, home, *arguments[:-6], "--output_path", tmp_path / "plain", "--progress", "json"
-    )
-    (other,) = [event for event in events(undisturbed.stdout) if event["event"] == "task"]
-    for one, two in zip(read_samples(task["samples"]), read_samples(other["samples"]), strict=True):
-        for a, b in zip(one["responses"], two["responses"], strict=True):
-            assert abs(a["loglikelihood"] - b["loglikelihood"]) <= 1e-4
-        assert one["pick"] == two["pick"]
-
-
-def answered_keys(journal: Path) -> list[str]:
-    lines = (
-        line for path in journal.rglob("*.jsonl") for line in path.read_text().splitlines(True)
-    )
-    return [json.loads(line)["key"] for line in lines if line.endswith("\n")]
 
 
 def test_sigterm_ends_a_run_after_its_pack_with_its_own_status(hub, home, tmp_path):
@@ -216,3 +163,136 @@ def test_help_and_ls_answer_at_once():
         )
         assert outcome.returncode == 0, outcome.stderr
         assert outcome.stdout
+
+
+@pytest.fixture
+def toys(tmp_path) -> Path:
+    return write_toys(tmp_path / "toys")
+
+
+def run_toys(toys: Path, *arguments: object):
+    """With the model that draws its answers, which takes a second."""
+    return subprocess.run(
+        command("--model", "dummy", "--include_path", toys, "--bootstrap_iters", 100, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_every_kind_of_task_goes_through_one_command(toys, tmp_path):
+    outcome = run_toys(toys, "--tasks", "toy_group", "toy_plain", "-o", tmp_path / "out", "-s")
+    assert outcome.returncode == 0, outcome.stderr
+    folder = tmp_path / "out" / "fake"
+    names = sorted(path.name.split("_20")[0] for path in folder.glob("*.json*"))
+    leaves = ("choice", "likely", "rolling", "shots", "written")
+    assert names == [
+        "record_toy_group", "record_toy_plain", "results",
+        *(f"samples_toy_{leaf}" for leaf in leaves),
+    ]  # fmt: skip
+    for metric in ("acc_norm", "bleu", "perplexity", "bits_per_byte"):
+        assert metric in outcome.stdout
+    assert main(["verify", str(folder)]) == 0
+
+
+def test_a_config_file_describes_a_run(toys, tmp_path):
+    config = {
+        "model": "dummy",
+        "tasks": ["toy_likely"],
+        "include_path": str(toys),
+        "limit": 3,
+        "output_path": str(tmp_path / "out.json"),
+        "seed": [0, 1234, 1234, 99],
+    }
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(config))
+    outcome = subprocess.run(
+        command("run", "--config", file, "--limit", 5), capture_output=True, text=True
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    (results,) = tmp_path.glob("out_*.json")
+    written = json.loads(results.read_text())
+    assert written["n-samples"] == {"toy_likely": {"original": 12, "effective": 5}}
+    assert written["config"]["fewshot_seed"] == 99
+    assert written["config"]["model"] == "dummy"
+
+
+def test_what_was_finished_is_written_where_the_next_task_fails(toys, tmp_path):
+    (toys / "toy_bad.yaml").write_text(
+        (toys / "toy_likely.yaml").read_text().replace("toy_likely", "toy_bad")
+        + "description: '{{nothing}}'\n"
+    )
+    outcome = run_toys(toys, "--tasks", "toy_likely,toy_bad", "-o", tmp_path / "out")
+    assert outcome.returncode == 11
+    assert "nothing" in outcome.stderr
+    assert "perplexity" in outcome.stdout
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    assert list(json.loads(results.read_text())["results"]) == ["toy_likely"]
+
+
+def test_predictions_alone_are_written_without_a_score(toys, tmp_path):
+    outcome = run_toys(toys, "--tasks", "toy_written", "-o", tmp_path / "out", "--predict_only")
+    assert outcome.returncode == 0, outcome.stderr
+    (lines,) = (tmp_path / "out").rglob("samples_*.jsonl")
+    first = json.loads(lines.read_text().splitlines()[0])
+    assert first["resps"] == [["lol", "lol"]]
+    assert "exact_match" not in first
+
+
+def test_the_prompts_and_the_results_can_be_printed(toys):
+    outcome = run_toys(toys, "--tasks", "toy_shots", "--limit", 2, "--write_out", "--show_config")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "Answer. What is the capital of land" in outcome.stderr
+    text = outcome.stdout
+    written, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    assert written["n-shot"] == {"toy_shots": 2}
+
+
+def test_show_prints_prompts_requests_and_tokens(hub, home):
+    outcome = run(hub, home, "show", *MODEL, "--tasks", "arc_easy", "--num_fewshot", "1")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "=== arc_easy, document 0 of test" in outcome.stdout
+    assert outcome.stdout.count("--- request ") == 4
+    assert outcome.stdout.count("tokens scored (") == 4
+
+
+def test_validate_names_what_would_fail(toys):
+    (toys / "toy_bad.yaml").write_text(
+        (toys / "toy_likely.yaml").read_text().replace("toy_likely", "toy_bad")
+        + "description: '{{nothing}}'\n"
+    )
+    outcome = subprocess.run(
+        command("validate", "--tasks", "toy_plain,toy_bad", "--include_path", toys),
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.returncode == 1, outcome.stderr
+    said = outcome.stdout.splitlines()
+    assert "toy_likely: ok, 4 requests" in said
+    assert [line for line in said if line.startswith("toy_bad: fails: ") and "nothing" in line]
+    assert said[-1] == "2 of 3 tasks can be built"
+
+
+def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
+    """One question stands in the training text, word for word."""
+    said = "Land {0}, of {0} hills, has {0} rivers, {0} lakes and {0} towns, as {0} people say."
+    planted = said.format(3)
+    (tmp_path / "seen.txt").write_text("Of other things. " * 50 + planted)
+    file = toys / "toy_likely.yaml"
+    question = said.format("{{question[-2:-1]}}")
+    file.write_text(file.read_text() + f"doc_to_decontamination_query: '{question}'\n")
+    outcome = run_toys(
+        toys, "--tasks", "toy_likely", "-o", tmp_path / "out", "--decontaminate",
+        tmp_path / "seen.txt", "--decontaminate_n", 8,
+    )  # fmt: skip
+    assert outcome.returncode == 0, outcome.stderr
+    assert "clean n" in outcome.stdout
+    (path,) = (tmp_path / "out").rglob("record_*.json")
+    record = RunRecord.read(path)
+    assert {row.n for row in record.results} == {12}
+    assert 0 < record.clean_results[0].n < 12
+    assert main(["verify", str(path)]) == 0
+    content = json.loads(path.read_text())
+    content["clean_results"][0]["value"] += 0.01
+    path.write_text(json.dumps(content))
+    assert main(["verify", str(path)]) == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,12 +46,18 @@ def test_a_torn_last_line_is_ignored_and_the_rest_kept(tmp_path):
     assert "b" not in again
 
 
-def test_a_line_that_is_no_response_is_named(tmp_path):
-    Journal(tmp_path, "model").append([response("a")])
-    (segment,) = [path for path in (tmp_path / "model").glob("*.jsonl") if path.stat().st_size]
-    segment.write_text("garbage\n" + segment.read_text())
-    with pytest.raises(InfraError, match=segment.name):
-        Journal(tmp_path, "model")
+@pytest.mark.parametrize("garbage", [b"garbage\n", b"\xff\xfe\n", b"{}\n", b"[]\n", b"3\n", b"\n"])
+def test_a_line_that_is_no_response_is_named_and_the_others_count(tmp_path, garbage, caplog):
+    journal = Journal(tmp_path, "model")
+    journal.append([response("a"), response("b")])
+    journal.close()
+    (segment,) = (tmp_path / "model").glob("*.jsonl")
+    first, second = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(first + garbage + second)
+    again = Journal(tmp_path, "model")
+    assert "a" in again
+    assert "b" in again
+    assert f"{segment.name} has a line 2 that is no response" in caplog.text
 
 
 def test_of_two_answers_the_first_written_wins(tmp_path):
@@ -68,3 +77,39 @@ def test_a_folder_that_cannot_be_written_is_our_fault(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InfraError, match="file"):
         Journal(tmp_path / "file", "model")
+
+
+def test_a_full_disk_is_our_fault_and_loses_nothing_that_was_written(tmp_path):
+    journal = Journal(tmp_path, "model")
+    journal.append([response("a")])
+    (segment,) = (tmp_path / "model").glob("*.jsonl")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (segment.stat().st_size + 20, limits[1]))
+    try:
+        with pytest.raises(InfraError, match=r"cannot be written.*make room"):
+            journal.append([response("b")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "b" not in journal
+    journal.append([response("c")])
+    again = Journal(tmp_path, "model")
+    assert ["a" in again, "b" in again, "c" in again] == [True, False, True]
+
+
+def _write_many(folder, first):
+    journal = Journal(folder, "model")
+    for number in range(first, first + 50):
+        journal.append([response(f"k{number}", -float(number))])
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_many, args=(tmp_path, first)) for first in (0, 25, 50)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    both = Journal(tmp_path, "model")
+    assert [both[f"k{number}"].loglikelihood for number in range(100)] == [
+        -float(number) for number in range(100)
+    ]

@@ -201,25 +201,42 @@ def test_bos_is_added_where_the_caller_wants_it(tmp_path):
 
 
 def test_the_tokenizers_digest_does_not_depend_on_what_it_did(tmp_path):
-    model = load(tiny.make(tmp_path))
-    before = model.info.tokenizer_digest
-    tokenizer = model._encoder.tokenizer
-    tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
-    assert model._encoder._digest() == before
+    folder = tiny.make(tmp_path)
+    unused, used = load(folder)._encoder, load(folder)._encoder
+    used.tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
+    assert used.digest == unused.digest
 
 
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(model, monkeypatch):
-    requests = [Request("loglikelihood", f"Question {n}", " a table") for n in range(8)]
-    encoded, expected = answers_of(model, requests)
-    whole = type(model)._answer_batch
+def test_an_adapter_changes_the_answers_and_the_model_key(tmp_path):
+    pytest.importorskip("peft")
+    folder = tiny.make(tmp_path / "model")
+    plain = load(folder)
+    adapted = load(folder, peft=str(tiny.adapt(folder, tmp_path / "adapter")))
+    request = Request("loglikelihood", "Question", " a table")
+    ((_, (without,)), (_, (having,))) = (answers_of(one, [request]) for one in (plain, adapted))
+    assert without.loglikelihood != having.loglikelihood
+    assert plain.info.model_key != adapted.info.model_key
+    assert adapted.info.adapter.startswith(f"{tmp_path / 'adapter'}@")
 
-    def small_device(self, batch, requests):
-        if len(batch) > 2:
-            raise torch.OutOfMemoryError("no room")
-        return whole(self, batch, requests)
 
-    monkeypatch.setattr(type(model), "_answer_batch", small_device)
-    found = dict(pair for pack in model.answer(encoded) for pair in pack)
-    assert sorted(found) == list(range(8))
-    for index, answer in enumerate(expected):
-        assert found[index].loglikelihood == pytest.approx(answer.loglikelihood, abs=1e-4)
+def test_a_model_in_a_folder_of_its_repository_is_that_model(tmp_path):
+    plain = load(tiny.make(tmp_path / "a" / "inner"))
+    inner = load(tmp_path / "a", subfolder="inner")
+    assert inner.info.files_digest == plain.info.files_digest
+    assert inner.info.model_key != plain.info.model_key
+
+
+def test_another_tokenizer_is_another_model(tmp_path):
+    folder = tiny.make(tmp_path / "model")
+    other = tiny.make(tmp_path / "other", adds_bos=True)
+    borrowed = load(folder, tokenizer=str(other))
+    assert borrowed.info.tokenizer_digest == load(other).info.tokenizer_digest
+    assert borrowed.info.model_key != load(folder).info.model_key
+
+
+def test_a_softmax_in_lower_precision_is_recorded_and_changes_nothing(folder):
+    request = Request("loglikelihood", "Question", " a table")
+    model, lower = load(folder), load(folder, softmax_dtype="bfloat16")
+    assert answers_of(model, [request])[1] == answers_of(lower, [request])[1]
+    assert lower.info.arguments["softmax_dtype"] == "bfloat16"
+    assert model.info.model_key == lower.info.model_key

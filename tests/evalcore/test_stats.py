@@ -62,6 +62,19 @@ def test_clustered_intervals_cover_the_truth_where_plain_ones_do_not():
     assert plain / 600 < 0.80
 
 
+def test_few_clusters_take_students_t():
+    generator = np.random.default_rng(0)
+    clusters = [n // 20 for n in range(100)]
+    by_t = by_z = 0
+    for _ in range(1500):
+        scores = generator.normal(0, 1, 5)[clusters] + generator.normal(0, 1, 100)
+        bounds = interval(scores, clusters)
+        by_t += bounds.low <= 0 <= bounds.high
+        by_z += abs(bounds.value) <= 1.96 * standard_error(scores, clusters)
+    assert by_t / 1500 == pytest.approx(0.95, abs=0.02)
+    assert by_z / 1500 < 0.91
+
+
 def test_pooled_error_is_the_reference_formula():
     errors, sizes = [0.02, 0.03, 0.05], [100, 200, 50]
     within = sum((n - 1) * n * e**2 for e, n in zip(errors, sizes, strict=True))

@@ -257,3 +257,141 @@ def test_without_a_draw_both_modes_ask_the_same(world: World, keys: Any) -> None
         for mode in ("strict", "compat")
     ]
     assert both[0] == both[1]
+
+
+# Some rows alone, balanced examples, and samplers of the task's own
+
+
+def test_compat_ignores_fewshot_indices_and_strict_shows_no_other_rows(world: World) -> None:
+    data = world.data(train=capitals(30), test=capitals(40)[30:])
+    config = {"fewshot_indices": [9, 4, 17]}
+    ignored, without = (
+        [item.shots for item in world.task(**data, **keys, mode="compat", shots=2).items()]
+        for keys in ({"fewshot_config": config}, {})
+    )
+    assert ignored == without
+    drawn = world.task(**data, fewshot_config=config, shots=2).items()
+    assert {row for item in drawn for _, row in item.shots} == {9, 4, 17}
+    first = {**config, "sampler": "first_n"}
+    in_order = world.task(**data, fewshot_config=first, shots=2).items()
+    assert {tuple(item.shots) for item in in_order} == {(("train", 9), ("train", 4))}
+
+
+def test_an_index_outside_the_pool_is_an_error(world: World) -> None:
+    data = world.data(train=capitals(3), test=capitals(1))
+    task = world.task(**data, fewshot_config={"fewshot_indices": [0, 3]}, shots=1)
+    with pytest.raises(TaskError, match="no example 3 in train; it has those from 0 to 2"):
+        task.items()
+
+
+BALANCED = {"fewshot_config": {"sampler": "balanced"}}
+
+
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+def test_balanced_examples_show_every_answer_equally_often(world: World, mode: Any) -> None:
+    rare = [row for row in capitals(60) if row["answer"] != 2 or row["topic"] == "south"]
+    data = world.data(train=rare, test=capitals(20))
+    items = world.task(**data, **BALANCED, mode=mode, shots=6).items()
+    orders = set()
+    for item in items:
+        answers = [rare[row]["answer"] for _, row in item.shots]
+        assert sorted(answers) == [0, 0, 1, 1, 2, 2]
+        orders.add(tuple(answers))
+    assert len(orders) > 10  # no order that would tell the next answer
+    assert leaks(items) == []
+
+
+def test_balanced_examples_are_filled_up_where_an_answer_is_rare(world: World) -> None:
+    rows = [row for row in capitals(30) if row["answer"] == 0 or row["question"].endswith(" 1?")]
+    data = world.data(train=rows, test=capitals(40)[30:])
+    for item in world.task(**data, **BALANCED, shots=5).items():
+        answers = [rows[row]["answer"] for _, row in item.shots]
+        assert sorted(answers) == [0, 0, 0, 0, 1]
+
+
+def test_balanced_examples_are_the_same_in_both_modes_and_for_any_limit(world: World) -> None:
+    data = world.data(train=capitals(9), test=capitals(40)[30:])
+    config = {"sampler": "balanced", "fewshot_indices": [0, 1, 3, 5, 6, 8]}
+    strict, compat, limited = (
+        [item.prompt for item in world.task(**data, fewshot_config=config, shots=3, **keys).items()]
+        for keys in ({"mode": "strict"}, {"mode": "compat"}, {"limit": 4})
+    )
+    assert strict == compat
+    assert limited == strict[:4]
+
+
+OWN = """
+from random import Random
+
+class Sampler:
+    def __init__(self, df, *, rnd=None):
+        self.df, self.rnd = df, Random(rnd)
+
+    def set_rnd(self, rnd):
+        self.rnd = Random(rnd)
+
+    def sample(self, n, eval_doc=None):
+        return {how}
+"""
+
+
+def with_own_sampler(world: World, how: str, more: str = "", **keys: Any) -> list[Item]:
+    """The items of a task whose sampler gives `how`; questions are among the examples."""
+    world.code(OWN.format(how=how))
+    rows = capitals(12)
+    world.spec(**world.data(test=rows), fewshot_split="test", training_split=None)
+    path = world.folder / "tasks/capitals.yaml"
+    path.write_text(
+        f"{path.read_text()}fewshot_config: {{{more}sampler: !function code.Sampler}}\n"
+    )
+    spec = TaskLibrary([path.parent]).one("capitals")
+    assert isinstance(spec, TaskSpec)
+    return Task(spec, num_fewshot=3, **keys).items()
+
+
+DRAWN = "self.rnd.sample([doc for doc in self.df if doc != eval_doc], n)"
+
+
+def test_compat_asks_a_tasks_own_sampler_in_the_order_of_documents(world: World) -> None:
+    stream = random.Random(1234)
+    pool = range(12)
+    expected = []
+    for number in range(12):
+        others = [row for row in pool if row != number]
+        expected.append([("test", row) for row in stream.sample(others, 3)])
+    items = with_own_sampler(world, DRAWN, mode="compat")
+    assert [item.shots for item in items] == expected
+
+
+def test_strict_asks_a_tasks_own_sampler_for_each_document_by_itself(world: World) -> None:
+    whole = with_own_sampler(world, DRAWN, mode="strict")
+    assert leaks(whole) == []
+    assert len({tuple(item.shots) for item in whole}) > 6
+    assert with_own_sampler(world, DRAWN, mode="strict", samples=[8, 3]) == [whole[3], whole[8]]
+
+
+def test_compat_never_tells_a_tasks_own_sampler_of_fewshot_indices_and_strict_does(
+    world: World,
+) -> None:
+    some = "fewshot_indices: [9, 4, 7, 2], "
+    shots = [item.shots for item in with_own_sampler(world, DRAWN, mode="compat")]
+    assert [item.shots for item in with_own_sampler(world, DRAWN, some, mode="compat")] == shots
+    for item in with_own_sampler(world, DRAWN, some, mode="strict"):
+        assert {row for _, row in item.shots} < {9, 4, 7, 2}
+
+
+def test_strict_refuses_a_sampler_that_shows_the_question(world: World) -> None:
+    with pytest.raises(TaskError, match=r"document 0 of test: .*code\.Sampler shows the question"):
+        with_own_sampler(world, "self.df[:n]", mode="strict")
+
+
+def test_examples_that_a_sampler_makes_have_numbers_below_0(world: World) -> None:
+    how = "[{**self.df[0], 'question': 'One?'}, {**self.df[0], 'question': 'Two?'}, self.df[7]]"
+    for item in with_own_sampler(world, how, mode="compat"):
+        assert item.shots == [("test", -1), ("test", -2), ("test", 7)]
+        assert item.prompt.startswith("Q: One?\nA: city 0 a\n\nQ: Two?\nA: city 0 a\n\nQ: What is")
+
+
+def test_a_sampler_that_fails_is_an_error_with_its_name(world: World) -> None:
+    with pytest.raises(TaskError, match=r"!function code\.Sampler failed: ZeroDivisionError"):
+        with_own_sampler(world, "1 / 0")

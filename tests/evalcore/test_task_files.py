@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.load import TaskLibrary
+from evalcore.task.parse import TASK_KINDS
 from evalcore.task.yaml_file import OWN_TASKS, TaskFileReader
 from tests.evalcore.worlds import write_tasks
 from tests.hub import ROOT
@@ -92,7 +97,7 @@ def test_two_files_may_include_the_same_third(tmp_path: Path) -> None:
 
 def test_a_missing_include_names_the_file_that_asks_for_it(tmp_path: Path) -> None:
     library = write_tasks(tmp_path, {"a.yaml": "include: nowhere\ntask: a"})
-    with pytest.raises(TaskError, match=r"a\.yaml: include: there is no file .*nowhere"):
+    with pytest.raises(TaskError, match=r"a\.yaml:1: include: there is no file .*nowhere"):
         library.select([str(tmp_path / "a.yaml")])
     with pytest.raises(TaskError, match=r"no task, group or tag 'a'.*1 task files could not be"):
         library.select(["a"])
@@ -121,7 +126,8 @@ def test_a_cycle_of_includes_is_an_error_and_nothing_else_is(
 
 def _walk(edges: list[tuple[int, int]], start: int) -> tuple[set[int], bool]:
     """What is reachable from `start`, and whether some path from it comes back to itself."""
-    reached, paths = set(), [(start,)]
+    reached: set[int] = set()
+    paths: list[tuple[int, ...]] = [(start,)]
     while paths:
         path = paths.pop()
         reached.add(path[-1])
@@ -148,7 +154,7 @@ def test_all_mistakes_of_a_file_are_told_at_once_with_line_and_remedy(tmp_path: 
     assert f"{tmp_path}/_base:3: tset_split: unknown key (did you mean test_split" in message
     assert "test_split: missing: name the split to score" in message
     assert "_base:8: num_fewshot: expected a whole number from 0 or null, got str 'five'" in message
-    assert "_base:9: repeats: expected a whole number from 0, got int -1" in message
+    assert "_base:9: repeats: expected a whole number from 1, got int -1" in message
     assert f"{tmp_path}/a.yaml:2: metric_list[0].metric: expected text or !function" in message
     assert "metric_list[1].metric: missing" in message
 
@@ -163,12 +169,100 @@ def test_all_mistakes_of_a_file_are_told_at_once_with_line_and_remedy(tmp_path: 
         ("metadata: {benchmark: b, primary_metrik: acc}", "did you mean primary_metric"),
         ("metadata: {benchmark: b, chance: 25}", r"metadata\.chance: expected a number from 0 to"),
         ("doc_to_choice: null", "doc_to_choice: missing"),
+        ("repeats: 0", "repeats: expected a whole number from 1, got int 0"),
+        ("generation_kwargs: {until: 3}", r"generation_kwargs\.until: expected text or a list"),
+        ("dataset_kwargs: {revision: 12}", r"dataset_kwargs\.revision: expected text or null"),
+        ("fewshot_config: {fewshot_indices: [a]}", "expected a list of whole numbers from 0"),
+        (
+            "filter_list: [{name: x, filter: []}, {name: x, filter: []}]",
+            r"filter_list\[1\]\.name: 'x' is the name of another one",
+        ),
+        ("gold_alias: answer", r"gold_alias: unknown key \(doc_to_target says what is right\)"),
+        ("metric_list:\n  - metric: acc\n  - {metric: 3}", r"a\.yaml:5: metric_list\[1\]\.metric"),
     ],
 )
 def test_each_kind_of_mistake_has_its_sentence(tmp_path: Path, line: str, complaint: str) -> None:
     library = write_tasks(tmp_path, {"_base": CLOZE, "a.yaml": f"include: _base\ntask: a\n{line}"})
     with pytest.raises(TaskError, match=complaint):
         library.select(["a"])
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.floats(0, 2) | st.sampled_from(["", "acc"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["metric", "name", "filter", "function", "task"]), inner)
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("doc_to_text: b\ndoc_to_text: c", "a.yaml:4: the key 'doc_to_text' is given twice"),
+        ("metadata: {x: {y: 1, y: 2}}", "a.yaml:3: the key 'y' is given twice; this one counts"),
+        (
+            "metric_list: [{metric: acc, agregation: mean}]",
+            "a.yaml:3: metric_list[0].agregation: the metric itself is given this (did you mean",
+        ),
+    ],
+)
+def test_what_lm_eval_lets_pass_and_nobody_means_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str, warning: str
+) -> None:
+    files = {"_base": CLOZE, "a.yaml": f"include: _base\ntask: a\n{line}"}
+    assert task_of(write_tasks(tmp_path, files), "a").task == "a"
+    assert warning in caplog.text
+
+
+def test_a_weight_that_is_no_flag_is_refused_in_our_own_files_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = "group: g\ntask: [a]\naggregate_metric_list: [{metric: acc, weight_by_size: truez}]"
+    files = {"a.yaml": CLOZE + "task: a", "g.yaml": group}
+    (entry,) = group_of(write_tasks(tmp_path, files), "g").aggregate_metric_list
+    assert entry.weight_by_size is True  # as in lm-eval, for any text
+    assert "g.yaml:3: aggregate_metric_list[0].weight_by_size: expected true or" in caplog.text
+    monkeypatch.setattr("evalcore.task.yaml_file.OWN_TASKS", tmp_path)
+    with pytest.raises(TaskError, match="weight_by_size: expected true or false, got 'truez'"):
+        group_of(write_tasks(tmp_path, files), "g")
+
+
+def test_a_mistake_in_what_a_group_overrides_is_placed_in_the_groups_file(tmp_path: Path) -> None:
+    entry = "group: g\ntask:\n  - task: a\n    num_fewshots: 3\nrepeatz: 2"
+    with pytest.raises(TaskError) as caught:
+        write_tasks(tmp_path, {"a.yaml": CLOZE + "task: a", "g.yaml": entry}).select(["g"])
+    assert "g.yaml:4: num_fewshots: unknown key (did you mean num_fewshot" in str(caught.value)
+    assert "g.yaml:5: repeatz: unknown key (did you mean repeats" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"task: a\ndescription: caf\xe9\n", "a.yaml:2: the line is not UTF-8"),
+        (b"task: 5\n", "a.yaml:1: task: expected text, got 5: quote it"),
+    ],
+)
+def test_a_file_whose_name_or_text_cannot_be_read_is_reported(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    (reason,) = TaskLibrary([tmp_path]).unreadable.values()
+    assert complaint in reason
+
+
+@given(
+    values=st.dictionaries(st.sampled_from([*TASK_KINDS, "include", "group", "what"]), VALUES),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_file_says_it_is_a_task_or_a_mistake_that_is_told(values: Any) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.yaml"
+        path.write_text(yaml.safe_dump({"task": "a", **values}))
+        with suppress(TaskError):
+            for spec in TaskLibrary([]).select([str(path)]):
+                assert isinstance(spec, TaskSpec | GroupSpec)
 
 
 def test_other_peoples_metadata_may_say_what_it_likes(tmp_path: Path) -> None:
@@ -262,10 +356,13 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", ["[ai2_arc]", "ai2_arc"])
-def test_the_old_key_group_in_a_task_file_is_a_tag(tmp_path: Path, group: str) -> None:
+def test_the_old_key_group_in_a_task_file_is_a_tag(
+    tmp_path: Path, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
     library = write_tasks(tmp_path, {"a.yaml": CLOZE + f"task: a\ngroup: {group}"})
     assert [spec.name for spec in library.select(["ai2_arc"])] == ["a"]
     assert (library.groups, library.tags) == ([], ["ai2_arc"])
+    assert "a.yaml:9: group in the file of one task is read as tag" in caplog.text
 
 
 # Groups
@@ -404,7 +501,7 @@ def test_a_function_is_found_beside_its_file_in_folders_and_in_installed_modules
         ("utils.proces", "cannot be loaded: AttributeError"),
         ("nowhere.process", "cannot be loaded: ModuleNotFoundError"),
         ("exits.process", "cannot be loaded: SystemExit"),
-        ("utils.number", "is not callable"),
+        ("utils.number", "is a int, not a function"),
     ],
 )
 def test_a_function_that_cannot_be_had_says_why(tmp_path: Path, name: str, complaint: str) -> None:
@@ -420,3 +517,12 @@ def test_a_function_that_cannot_be_had_says_why(tmp_path: Path, name: str, compl
     assert function is not None
     with pytest.raises(TaskError, match=complaint):
         function.load()
+
+
+def test_metadata_that_are_no_mapping_state_no_version_as_in_lm_eval(
+    tmp_path: Path, caplog
+) -> None:
+    text = "task: a\ndataset_path: x\ntest_split: test\nmetadata: [{version: 2}]\n"
+    spec = write_tasks(tmp_path, {"a.yaml": text}).one("a")
+    assert (spec.metadata, spec.about.version) == ({"_metadata": [{"version": 2}]}, "Yaml")
+    assert "a.yaml:4: metadata: expected a mapping" in caplog.text

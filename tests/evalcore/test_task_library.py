@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -228,38 +227,6 @@ def test_documents_have_digests_of_their_content() -> None:
     assert docs_digest(["a", "b"]) != docs_digest(["b", "a"])
     with pytest.raises(TaskError, match="the column 'image': object has no place in JSON"):
         doc_digest({"image": object()})
-
-
-# Somebody else's tasks
-
-
-@pytest.mark.peer
-@pytest.mark.skipif(
-    importlib.util.find_spec("lm_eval") is None, reason="lm_eval is not installed (extra `peer`)"
-)
-def test_every_task_of_lm_evals_folder_can_be_read() -> None:
-    lm_eval = importlib.util.find_spec("lm_eval")
-    assert lm_eval is not None
-    assert lm_eval.origin is not None
-    library = TaskLibrary([Path(lm_eval.origin).parent / "tasks"])
-    assert not library.unreadable
-    assert len(library.tasks) == 13_093 + 30
-    for name in library.tasks:
-        library.one(name)
-    wrong = []
-    for name in library.groups:
-        try:
-            library.one(name)
-        except TaskError:
-            wrong.append(name)
-    # Files that are wrong in themselves: "truez", inline tasks whose data set is nowhere named.
-    assert wrong == [
-        "flan_held_in",
-        "score_option_order_robustness_agieval",
-        "score_robustness",
-        "score_robustness_agieval",
-        "t0_eval",
-    ]
 
 
 def test_a_group_digest_follows_its_members_and_its_weights(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_choices_are_a_column_a_template_a_list_or_a_mapping(world: World, sourc
 def test_choices_that_are_no_list_of_texts_are_an_error_with_the_document(
     world: World, source: str
 ) -> None:
-    with pytest.raises(TaskError, match="capitals, document 0 of test: doc_to_choice"):
+    with pytest.raises(TaskError, match=r"capitals.*, document 0 of test: doc_to_choice"):
         only_item(world, doc_to_choice=source)
 
 
@@ -359,5 +359,60 @@ def test_documents_are_processed_once_and_that_object_is_kept(world: World) -> N
 
 def test_a_function_that_fails_is_an_error_with_the_document(world: World) -> None:
     world.code("def text(doc): return doc['nowhere']")
-    with pytest.raises(TaskError, match=r"document 0 of test: !function code\.text failed: Key"):
+    with pytest.raises(
+        TaskError, match=r"document 0 of test: doc_to_text: !function code\.text failed: Key"
+    ):
         only_item(world, functions={"doc_to_text": "text"})
+
+
+def test_a_column_that_is_misspelt_is_an_error_in_strict_and_a_warning_in_compat(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = world.data(train=[DOC], test=[DOC])
+    with pytest.raises(TaskError, match=r"doc_to_text: 'qestion' is no column .*mean question"):
+        world.task(**data, doc_to_text="qestion").items()
+    (item,) = world.task(mode="compat", **data, doc_to_text="qestion").items()
+    assert item.prompt == "qestion"  # as in lm-eval
+    assert "doc_to_text: 'qestion' is no column" in caplog.text
+
+
+def test_an_example_in_the_file_that_lacks_a_column_is_named(world: World) -> None:
+    few = {"samples": [{"choices": ["a"]}], "sampler": "first_n"}
+    keys = {"doc_to_text": "question", "fewshot_split": None, "fewshot_config": few}
+    task = world.task(shots=1, **world.data(test=[DOC]), **keys)
+    with pytest.raises(TaskError, match="doc_to_text: a document lacks the column 'question'; it"):
+        task.items()
+
+
+@pytest.mark.parametrize("mode", ["compat", "strict"])
+def test_examples_that_are_no_documents_are_refused(world: World, mode: Mode) -> None:
+    world.code("def samples(): return ['a', 'b']")
+    few = {"samples": "!function code.samples"}
+    keys = {"fewshot_split": None, "fewshot_config": few}
+    task = world.task(mode=mode, shots=1, **world.data(test=[DOC]), **keys)
+    with pytest.raises(TaskError, match="samples must be a list of mappings"):
+        task.items()
+
+
+def test_process_docs_must_give_documents(world: World) -> None:
+    world.code("def nothing(docs):\n    pass\n")
+    task = world.task(**world.data(test=[DOC]), functions={"process_docs": "nothing"})
+    with pytest.raises(TaskError, match=r"must return the documents .* it gave NoneType"):
+        task.items()
+
+
+def test_a_split_that_the_data_lack_is_told_with_task_file_and_key(world: World) -> None:
+    task = world.task(**world.data(train=[DOC]), test_split="tset")
+    with pytest.raises(TaskError, match=r"capitals\.yaml\): test_split: .*has no split 'tset'"):
+        task.items()
+
+
+def test_choices_that_are_no_list_are_shown_as_they_were_rendered(world: World) -> None:
+    with pytest.raises(TaskError, match=r"a list of texts, '\{\{question\}\}' gives 'Why\?'"):
+        only_item(
+            world,
+            output_type="multiple_choice",
+            doc_to_text="question",
+            doc_to_target="answer",
+            doc_to_choice="{{question}}",
+        )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from evalcore.model.base import ChatTemplate
+from evalcore.task.chat import Chat
 from evalcore.task.config import TaskSpec
 from evalcore.task.load import TaskLibrary
 from evalcore.task.task import Mode, Task
@@ -80,7 +83,7 @@ class World:
             "metric_list": [{"metric": "acc"}],
         }
         values = {key: value for key, value in {**defaults, **keys}.items() if key not in functions}
-        text = yaml.safe_dump(values)
+        text = re.sub("'(!function [^']+)'", r"\1", yaml.safe_dump(values))  # those within a value
         text += "".join(f"{key}: !function code.{name}\n" for key, name in functions.items())
         library = write_tasks(self.folder / "tasks", {"capitals.yaml": text})
         spec = library.one(str(keys.get("task", "capitals")))
@@ -94,7 +97,29 @@ class World:
         shots: int | None = None,
         seed: int = 1234,
         limit: float | None = None,
+        samples: Sequence[int] | None = None,
+        system: str | None = None,
+        chat: Chat | None = None,
+        generation: Mapping[str, Any] | None = None,
         **keys: Any,
     ) -> Task:
-        spec = self.spec(**keys)
-        return Task(spec, mode=mode, num_fewshot=shots, fewshot_seed=seed, limit=limit)
+        return Task(
+            self.spec(**keys),
+            mode=mode,
+            num_fewshot=shots,
+            fewshot_seed=seed,
+            limit=limit,
+            samples=samples,
+            system_instruction=system,
+            chat=chat,
+            generation=generation,
+        )
+
+
+def written_turns(messages: Sequence[Mapping[str, str]], answer_begins_anew: bool) -> str:
+    """A chat template in one line: each turn between brackets, the last one open if it goes on."""
+    text = "".join(f"[{message['role']}: {message['content']}]" for message in messages)
+    return f"{text}[assistant: " if answer_begins_anew else text[:-1]
+
+
+TEMPLATE = ChatTemplate(text="each turn between brackets", name=None, render=written_turns)

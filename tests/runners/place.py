@@ -50,8 +50,11 @@ benchmarks:
 """
 
 
-def write_content(folder: Path, rows: int) -> Path:
-    """Models and a data set of `rows` questions, for a Hub to serve."""
+def write_content(folder: Path, rows: int, words: int = 0) -> Path:
+    """Models and a data set of `rows` questions, for a Hub to serve.
+
+    Each question begins as no other does and has `words` more words, so that there is much to read.
+    """
     awkward.build(folder)
     data = folder / "datasets" / "small" / "counting"
     data.mkdir(parents=True)
@@ -59,7 +62,7 @@ def write_content(folder: Path, rows: int) -> Path:
         lines = [
             json.dumps(
                 {
-                    "question": f"What comes after {number}?",
+                    "question": f"{number}, what comes after it{' and on' * words}?",
                     "choices": [str(number + step) for step in (1, 2, 3, 4)],
                     "answer": 0,
                 }

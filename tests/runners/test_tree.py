@@ -30,6 +30,9 @@ Run.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds
 SLOW, ENDLESS = 4000, 12000
 """Questions that keep the engine busy for long enough to be interrupted, and for longer."""
 
+WORDS = 30
+"""By which each of them is longer: the engine is quick with short ones."""
+
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -44,13 +47,17 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def slow_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve([place.write_content(tmp_path_factory.mktemp("slow"), rows=SLOW)]) as url:
+    with serve(
+        [place.write_content(tmp_path_factory.mktemp("slow"), rows=SLOW, words=WORDS)]
+    ) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def endless_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve([place.write_content(tmp_path_factory.mktemp("endless"), rows=ENDLESS)]) as url:
+    with serve(
+        [place.write_content(tmp_path_factory.mktemp("endless"), rows=ENDLESS, words=WORDS)]
+    ) as url:
         yield url
 
 

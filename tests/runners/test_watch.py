@@ -10,7 +10,7 @@ import pytest
 from leaderboard import queue
 from leaderboard.models import Run
 from runners.process import Child, Use
-from runners.protocol import Event, Phase, Progress
+from runners.protocol import Event, Phase, Progress, TaskDone
 from runners.watch import Watch
 from tests.runners import rows
 
@@ -78,3 +78,15 @@ def test_only_the_task_being_answered_has_counts(watch: Watch) -> None:
 def test_the_task_that_the_engine_names_is_the_one_being_answered(watch: Watch) -> None:
     stands = after(watch, "load", Phase("evaluate"), Progress("mmlu", 3, 90))
     assert stands == {"arc": ("turn", 0, 0), "mmlu": ("evaluate", 3, 90)}
+
+
+def test_tasks_that_are_answered_together_each_have_their_counts(watch: Watch) -> None:
+    events = Phase("evaluate"), Progress("arc", 8, 40), Progress("mmlu", 3, 90)
+    stands = after(watch, "load", *events)
+    assert stands == {"arc": ("evaluate", 8, 40), "mmlu": ("evaluate", 3, 90)}
+    script = Script(*events, TaskDone("arc", "record", "samples"))
+    for event in watch.follow(cast(Child, script), "load"):
+        if isinstance(event, TaskDone):
+            watch.finished("arc")
+    mmlu = Run.objects.get(task__name="mmlu")
+    assert (mmlu.phase, mmlu.progress_done, mmlu.progress_total) == ("evaluate", 3, 90)

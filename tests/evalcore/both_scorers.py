@@ -1,0 +1,190 @@
+"""The same task and the same responses scored by lm-eval and by us."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import yaml
+
+from evalcore.model.base import Request, Response
+from evalcore.score.aggregate import aggregate
+from evalcore.score.scored import ScoredTask
+from evalcore.score.scoring import score_task
+from evalcore.task.task import Mode, Task, task_of
+from tests.evalcore.worlds import Rows, World, write_tasks
+
+WITHOUT_PEER = importlib.util.find_spec("lm_eval") is None
+
+
+def peer(test: Any) -> Any:
+    """Marks a test that needs lm-eval."""
+    skip = pytest.mark.skipif(WITHOUT_PEER, reason="lm_eval is not installed (extra `peer`)")
+    return pytest.mark.peer(skip(test))
+
+
+Answer = Callable[[Request, int], Any]
+"""From a request and a repeat to (loglikelihood, is greedy), a loglikelihood or a text."""
+
+
+def response(request: Request, answer: Any) -> Response:
+    loglikelihood, is_greedy, text = 0.0, False, None
+    if request.kind == "loglikelihood":
+        loglikelihood, is_greedy = answer
+    elif request.kind == "generate_until":
+        text = answer
+    else:
+        loglikelihood = answer
+    return Response(
+        key="key",
+        kind=request.kind,
+        loglikelihood=loglikelihood,
+        is_greedy=is_greedy,
+        token_ids=tuple(range(len(request.continuation) // 2 + 1)),
+        token_logprobs=(),
+        n_context_tokens=0,
+        n_truncated=0,
+        text=text,
+    )
+
+
+def scored(task: Task, answer: Answer) -> ScoredTask:
+    """The task with every request answered by the function."""
+    items = task.items()
+    responses = (
+        response(request, answer(request, repeat))
+        for item in items
+        for request in item.requests
+        for repeat in range(request.repeats)
+    )
+    return score_task(task, items, responses)
+
+
+class Scene:
+    """A task file, its documents and its code, in a folder."""
+
+    def __init__(self, folder: Path, rows: Rows, keys: str, code: str = "") -> None:
+        """`keys` is what the file says but for its name and data; `code` is the module `code`."""
+        data = World(folder).data(test=rows)
+        (folder / "tasks").mkdir()
+        (folder / "tasks" / "code.py").write_text(code)
+        text = yaml.safe_dump({"task": "scene", "test_split": "test", **data}) + dedent(keys)
+        (self.spec,) = write_tasks(folder / "tasks", {"scene.yaml": text}).select(["scene"])
+
+    def scored(self, answer: Answer, mode: Mode = "compat") -> ScoredTask:
+        return scored(task_of(self.spec, mode=mode), answer)
+
+    def ours(
+        self, answer: Answer, *, mode: Mode = "compat", iters: int = 0
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Our numbers by lm-eval's names of them, and why the others failed, by metric."""
+        task = self.scored(answer, mode)
+        keys = {task.name: "run"}
+        rows, failures = aggregate(self.spec, [task], keys, mode=mode, bootstrap_iters=iters)
+        numbers: dict[str, Any] = {}
+        for row in rows:
+            stderr = "N/A" if row.compat_stderr is None else row.compat_stderr
+            numbers[f"{row.metric},{row.filter}"] = row.value
+            numbers[f"{row.metric}_stderr,{row.filter}"] = stderr
+        return numbers, {failure.metric: failure.reason for failure in failures}
+
+    def theirs(self, answer: Answer, *, iters: int = 0) -> dict[str, Any]:
+        """What lm-eval prints for the same file. Raises whatever it raises."""
+        os.environ["DISABLE_MULTIPROC"] = "1"
+        from lm_eval.api.task import ConfigurableTask
+        from lm_eval.evaluator_utils import _compute_task_aggregations
+        from lm_eval.tasks._yaml_loader import load_yaml
+
+        task = ConfigurableTask(config=load_yaml(self.spec.source, resolve_func=True))
+        task.set_fewshot_seed(1234)
+        task.build_all_requests(rank=0, world_size=1)
+        by_doc = defaultdict(list)
+        for instance in task.instances:
+            request = _request(instance)
+            instance.resps = [answer(request, repeat) for repeat in range(instance.repeats)]
+            by_doc[instance.doc_id].append(instance)
+        task.apply_filters()
+        raw: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        for name in task.instances[0].filtered_resps:
+            for doc_id, doc in task.doc_iterator(rank=0, limit=None, world_size=1):
+                results = [one.filtered_resps[name] for one in by_doc[doc_id]]
+                for metric, value in task.process_results(doc, results).items():
+                    raw[metric, name].append(value)
+        numbers, _ = _compute_task_aggregations(task, raw, iters)
+        return dict(numbers)
+
+
+def _request(instance: Any) -> Request:
+    kind, arguments = instance.request_type, instance.args
+    if kind == "loglikelihood":
+        return Request(kind, *arguments)
+    if kind == "loglikelihood_rolling":
+        return Request(kind, "", arguments[0])
+    return Request(kind, arguments[0], "", arguments[1])
+
+
+GENERATE = """
+    output_type: generate_until
+    doc_to_text: "{{question}}"
+    doc_to_target: answer
+    generation_kwargs: {until: ["."]}
+"""
+CHOICES = """
+    output_type: multiple_choice
+    doc_to_text: "{{question}}"
+    doc_to_choice: choices
+    doc_to_target: answer
+"""
+
+
+def chances(request: Any, repeat: int) -> Any:
+    """Loglikelihoods that depend on nothing but the request."""
+    draw = random.Random(f"{request.context}/{request.continuation}/{repeat}")
+    number = -draw.random() * 20
+    return number if request.kind == "loglikelihood_rolling" else (number, draw.random() < 0.3)
+
+
+def texts(*options: str) -> Any:
+    def answer(request: Any, repeat: int) -> str:
+        return random.Random(f"{request.context}/{repeat}").choice(options)
+
+    return answer
+
+
+def places(count: int) -> list[dict[str, Any]]:
+    return [{"question": f"{n}?", "answer": ["Paris", "Rome", "Oslo"][n % 3]} for n in range(count)]
+
+
+PLACES = texts("Paris", "Rome", "Oslo", "It is Rome.", "paris  ", "answer: Oslo!")
+
+METRIC_CODE = """
+def two(references, predictions, scale=1):
+    length = len(predictions[0])
+    return {"length": length * scale, "same": float(references[0] == predictions[0])}
+
+def of_pair(items):
+    return float(items[0] == items[1])
+
+def largest(items):
+    return max(items)
+
+def both(doc, results):
+    result = {"words": len(results[0].split()), "right": doc["answer"] == results[0]}
+    if result["right"]:
+        result["only_sometimes"] = 0.5
+    return result
+
+def shorter(resps, docs):
+    return [[text[:4] for text in results] for results in resps]
+
+class Halved:
+    def apply(self, resps, docs):
+        return [[text[: len(text) // 2] for text in results] for results in resps]
+"""

@@ -1,0 +1,146 @@
+"""The engine as a library: `evalcore.evaluate` and `evalcore.simple_evaluate`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evalcore
+from evalcore.errors import ModelError, TaskError
+from evalcore.formats.lmeval_samples import task_lines
+from tests import tiny
+from tests.evalcore.toys import ToyLM, evaluated, write_toys
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory) -> Path:
+    return write_toys(tmp_path_factory.mktemp("library"))
+
+
+class ThreeMethods:
+    """An object with lm-evaluation-harness's methods, which knows nothing of us."""
+
+    def __init__(self) -> None:
+        self.rule = ToyLM()._rule
+        self.asked: dict[str, int] = {}
+
+    def loglikelihood(self, requests):
+        return [self.rule["likely"](*request.args) for request in requests]
+
+    def loglikelihood_rolling(self, requests):
+        return [self.rule["rolled"](*request.args) for request in requests]
+
+    def generate_until(self, requests):
+        answers = []
+        for request in requests:
+            context = request.args[0]
+            self.asked[context] = self.asked.get(context, -1) + 1
+            answers.append(self.rule["written"](context, self.asked[context]))
+        return answers
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = {"torch", "transformers", "datasets", "numpy", "pyarrow"}
+    program = (
+        "import evalcore, sys; assert callable(evalcore.evaluate) and evalcore.simple_evaluate;"
+        f"import evalcore; print(*sorted({heavy - {'numpy', 'pyarrow'}!r} & set(sys.modules)))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (outcome.returncode, outcome.stdout.split()) == (0, []), outcome.stderr
+    bare = f"import evalcore, sys; print(*sorted({heavy!r} & set(sys.modules)))"
+    outcome = subprocess.run([sys.executable, "-c", bare], capture_output=True, text=True)
+    assert outcome.stdout.split() == []
+
+
+def test_an_evaluation_has_its_numbers_and_samples(tasks):
+    (one,) = evalcore.evaluate(ToyLM(), "toy_choice", include_path=tasks, limit=6)
+    (row,) = [row for row in one.record.own_results() if row.metric == "acc"]
+    assert row.n == len(one.samples) == 6
+    assert row.low <= row.value <= row.high
+
+
+def test_an_object_with_three_methods_gives_the_same_numbers(tasks):
+    names = ["toy_choice", "toy_rolling", "toy_written"]
+    foreign = evalcore.evaluate(ThreeMethods(), names, include_path=tasks, bootstrap_iters=100)
+    own = evalcore.evaluate(ToyLM(), names, include_path=tasks, bootstrap_iters=100)
+    for one, other in zip(foreign, own, strict=True):
+        assert one.record.results == other.record.results
+    assert foreign[0].record.model["repository"] == "ThreeMethods"
+
+
+def test_simple_evaluate_gives_their_dictionary(tasks):
+    results = evalcore.simple_evaluate(
+        ToyLM(), tasks=["toy_group"], include_path=tasks, limit=4, bootstrap_iters=100
+    )
+    (one,) = evaluated(tasks, "toy_group", limit=4, bootstrap_iters=100)
+    rows = {(row.task, row.metric, row.filter): row for row in one.record.results}
+    assert results["results"]["toy_choice"]["acc,none"] == rows["toy_choice", "acc", "none"].value
+    assert results["results"]["toy_group"]["sample_len"] == 12
+    assert results["config"]["limit"] == 4
+    logged = results["samples"]["toy_written"]
+    assert [(line["doc_id"], line["filter"]) for line in logged[:5]] == [
+        (0, "strict"), (1, "strict"), (2, "strict"), (3, "strict"), (0, "flexible"),
+    ]  # fmt: skip
+    first = results["samples"]["toy_choice"][0]
+    assert isinstance(first["resps"][0][0][0], float)
+    assert first["target"] == 0
+    samples = [sample for sample in one.samples if sample["task"] == "toy_choice"]
+    line = json.loads(next(task_lines(samples)))
+    assert first["doc_hash"] == line["doc_hash"]
+    assert first["prompt_hash"] == line["prompt_hash"]
+
+
+@pytest.mark.peer
+def test_simple_evaluate_takes_their_arguments():
+    import lm_eval
+
+    theirs = inspect.signature(lm_eval.simple_evaluate).parameters
+    ours = inspect.signature(evalcore.simple_evaluate).parameters
+    from evalcore.library import _WITHOUT_EFFECT
+
+    assert set(theirs) - set(ours) == {*_WITHOUT_EFFECT, "task_manager"}
+    for name in set(theirs) & set(ours):
+        assert ours[name].default == theirs[name].default or name == "model_args", name
+
+
+def test_arguments_that_concern_their_workings_do_nothing_and_others_are_named(tasks):
+    kept = {"include_path": tasks, "limit": 2, "tasks": ["toy_likely"], "bootstrap_iters": 0}
+    evalcore.simple_evaluate(ToyLM(), verbosity="INFO", cache_requests=True, **kept)
+    with pytest.raises(TypeError, match="num_fewshots"):
+        evalcore.simple_evaluate(ToyLM(), num_fewshots=5, **kept)
+    with pytest.raises(TaskError, match="at least one"):
+        evalcore.simple_evaluate(ToyLM(), tasks=[], include_path=tasks)
+
+
+def test_what_is_no_model_is_named(tasks):
+    with pytest.raises(ModelError, match="got dict"):
+        evalcore.evaluate({}, "toy_choice", include_path=tasks)
+
+
+def test_a_journal_answers_for_the_model_it_knows(tasks, tmp_path):
+    first = ToyLM()
+    evalcore.evaluate(first, "toy_choice", include_path=tasks, use_cache=tmp_path)
+    again = ToyLM()
+    again._answer = None  # it cannot be asked
+    (one,) = evalcore.evaluate(again, "toy_choice", include_path=tasks, use_cache=tmp_path)
+    assert one.record.requests["journalled"] == one.record.requests["total"]
+
+
+def test_a_model_in_training_is_evaluated_and_left_as_it_was(tasks, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tiny.make(tmp_path / "model")
+    model = AutoModelForCausalLM.from_pretrained(folder).train()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    names = ["toy_choice", "toy_rolling"]
+    inside = evalcore.evaluate(model, names, tokenizer=tokenizer, include_path=tasks)
+    assert model.training
+    by_name = evalcore.evaluate("hf", names, model_args=f"pretrained={folder}", include_path=tasks)
+    for one, other in zip(inside, by_name, strict=True):
+        for row, twin in zip(one.record.results, other.record.results, strict=True):
+            assert row.value == pytest.approx(twin.value, rel=1e-6)

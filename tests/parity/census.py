@@ -1,0 +1,206 @@
+"""Which of lm-evaluation-harness's own task files can be run on the test data, and a draw of them.
+
+`python -m tests.parity.census DATA` prints the census as JSON: lm-eval itself reads its files.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DRAWN = 200
+SEED = 20260726
+"""Written down before the first comparison was made, and never chosen again."""
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """One leaf task of lm-eval's folder whose data set, configuration and splits are all here."""
+
+    folder: str
+    """Of its file, within lm-eval's task folder."""
+    output_type: str
+    name: str
+    dataset: str
+    features: tuple[str, ...] = ()
+    """What its file makes use of."""
+
+
+@dataclass(frozen=True)
+class Census:
+    """lm-eval's task folder, seen from the test data."""
+
+    candidates: list[Candidate]
+    tasks: int
+    """All leaf tasks of the folder."""
+    uses: dict[str, int]
+    """By feature the number of all its tasks that make use of it."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Census:
+        found = [
+            Candidate(**{**one, "features": tuple(one["features"])}) for one in fields["candidates"]
+        ]
+        return cls(found, fields["tasks"], fields["uses"])
+
+
+def draw(candidates: Iterable[Candidate], count: int = DRAWN, seed: int = SEED) -> list[Candidate]:
+    """`count` of them, so that no large folder crowds out the small ones.
+
+    One round after the other takes one task at random from each folder and output type that still
+    has some: small folders come in whole, the rest of the draw is shared evenly by the large ones.
+    """
+    generator = random.Random(seed)
+    strata: dict[tuple[str, str], list[Candidate]] = defaultdict(list)
+    for candidate in sorted(candidates):
+        strata[candidate.folder, candidate.output_type].append(candidate)
+    for members in strata.values():
+        generator.shuffle(members)
+    drawn: list[Candidate] = []
+    while len(drawn) < count and any(strata.values()):
+        for members in strata.values():
+            if members and len(drawn) < count:
+                drawn.append(members.pop())
+    return sorted(drawn)
+
+
+def splits_of_data(datasets: Path) -> dict[str, dict[str, set[str]]]:
+    """By data set and configuration the splits that its README states."""
+    return {
+        f"{readme.parent.parent.name}/{readme.parent.name}": _configurations(readme)
+        for readme in sorted(datasets.glob("*/*/README.md"))
+    }
+
+
+def _configurations(readme: Path) -> dict[str, set[str]]:
+    _, front_matter, _ = readme.read_text(encoding="utf-8").split("---\n", 2)
+    stated = yaml.load(front_matter, yaml.CSafeLoader)["configs"]
+    return {
+        configuration["config_name"]: {one["split"] for one in configuration["data_files"]}
+        for configuration in stated
+    }
+
+
+def is_here(config: Mapping[str, Any], here: Mapping[str, Mapping[str, set[str]]]) -> bool:
+    """Whether every split that a resolved task configuration names is among the test data."""
+    configurations = here.get(str(config.get("dataset_path")))
+    if not configurations or config.get("custom_dataset"):
+        return False
+    name = config.get("dataset_name")
+    if name is None:
+        splits = configurations.get("default") or next(iter(configurations.values()))
+    else:
+        splits = configurations.get(name, set())
+    return _splits_named(config) <= splits
+
+
+def _splits_named(config: Mapping[str, Any]) -> set[str]:
+    named = {
+        config.get(key)
+        for key in ("training_split", "validation_split", "test_split", "fewshot_split")
+    }
+    named.add((config.get("fewshot_config") or {}).get("split"))
+    return {str(split) for split in named if split is not None}
+
+
+KEYS = (
+    "process_docs",
+    "process_results",
+    "custom_dataset",
+    "dataset_kwargs",
+    "class",
+    "doc_to_image",
+    "doc_to_audio",
+    "description",
+    "gen_prefix",
+    "filter_list",
+    "generation_kwargs",
+    "target_delimiter",
+    "fewshot_delimiter",
+    "fewshot_split",
+    "unsafe_code",
+    "should_decontaminate",
+    "use_prompt",
+    "num_fewshot",
+    "tag",
+)
+
+
+def features_of(config: Mapping[str, Any], root: Path) -> Iterator[str]:
+    """What a resolved configuration makes use of: kinds of request, keys, functions, metrics."""
+    yield f"output_type: {config.get('output_type', 'generate_until')}"
+    yield from (key for key in KEYS if config.get(key))
+    for key in ("doc_to_text", "doc_to_target", "doc_to_choice"):
+        if _is_function(config.get(key), root):
+            yield f"{key} by a function"
+    if config.get("repeats", 1) > 1:
+        yield "repeats"
+    fewshot = config.get("fewshot_config") or {}
+    if fewshot.get("sampler"):
+        yield f"fewshot_config.sampler: {fewshot['sampler']}"
+    yield from (f"fewshot_config.{key}" for key in ("samples", "doc_to_text") if fewshot.get(key))
+    for entry in config.get("metric_list") or []:
+        name = entry.get("metric")
+        yield "a metric by a function" if _is_function(name, root) else f"metric: {name}"
+        if _is_function(entry.get("aggregation"), root):
+            yield "an aggregation by a function"
+        if entry.get("hf_evaluate"):
+            yield "a metric of the package `evaluate`"
+    for pipeline in config.get("filter_list") or []:
+        for step in pipeline["filter"]:
+            name = step["function"]
+            yield "a filter by a function" if _is_function(name, root) else f"filter: {name}"
+
+
+def _is_function(value: Any, root: Path) -> bool:
+    """Unresolved, a function is the path of its module and its name."""
+    return isinstance(value, str) and value.startswith(str(root))
+
+
+def census(datasets: Path) -> Census:
+    """As lm-eval resolves its own files; those that it cannot read are no candidates."""
+    import lm_eval.tasks
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    root = Path(lm_eval.tasks.__file__).parent
+    here = splits_of_data(datasets)
+    manager = lm_eval.tasks.TaskManager()
+    found: list[Candidate] = []
+    uses: Counter[str] = Counter()
+    for name in manager.all_subtasks:
+        path = Path(manager.task_index[name].yaml_path)
+        config = load_yaml(path, resolve_func=False, recursive=True)
+        features = tuple(sorted(set(features_of(config, root))))
+        uses.update(features)
+        if is_here(config, here):
+            found.append(
+                Candidate(
+                    folder=path.parent.relative_to(root).as_posix(),
+                    output_type=config.get("output_type", "generate_until"),
+                    name=name,
+                    dataset=config["dataset_path"],
+                    features=features,
+                )
+            )
+    return Census(found, len(manager.all_subtasks), dict(uses))
+
+
+def main(arguments: Sequence[str]) -> None:
+    logging.disable(logging.WARNING)
+    json.dump(census(Path(arguments[0]) / "hub" / "datasets").as_json(), sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+"""evalcore on the responses that lm-evaluation-harness was given; in a process without it.
+
+`python -m tests.parity.our_side FOLDER` reads FOLDER/order.json and FOLDER/table.json and writes
+FOLDER/evalcore.jsonl, line by line what lm_eval_side.py writes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evalcore.evaluation import Evaluation, Settings, evaluate
+from evalcore.formats.lmeval import results_json, task_hash, task_lines
+from evalcore.model.base import ChatTemplate, Request
+from evalcore.model.fake import FakeLM
+from evalcore.task.load import TaskLibrary
+from tests.parity.orders import FEWSHOT_SEED, Order, Setting
+from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
+
+yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]  # as in lm_eval_side.py
+
+
+class RecordedLM(FakeLM):
+    """Answers what was recorded, in the chat template of the recording."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(lambda request, repeat: _recorded(table, request, repeat))
+
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        return ChatTemplate(text=CHAT_TEMPLATE, name=name, render=render_chat)
+
+
+def _recorded(table: Table, request: Request, repeat: int) -> Any:
+    return table.look_up(request.kind, request.arguments, repeat)
+
+
+class Silent:
+    """Nobody looks on."""
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def progress(self, task: str, done: int, total: int, tokens: int) -> None:
+        pass
+
+    def wants_stop(self) -> bool:
+        return False
+
+
+def main(arguments: Sequence[str]) -> None:
+    logging.disable(logging.WARNING)
+    folder = Path(arguments[0])
+    order = Order.of(json.loads((folder / "order.json").read_text()))
+    library = TaskLibrary(
+        [*([lm_evals_tasks()] if order.lm_evals_own else []), *map(Path, order.folders)]
+    )
+    model = RecordedLM(Table.read(folder / "table.json"))
+    with (folder / "evalcore.jsonl").open("w") as out:
+        for name in order.names:
+            for setting in order.settings:
+                outcome = {"name": name, "setting": setting.name}
+                try:
+                    outcome |= run(library, model, name, setting)
+                except Exception as error:  # compared with what lm-eval made of this task
+                    outcome["failed"] = f"{type(error).__name__}: {error}"
+                out.write(f"{json.dumps(outcome, ensure_ascii=False)}\n")
+    if "lm_eval.api.task" in sys.modules and "lm_eval.evaluator" in sys.modules:
+        raise SystemExit("lm_eval was imported")
+
+
+def lm_evals_tasks() -> Path:
+    """lm-evaluation-harness's task folder; finding it imports nothing."""
+    spec = importlib.util.find_spec("lm_eval")
+    if spec is None or spec.origin is None:
+        raise SystemExit("lm_eval is not installed")
+    return Path(spec.origin).parent / "tasks"
+
+
+def run(library: TaskLibrary, model: FakeLM, name: str, setting: Setting) -> dict[str, Any]:
+    specs = library.select([name])
+    leaves = [leaf.name for spec in specs for leaf in spec.leaves()]
+    settings = Settings(
+        mode="compat",
+        num_fewshot=setting.num_fewshot,
+        fewshot_seed=FEWSHOT_SEED,
+        limit=setting.limit,
+        samples=dict.fromkeys(leaves, setting.samples) if setting.samples else None,
+        predict_only=setting.predict_only,
+        system_instruction=setting.system_instruction,
+        apply_chat_template=setting.apply_chat_template,
+        fewshot_as_multiturn=setting.fewshot_as_multiturn,
+        gen_kwargs=setting.gen_kwargs,
+        bootstrap_iters=setting.bootstrap_iters,
+    )
+    done = list(evaluate(model, specs, settings, Silent()))
+    samples = {leaf: rows for one in done for leaf, rows in by_leaf(one).items()}
+    hashes = {leaf: task_hash(rows) for leaf, rows in samples.items()}
+    results = results_json([one.record for one in done], {}, hashes)
+    shown = ("results", "versions", "n-shot", "higher_is_better", "n-samples", "task_hashes")
+    return {
+        **{part: results[part] for part in shown},
+        "groups": results.get("groups", {}),
+        "failures": [
+            f"{one.task}, {one.metric}, {one.filter}: {one.reason}"
+            for evaluation in done
+            for one in evaluation.record.failures
+        ],
+        "samples": {
+            leaf: [json.loads(line) for line in task_lines(rows)] for leaf, rows in samples.items()
+        },
+    }
+
+
+def by_leaf(evaluation: Evaluation) -> dict[str, list[Any]]:
+    samples: dict[str, list[Any]] = {}
+    for sample in evaluation.samples:
+        samples.setdefault(sample["task"], []).append(sample)
+    return samples
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

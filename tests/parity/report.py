@@ -1,0 +1,324 @@
+"""Writes docs/parity.md: what is proved about agreement with lm-evaluation-harness, and on what.
+
+`python -m tests.parity.report` runs both engines on everything that the parity tests run (minutes).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.hub import ROOT, serve
+from tests.parity.both import (
+    DRAWN_PART,
+    FAMILIES,
+    FAMILY_PART,
+    NOT_RUN_BY_LM_EVAL,
+    Pair,
+    census_of,
+    drawn_of,
+    parts_of,
+    run_both,
+)
+from tests.parity.census import SEED, Candidate, Census
+from tests.parity.commands import CASES, Files, chat_model, run_commands
+from tests.parity.compare import MEASURED, TOLERANCE, compare
+from tests.parity.likelihoods import compare_likelihoods
+from tests.parity.orders import BOOTSTRAP_ITERS, FEW_ITERS, RARE_SETTINGS, SETTINGS, Setting
+
+DOCUMENT = ROOT / "docs" / "parity.md"
+TESTS = ROOT / "tests" / "parity"
+SHOWN_USES = 40
+"""Features that at least so many of lm-eval's tasks make use of are listed."""
+
+
+def main() -> None:
+    data = Path(os.environ.get("PLUMBLINE_TEST_DATA", ROOT.parent / "shared" / "data"))
+    census = census_of(data)
+    drawn = drawn_of(census)
+    with (
+        tempfile.TemporaryDirectory() as made,
+        serve([ROOT / "demo" / "content", data / "hub"]) as hub,
+    ):
+        work = Path(made)
+        pairs = run_both(hub, work / "home", work / "both", parts_of(drawn))
+        commands = run_commands(hub, work / "home", chat_model(work), work / "commands")
+    DOCUMENT.write_text("\n".join(document(census, drawn, pairs, commands)), encoding="utf-8")
+    wrong = [str(one) for pair in pairs if pair.compared for one in pair.compared.differences]
+    sys.stderr.write(f"{DOCUMENT}: {len(wrong)} differences\n")
+
+
+def document(
+    census: Census,
+    drawn: Sequence[Candidate],
+    pairs: Sequence[Pair],
+    commands: dict[str, tuple[Files, Files]],
+) -> Iterator[str]:
+    """The lines of the document."""
+    yield from introduction()
+    yield from recorded(pairs)
+    yield from families(pairs)
+    yield from the_draw(census, drawn, pairs)
+    yield from measured(commands)
+    yield from failing(pairs)
+    yield from by_name(
+        "Planted errors",
+        "Agreement could be for want of eyes. Each of these tests plants one error in this engine "
+        "and asserts that the comparison finds it:",
+        "test_planted_errors.py",
+    )
+    yield from by_name(
+        "Quirks",
+        "What is odd in lm-evaluation-harness is so in `compat`, and `strict` is free of it where "
+        "the quirk would change a number. By the names of their tests:",
+        "test_quirks_of_prompts.py",
+        "test_quirks_of_scores.py",
+    )
+    yield from unproved(census, drawn)
+
+
+def introduction() -> Iterator[str]:
+    yield "# Parity with lm-evaluation-harness"
+    yield ""
+    yield from prose(
+        "Written by `python -m tests.parity.report`; do not edit. The tests in `tests/parity/` "
+        "assert all of it again in every test run."
+    )
+    yield from prose(
+        f"Compared with lm-evaluation-harness {version('lm_eval')} (transformers "
+        f"{version('transformers')}, datasets {version('datasets')}), in the mode `compat`, as a "
+        "single process. Both engines read the same task files, the same real data from one local "
+        "Hub and, where a model is asked, the same weights."
+    )
+    within = f"within {TOLERANCE:.0e}·max(1, x)"
+    yield from table(
+        ("", "what must agree", "how far"),
+        [
+            ("text", "every argument of every request, in order", "to the letter"),
+            ("hash", "document, target and all four hashes of lm-eval", "equal"),
+            ("response", "what each filter makes of each response", "equal"),
+            ("score", "every metric of every document", within),
+            ("aggregate", "every aggregate and standard error, of tasks and groups", within),
+            ("loglikelihood", "each engine's own, fp32, theirs one by one", "1e-4 + 1e-6·abs(x)"),
+            ("greedy text", "each engine's own", "equal"),
+        ],
+    )
+
+
+def recorded(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Counts by part, under recorded responses."""
+    yield "## On recorded responses"
+    yield ""
+    yield from prose(
+        "lm-evaluation-harness is asked first, with an LM whose responses are made from a digest "
+        "of the request (some tie, some texts hold the right answer) and written into a table. "
+        "This engine, in a process of its own, is served from that table, in which a request that "
+        "differs by one letter has no response."
+    )
+    rows = []
+    for part in dict.fromkeys(pair.part for pair in pairs):
+        own = [pair for pair in pairs if pair.part == part]
+        done = [pair.compared for pair in own if pair.compared]
+        counts = [
+            len({pair.name for pair in own}),
+            len(own),
+            sum(one.documents for one in done),
+            sum(one.requests for one in done),
+            sum(one.numbers for one in done),
+            sum(len(one.differences) for one in done),
+        ]
+        rows.append((part, *(f"{count:,}" for count in counts)))
+    header = ("", "names", "runs", "documents", "requests", "numbers", "differences")
+    yield from table(header, rows)
+    yield from prose(
+        f"Settings: {'; '.join(map(described, (*SETTINGS, *RARE_SETTINGS)))}. Both engines "
+        f"resample equally often: {BOOTSTRAP_ITERS:,} times in the first setting, {FEW_ITERS} "
+        "elsewhere."
+    )
+
+
+def described(setting: Setting) -> str:
+    shots = (
+        "the task's own examples" if setting.num_fewshot is None else f"{setting.num_fewshot}-shot"
+    )
+    parts = [
+        shots,
+        f"{setting.limit:g} documents" if setting.limit and setting.limit >= 1 else "",
+        f"{setting.limit:.0%} of the documents" if setting.limit and setting.limit < 1 else "",
+        f"rows {', '.join(map(str, setting.samples))}" if setting.samples else "",
+        "system instruction" if setting.system_instruction else "",
+        "chat template" if setting.apply_chat_template else "",
+        "examples as turns" if setting.fewshot_as_multiturn else "",
+        "generation arguments" if setting.gen_kwargs else "",
+        "no bootstrap" if setting.bootstrap_iters == 0 else "",
+        "predictions only" if setting.predict_only else "",
+    ]
+    return f"*{setting.name}* ({', '.join(filter(None, parts))})"
+
+
+def families(pairs: Sequence[Pair]) -> Iterator[str]:
+    yield "## Families of features"
+    yield ""
+    yield from prose("For each a task file of this project, in `tests/parity/tasks/`:")
+    rows = []
+    for path in sorted(FAMILIES.glob("*.yaml")):
+        own = [
+            pair.compared
+            for pair in pairs
+            if pair.part == FAMILY_PART and pair.name == f"parity_{path.stem}" and pair.compared
+        ]
+        about = path.read_text(encoding="utf-8").splitlines()[0]
+        if own and about.startswith("# "):
+            wrong = sum(len(one.differences) for one in own)
+            rows.append((f"`{path.name}`", about[2:].rstrip("."), str(len(own)), str(wrong)))
+    yield from table(("file", "what it makes use of", "runs", "differences"), rows)
+
+
+def the_draw(census: Census, drawn: Sequence[Candidate], pairs: Sequence[Pair]) -> Iterator[str]:
+    wrong: Counter[str] = Counter()
+    for pair in pairs:
+        if pair.part == DRAWN_PART and pair.compared:
+            wrong[pair.name] += len(pair.compared.differences)
+    yield "## Task files that nobody chose"
+    yield ""
+    yield from prose(
+        f"Of the {census.tasks:,} leaf tasks of lm-evaluation-harness {len(census.candidates)} "
+        "have their data set, configuration and splits among the test data; "
+        f"{len(drawn)} of these were drawn by seed {SEED}: in turns one at random from each folder "
+        "and kind of request, so that small folders come in whole. All of them:"
+    )
+    here = Counter((one.folder, one.output_type) for one in census.candidates)
+    strata: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in drawn:
+        strata[one.folder, one.output_type].append(one.name)
+    rows = [
+        (
+            folder,
+            kind,
+            f"{len(names)} of {here[folder, kind]}",
+            ", ".join(f"`{name}`" for name in sorted(names)),
+            str(sum(wrong[name] for name in names)),
+        )
+        for (folder, kind), names in sorted(strata.items())
+    ]
+    yield from table(("folder", "kind", "drawn", "tasks", "differences"), rows)
+
+
+def measured(commands: dict[str, tuple[Files, Files]]) -> Iterator[str]:
+    yield "## On models"
+    yield ""
+    yield from prose(
+        "Both engines' commands with the same arguments. A prediction is changed where the "
+        "likeliest choice is another one; its margin is what the two choices are apart in "
+        "lm-evaluation-harness. Scores made of measured loglikelihoods agree within "
+        f"{MEASURED:.0e}·max(1, x)."
+    )
+    rows = []
+    for case in CASES:
+        ours, theirs = commands[case.name]
+        report = compare_likelihoods(ours.lines, theirs.lines)
+        others = len(compare(ours.outcome, theirs.outcome, MEASURED).differences)
+        changed = ", ".join(f"{place} ({margin:.1e})" for place, margin in report.changed) or "none"
+        counts = (f"{report.compared:,}", f"{report.largest:.1e}", changed)
+        rows.append((case.name, case.model, *counts, str(others + len(report.beyond))))
+    yield from table(
+        (
+            *("", "model", "loglikelihoods", "largest difference"),
+            *("changed predictions (margin)", "other differences"),
+        ),
+        rows,
+    )
+    yield from prose(
+        "`tests/parity/test_model.py` compares tiny models of eight architectures, with tokenizers "
+        "that add BOS or not and that keep spaces or mark words, request by request."
+    )
+
+
+def failing(pairs: Sequence[Pair]) -> Iterator[str]:
+    yield "## Where lm-evaluation-harness itself fails"
+    yield ""
+    for name, why in NOT_RUN_BY_LM_EVAL.items():
+        yield f"- `{name}` was left out of the draw: {why}."
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for pair in pairs:
+        if "failed" in pair.theirs:
+            reasons[pair.name, str(pair.theirs["failed"])].append(pair.setting)
+    for (name, why), settings in reasons.items():
+        yield f"- `{name}` ({'; '.join(settings)}): {why}. This engine refuses it, too."
+    yield ""
+
+
+def by_name(title: str, about: str, *files: str) -> Iterator[str]:
+    """A list of the tests of some files, as sentences."""
+    yield f"## {title}"
+    yield ""
+    yield from prose(about)
+    for file in files:
+        text = (TESTS / file).read_text(encoding="utf-8")
+        for name in re.findall(r"^def test_(\w+)\(", text, re.MULTILINE):
+            yield f"- {name.replace('_', ' ')}"
+    yield ""
+
+
+def unproved(census: Census, drawn: Sequence[Candidate]) -> Iterator[str]:
+    """By feature: how many of lm-eval's tasks use it, have data here, and were run."""
+    yield "## What is unproved for want of data"
+    yield ""
+    yield from prose(
+        "A feature counts as proved on lm-evaluation-harness's own files only if a drawn file "
+        f"makes use of it. By feature, those that at least {SHOWN_USES} of its tasks make use of "
+        "and the rarer ones that are kinds of task:"
+    )
+    here, run = _count(census.candidates), _count(drawn)
+    rows = [
+        (
+            feature,
+            *(f"{count:,}" for count in (uses, here[feature], run[feature])),
+            "" if run[feature] else INSTEAD.get(feature, "only by a file of ours, if above"),
+        )
+        for feature, uses in sorted(census.uses.items(), key=lambda one: (-one[1], one[0]))
+        if uses >= SHOWN_USES or feature in KINDS_OF_TASK
+    ]
+    yield from table(("feature", "its tasks", "with data here", "drawn", ""), rows)
+    yield from prose(
+        "`--samples` out of order is not compared: lm-evaluation-harness then gives documents "
+        "wrong numbers. Sampled text is not compared: it depends on the order of the random "
+        "numbers of a batch. Graphics processors, several processes and other backends are not "
+        "compared here."
+    )
+
+
+def prose(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False)
+    yield ""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{' --- |' * len(header)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+KINDS_OF_TASK = ("class", "custom_dataset", "unsafe_code", "output_type: loglikelihood", "repeats")
+INSTEAD = {
+    "a metric of the package `evaluate`": "unproved: its scripts need the network in lm-eval",
+    "doc_to_image": "not run by this engine",
+    "doc_to_audio": "not run by this engine",
+    "unsafe_code": "unproved: its metric is a script that needs the network in lm-eval",
+}
+
+
+def _count(candidates: Iterable[Candidate]) -> Counter[str]:
+    return Counter(feature for one in candidates for feature in one.features)
+
+
+if __name__ == "__main__":
+    main()

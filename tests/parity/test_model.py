@@ -1,0 +1,279 @@
+"""The `hf` backend against lm-evaluation-harness's own, request by request.
+
+fp32 on the CPU, lm-eval one request at a time; tiny models of several architectures, with
+tokenizers that add BOS or not and that keep spaces or mark words, and the demo's trained ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalcore.model.base import Request, Response
+from evalcore.model.huggingface import HuggingFaceLM
+from evalcore.model.snapshot import Arguments
+from tests import tiny
+from tests.hub import ROOT
+
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(
+        importlib.util.find_spec("lm_eval") is None,
+        reason="lm_eval is not installed (extra `peer`)",
+    ),
+]
+
+DEMO = ROOT / "demo" / "content" / "models" / "plumbline-demo"
+POSITIONS = 96
+
+TINY: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "llama-bos": {"architecture": "llama", "adds_bos": True},
+    "mistral-words-bos": {"architecture": "mistral", "adds_bos": True, "words": True},
+    "gpt_neox-words": {"architecture": "gpt_neox", "words": True},
+    "gpt2": {"architecture": "gpt2"},
+    "opt-bos": {"architecture": "opt", "adds_bos": True},
+    "bloom": {"architecture": "bloom"},
+    "mamba": {"architecture": "mamba"},
+}
+TRAINED = ("novice-llama", "storyteller-gpt2")
+
+WORDS = [*tiny.TEXTS[0].split(" "), "\n", "é🙂", "7 + 4 ="]
+
+
+@pytest.fixture(scope="module", params=[*TINY, *TRAINED])
+def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param in TRAINED:
+        return DEMO / str(request.param)
+    made = tmp_path_factory.mktemp(request.param)
+    return tiny.make(made, positions=POSITIONS, **TINY[request.param])
+
+
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> HuggingFaceLM:
+    return our_model(folder)
+
+
+@pytest.fixture(scope="module")
+def theirs(folder: Path) -> Any:
+    return their_model(folder)
+
+
+def our_model(folder: Path, **arguments: Any) -> HuggingFaceLM:
+    stated = {"pretrained": str(folder), "dtype": "float32", **arguments}
+    return HuggingFaceLM(Arguments.of(stated), device="cpu")
+
+
+def their_model(folder: Path, **arguments: Any) -> Any:
+    from lm_eval.models.huggingface import HFLM
+
+    return HFLM(pretrained=str(folder), dtype="float32", device="cpu", batch_size=1, **arguments)
+
+
+def our_answers(model: HuggingFaceLM, requests: Sequence[Request]) -> list[Response]:
+    encoded = model.encode(requests)
+    found = dict(pair for pack in model.answer(encoded) for pair in pack)
+    return [found[index] for index in range(len(encoded))]
+
+
+def their_answers(model: Any, kind: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    from lm_eval.api.instance import Instance
+
+    # lm-eval writes into the generation arguments that it is given.
+    instances = [
+        Instance(kind, {}, copy.deepcopy(one), number) for number, one in enumerate(arguments)
+    ]
+    return list(getattr(model, kind)(instances, disable_tqdm=True))
+
+
+def texts(*lengths: int) -> Iterator[str]:
+    draw = random.Random(7)
+    for length in lengths:
+        yield " ".join(draw.choice(WORDS) for _ in range(length))
+
+
+def compare_texts(
+    ours: HuggingFaceLM, theirs: Any, asked: Sequence[tuple[str, dict[str, Any]]]
+) -> list[Response]:
+    requests = [Request("generate_until", context, generation=how) for context, how in asked]
+    found = our_answers(ours, requests)
+    expected = their_answers(theirs, "generate_until", asked)
+    assert [one.text for one in found] == expected
+    return found
+
+
+def test_loglikelihoods_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
+    """But where a token spans the join: lm-eval has nothing to score then, and we that token."""
+    pairs = [
+        (context, continuation)
+        for context in ("", "Question: ", "é🙂", *texts(4, 30, 200))
+        for continuation in (" a", " wood\n", "table", " 🙂")
+    ]
+    pairs = [pair for pair in pairs if not pair[0] or theirs._encode_pair(*pair)[1]]
+    found = our_answers(ours, [Request("loglikelihood", *pair) for pair in pairs])
+    for answer, (expected, is_greedy) in zip(
+        found, their_answers(theirs, "loglikelihood", pairs), strict=True
+    ):
+        assert abs(answer.loglikelihood - expected) <= 1e-4 + 1e-6 * abs(expected)
+        assert answer.is_greedy == is_greedy
+
+
+def test_whole_texts_are_equal_in_one_window_or_many(ours: HuggingFaceLM, theirs: Any) -> None:
+    """With a tokenizer that adds BOS, both score it as the text's first token."""
+    whole = ["", " ", "a", *texts(1, 9, 60, 250)]
+    requests = [Request("loglikelihood_rolling", "", text) for text in whole]
+    expected = their_answers(theirs, "loglikelihood_rolling", [(text,) for text in whole])
+    found = our_answers(ours, requests)
+    for answer, total in zip(found, expected, strict=True):
+        assert abs(answer.loglikelihood - total) <= 1e-4 + 1e-6 * abs(total)
+    assert max(len(answer.token_logprobs) for answer in found) > 1
+
+
+def test_greedy_texts_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
+    """Stops of one token, of several and within one; EOS; limits by every name; long prompts."""
+    manners: list[dict[str, Any]] = [
+        {"until": ["\n"], "max_gen_toks": 16},
+        {"until": [". ", "wood", "le"], "max_new_tokens": 24, "do_sample": False},
+        {"until": "es", "max_tokens": 16, "temperature": 0.0},
+        {"until": [], "max_gen_toks": 20, "max_new_tokens": 3},
+        {"max_completion_tokens": 9, "temperature": 0.7, "do_sample": False, "top_p": 0.9},
+    ]
+    contexts = ["a", "<s>Question:", "Answer: ", *texts(5, 12, 500)]
+    found = compare_texts(ours, theirs, [(text, how) for how in manners for text in contexts])
+    assert any(answer.n_truncated for answer in found)
+    assert {answer.finish_reason for answer in found} & {"stop", "eos"}
+    assert all(len(answer.token_ids) <= 24 for answer in found)
+
+
+def test_rarer_generation_arguments_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
+    """Beams, of which the first alone decides about stops; a penalty that looks at the prompt; a
+    length that counts the prompt; the empty stop, which ends a text after its first token."""
+    manners: list[dict[str, Any]] = [
+        {"until": ["a", "e"], "max_gen_toks": 8, "num_beams": 3},
+        {"until": [], "max_gen_toks": 8, "repetition_penalty": 1.4},
+        {"until": [], "max_length": 60, "max_gen_toks": 40},
+        {"until": ["", "zzz"], "max_gen_toks": 8},
+    ]
+    compare_texts(ours, theirs, [(text, how) for how in manners for text in texts(3, 5, 7)])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"add_bos_token": True},
+        {"add_bos_token": False},
+        {"prefix_token_id": 5},
+        {"max_length": 40},
+        {"truncation": True},
+    ],
+    ids=lambda arguments: "-".join(arguments),
+)
+@pytest.mark.parametrize("adds_bos", [False, True], ids=["no BOS", "adds BOS"])
+def test_model_arguments_mean_the_same(
+    tmp_path: Path, arguments: dict[str, Any], adds_bos: bool
+) -> None:
+    folder = tiny.make(tmp_path, positions=POSITIONS, adds_bos=adds_bos)
+    settings = folder / "tokenizer_config.json"
+    stated = {**json.loads(settings.read_text()), "model_max_length": 20}
+    settings.write_text(json.dumps(stated))
+    ours, theirs = our_model(folder, **arguments), their_model(folder, **arguments)
+    whole = ["", "a", *texts(9, 60)]
+    scored: list[tuple[Any, ...]] = [(text, " wood") for text in whole]
+    for kind, asked in (
+        ("loglikelihood", scored),
+        ("loglikelihood_rolling", [(text,) for text in whole]),
+    ):
+        requests = [Request(kind, *("", *one)[-2:]) for one in asked]  # type: ignore[arg-type]
+        found = [answer.loglikelihood for answer in our_answers(ours, requests)]
+        answers = their_answers(theirs, kind, asked)
+        expected = [one[0] if isinstance(one, tuple) else one for one in answers]
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_texts(
+        ours, theirs, [(text, {"until": ["\n"], "max_gen_toks": 12}) for text in texts(9, 60)]
+    )
+
+
+@pytest.mark.parametrize("think_end", [" t", "5", "300", "</s>"])
+def test_thinking_is_removed_alike(tmp_path: Path, think_end: str) -> None:
+    """By text or token number; the text of a special token is not in what is decoded."""
+    folder = tiny.make(tmp_path, positions=POSITIONS)
+    ours = our_model(folder, think_end_token=think_end)
+    theirs = their_model(folder, think_end_token=think_end)
+    compare_texts(
+        ours,
+        theirs,
+        [(text, {"until": ["\n", "ab"], "max_gen_toks": 30}) for text in texts(2, 5, 9, 14)],
+    )
+
+
+def test_the_models_own_generation_arguments_hold_alike(tmp_path: Path) -> None:
+    """A number of new tokens in the model's repository beats the task's; a penalty is applied."""
+    folder = tiny.make(tmp_path, positions=POSITIONS)
+    settings = folder / "generation_config.json"
+    own = {"max_new_tokens": 5, "repetition_penalty": 1.3, "eos_token_id": [1, 70]}
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), **own}))
+    asked = [(text, {"until": ["\n"], "max_gen_toks": 12}) for text in texts(3, 6, 11, 20)]
+    found = compare_texts(our_model(folder), their_model(folder), asked)
+    assert all(len(answer.token_ids) <= 5 for answer in found)
+
+
+def test_an_adapter_is_applied_alike(tmp_path: Path) -> None:
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS)
+    adapter = str(tiny.adapt(folder, tmp_path / "adapter"))
+    ours, theirs = our_model(folder, peft=adapter), their_model(folder, peft=adapter)
+    asked = [(text, " wood") for text in texts(3, 9)]
+    found = our_answers(ours, [Request("loglikelihood", *one) for one in asked])
+    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
+    assert [one.loglikelihood for one in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
+
+
+REFUSES_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}"
+    + tiny.CHAT
+)
+THINKS = tiny.CHAT + "{% if enable_thinking %}<think>{% endif %}{{ style | default('') }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        (tiny.CHAT, True),
+        (tiny.CHAT, "any"),
+        (REFUSES_SYSTEM, True),
+        (THINKS, True),
+        ({"default": tiny.CHAT, "short": "{{ messages[-1].content }}"}, True),
+        ({"default": tiny.CHAT, "short": "{{ messages[-1].content }}"}, "short"),
+    ],
+    ids=["one", "one, named", "refuses system", "thinking", "several", "several, named"],
+)
+def test_conversations_are_written_alike(
+    tmp_path: Path, template: str | dict[str, str], name: bool | str
+) -> None:
+    """Also when a template is named: lm-eval looks it up, and writes with the default one."""
+    folder = tiny.make(tmp_path, chat_template=template)
+    arguments = {
+        "enable_thinking": True,
+        "think_end_token": "</think>",
+        "chat_template_args": {"style": "!"},
+    }
+    theirs = their_model(folder, **arguments)
+    ours = our_model(folder, **arguments).chat_template(name if isinstance(name, str) else None)
+    theirs.chat_template(name)
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": " Which is it? "},
+        {"role": "assistant", "content": "The answer is"},
+    ]
+    for messages, answer_begins in ((turns[:2], True), (turns[1:2], True), (turns, False)):
+        expected = theirs.apply_chat_template(
+            copy.deepcopy(messages), add_generation_prompt=answer_begins
+        )
+        assert ours.render(messages, answer_begins) == expected
