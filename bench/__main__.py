@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.models import ARCHITECTURES, SIZES, Model
 from bench.page import row_line, write_page
+from bench.profiling import Profile
 from bench.results import Results, machine, today, versions
 from bench.scaling import SCALES, Point, grow
 from bench.sidebyside import Conditions, Pair, Row, loaded
@@ -27,8 +28,9 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 COMPARISONS = ("bootstrap", "index", "prompts")
 VOCABULARIES = (32_000, 128_000)
 SCALING = "scaling"
-NAMES = (*WORKLOADS, *WHOLE, SCALING, *COMPARISONS)
-QUICK = (*WORKLOADS, *WHOLE, SCALING)
+PROFILE = "profile"
+QUICK = (*WORKLOADS, *WHOLE, SCALING, PROFILE)
+NAMES = (*QUICK, *COMPARISONS)
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,14 @@ class Measured:
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._points: list[Point] = []
+        self._profiles: list[Profile] = []
         self._parameters: dict[str, int] = {}
         self._gpu: str | None = None
         self._batches: dict[int, dict[str, int]] = {}
         self.comparisons: list[Comparison] = []
 
     def with_model(self, pair: Pair, choice: Choice, folder: Path, *, first: bool) -> None:
-        """All rows of a model; whole tasks and the scaling are of the first model alone."""
+        """All rows of a model; whole tasks, scaling and profiles are of the first model alone."""
         self._parameters[pair.model.name], self._gpu = pair.parameters, pair.gpu
         pair.batches = self._batches.setdefault(pair.model.vocabulary, {})
         for name in choice.names:
@@ -113,6 +116,12 @@ class Measured:
                     self._points.append(point)
                     print(point, flush=True)
 
+        if first and PROFILE in choice.names:
+            for workload in WORKLOADS.values():
+                scaled = choice.scaled(workload, pair.model)
+                self._profiles.append(pair.profile(scaled, folder / f"profile_{workload.name}"))
+                print(self._profiles[-1], flush=True)
+
     def _add(self, row: Row) -> None:
         self._rows.append(row)
         print(row_line(row), flush=True)
@@ -127,6 +136,7 @@ class Measured:
             models=self._parameters,
             rows=self._rows,
             points=self._points,
+            profiles=self._profiles,
             comparisons=self.comparisons,
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.ideal import Work, work_of
+from bench.profiling import shares_of
 from bench.timing import silence
 from evalcore.model.base import RequestKind
 
@@ -80,15 +81,11 @@ class Ours:
         )
 
     def answer(self, asks: Sequence[Ask], window: int | None) -> list[Answer]:
-        from evalcore.model.base import Request
-
         clock = time.perf_counter if self._model.device.type == "cuda" else time.process_time
         times = [clock()]
         lm = self._loaded(window)
         times.append(clock())
-        encoded = lm.encode(
-            [Request(ask.kind, ask.context, ask.continuation, ask.generation) for ask in asks]
-        )
+        encoded = lm.encode(_requests(asks))
         times.append(clock())
         for _ in range(2):
             responses = dict(found for pack in lm.answer(encoded) for found in pack)
@@ -96,6 +93,16 @@ class Ours:
         self.phases = Phases(*(end - begin for begin, end in pairwise(times)))
         self.paths = sorted({response.path for response in responses.values()})
         return [_answer(ask, responses[index]) for index, ask in enumerate(asks)]
+
+    def profile(self, asks: Sequence[Ask], window: int | None) -> dict[str, float]:
+        """The shares of each kind of operation, when the model is known already."""
+        lm = self._loaded(window)
+
+        def work() -> None:
+            list(lm.answer(lm.encode(_requests(asks))))
+
+        work()
+        return shares_of(work, str(self._model.device))
 
     def evaluate(self, folder: Path, tasks: Sequence[str]) -> list[Answer]:
         import evalcore
@@ -111,6 +118,12 @@ class Ours:
         ]
         self.paths = sorted({one["path"] for one in responses})
         return [Answer(one["loglikelihood"], one["is_greedy"], one["text"]) for one in responses]
+
+
+def _requests(asks: Sequence[Ask]) -> list[Any]:
+    from evalcore.model.base import Request
+
+    return [Request(ask.kind, ask.context, ask.continuation, ask.generation) for ask in asks]
 
 
 def _answer(ask: Ask, response: Any) -> Answer:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from bench.equality import ABSOLUTE, RELATIVE
+from bench.profiling import KINDS, Profile
 from bench.results import Results
 from bench.scaling import Point
 from bench.sidebyside import Row, Side
@@ -44,6 +45,13 @@ How it is measured:
 - “memory” is the peak above the loaded model, “text” the share of building prompts and tokenising
   in evalcore's time, prompts included.
 """
+
+
+PROFILES = """\
+Shares of evalcore's time by the clock under torch's profiler, tokenising included, for a model that
+it knows. The head is a matrix product; “other operations” are norms, activations, copies,
+embeddings and the softmax over the vocabulary; “outside operations” is Python and the tokenizer,
+with what the profiler itself takes."""
 
 
 def page(runs: Sequence[Results], notes: str = "") -> str:
@@ -90,6 +98,8 @@ def _run(run: Results) -> Iterator[str]:
         yield f"### {title}\n\n" + _table(HEADINGS, [_cells(row) for row in rows])
     for (of, title), points in groupby(run.points, key=lambda point: (point.of, point.title)):
         yield f"### Time over {of}\n\n" + _points(list(points), title)
+    if run.profiles:
+        yield f"### Where the time goes\n\n{PROFILES}\n\n" + _profiles(run.profiles)
     if run.comparisons:
         yield "### Without a model\n\n" + _table(
             ["work", "lm-eval", "evalcore", "ratio", ""],
@@ -164,6 +174,19 @@ def _points(points: Sequence[Point], title: str) -> str:
         f"{title}, {points[0].model}, one run each; “about” is in proportion to the text of the "
         f"longest run before.\n\n{table}"
     )
+
+
+def _profiles(profiles: Sequence[Profile]) -> str:
+    rows = [
+        [
+            one.title,
+            one.model,
+            f"{one.seconds:.2f} s",
+            *(f"{one.shares[kind]:.0%}" for kind in KINDS),
+        ]
+        for one in profiles
+    ]
+    return _table(["workload", "model", "evalcore", *KINDS], rows)
 
 
 def _seconds(side: Side) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.equality import Difference
+from bench.profiling import Profile
 from bench.scaling import Point
 from bench.sidebyside import Conditions, Row, Side
 from bench.timing import Comparison
@@ -35,6 +36,7 @@ class Results:
     """Parameters, by name."""
     rows: Sequence[Row]
     points: Sequence[Point]
+    profiles: Sequence[Profile]
     comparisons: Sequence[Comparison]
     """Work that needs no model."""
 
@@ -48,6 +50,7 @@ class Results:
         found["conditions"] = _of(Conditions, found["conditions"])
         found["rows"] = [_row(row) for row in found["rows"]]
         found["points"] = [_of(Point, point) for point in found["points"]]
+        found["profiles"] = [_of(Profile, one) for one in found["profiles"]]
         found["comparisons"] = [_of(Comparison, one) for one in found["comparisons"]]
         return cls(**found)
 

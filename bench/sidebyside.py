@@ -12,6 +12,7 @@ from typing import Any
 from bench.engines import Answer, Ask
 from bench.equality import Difference, difference
 from bench.models import Model, save_model, save_tokenizer
+from bench.profiling import Profile
 from bench.texts import running_text, texts
 from bench.worker import Process, WorkFailed
 from bench.workloads import Whole, Workload
@@ -165,6 +166,13 @@ class Pair:
 
     def run_ours(self, asks: Sequence[Ask], window: int | None) -> Any:
         return self.ours.ask("answer", asks=_plain(asks), window=window, rows=None)
+
+    def profile(self, workload: Workload, folder: Path) -> Profile:
+        """Where evalcore's time goes."""
+        asks, _ = self.asks(workload, folder)
+        taken = seconds_of(self.run_ours(asks, workload.window))
+        shares = self.ours.ask("profile", asks=_plain(asks), window=workload.window)
+        return Profile(workload.title, self.model.name, taken, shares)
 
     def compare(self, workload: Workload, folder: Path) -> Row:
         """From requests in text to answers. Raises WorkFailed where an engine cannot do it."""

@@ -80,6 +80,10 @@ class Worker:
             "paths": getattr(self._engine, "paths", None),
         }
 
+    def profile(self, asks: Sequence[Mapping[str, Any]], window: int | None) -> dict[str, float]:
+        shares: dict[str, float] = self._engine.profile([Ask(**ask) for ask in asks], window)
+        return shares
+
     def evaluate(self, folder: str, tasks: Sequence[str], rows: int | None) -> dict[str, Any]:
         if rows is not None:
             self._engine.rows = rows

@@ -80,6 +80,13 @@ def test_greedy_continuations_are_found_greedy_by_all(loaded, tmp_path):
         assert difference(asks, engine.answer(asks, None), right).changed == 0
 
 
+def test_a_profile_shares_out_the_whole_time(loaded, tmp_path):
+    shares = Ours(*loaded).profile(asks_of("mmlu_5_shot", tmp_path / "asked"), None)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["matrix products"] > 0
+    assert shares["attention"] > 0
+
+
 @given(
     st.lists(
         st.lists(st.integers(0, 2), min_size=1, max_size=8).flatmap(
