@@ -177,7 +177,7 @@ class Written:
         return files
 
     def _theirs(self) -> tuple[str, dict[str, Path]]:
-        """The results JSON and, where asked for, a samples JSONL per leaf task."""
+        """The results JSON, and what was written where: that and, if asked for, samples."""
         from evalcore.formats.lmeval import git_hash, results_json, task_hash, write_task_lines
         from evalcore.record import read_samples
 
@@ -185,14 +185,18 @@ class Written:
         path = place.folder / f"{place.stem}_{place.stamp}.json"
         files = {"results": path}
         hashes = {}
+        n_files = 0
         for record, samples_path in self.done:
-            for leaf in record.configs:
-                samples = [x for x in read_samples(samples_path) if x["task"] == leaf]
+            of_leaf: dict[str, list[Any]] = {leaf: [] for leaf in record.configs}
+            for sample in read_samples(samples_path):
+                of_leaf[sample["task"]].append(sample)
+            for leaf, samples in of_leaf.items():
                 hashes[leaf] = task_hash(samples)
                 if options.log_samples or options.predict_only:
-                    files[f"samples of {leaf}"] = write_task_lines(
-                        samples, leaf, place.folder, place.stamp
-                    )
+                    write_task_lines(samples, leaf, place.folder, place.stamp)
+                    n_files += 1
+        if n_files:
+            files[f"samples of {n_files} task{'s' * (n_files > 1)}"] = place.folder
         records = [record for record, _ in self.done]
         results = results_json(records, config_of(options), hashes, git_hash())
         text = json.dumps(results, indent=2, ensure_ascii=False)
