@@ -17,8 +17,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from evalcore.record import RunRecord
-from leaderboard import results
-from leaderboard.artifacts import StoredFile
+from leaderboard import results, vectors
+from leaderboard.artifacts import StoredFile, path_of
 from leaderboard.models import Artifact, Run, RunEvent, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.signals import runs_queued
@@ -145,6 +145,12 @@ def complete(
     Raises LeaseLost where the run is no longer ours, and ValueError for a record that is not this
     run's; either way nothing is stored.
     """
+    samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
+    by_question = samples and vectors.read(
+        path_of(samples.sha256),
+        record.own_results(),
+        same_questions=vectors.asks_the_same_questions(record),
+    )
     with transaction.atomic():
         moved = (
             _held(token)
@@ -164,7 +170,7 @@ def complete(
         )
         if not moved:
             raise LeaseLost(f"run {run.pk} was taken away before its results were stored")
-        results.store(run, record)
+        results.store(run, record, by_question)
         Artifact.objects.bulk_create(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from evalcore.record import RunRecord
+from leaderboard import vectors
 from leaderboard.models import Result, Run, SuiteEntry
 
 
-def store(run: Run, record: RunRecord) -> None:
-    """Insert the record's numbers; the caller holds the transaction.
+def store(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None:
+    """Insert the record's numbers and scores by question; the caller holds the transaction.
 
     The first result of a suite's column fixes the comparability key that all others must share to
     stand in it. Raises ValueError for a record that is not this run's, or has no result.
@@ -30,7 +31,7 @@ def store(run: Run, record: RunRecord) -> None:
         raise ValueError(f"record of {record.task}: only {record.limit} documents were scored")
     if not record.own_results():
         raise ValueError(f"record of {record.task}: no result for the task itself")
-    Result.objects.bulk_create(
+    stored = Result.objects.bulk_create(
         Result(
             run=run,
             task_name=row.task,
@@ -47,6 +48,9 @@ def store(run: Run, record: RunRecord) -> None:
         )
         for row in record.results
     )
+    if by_question is not None:
+        own = [r for r in stored if r.task_name == record.task and not r.subset]
+        vectors.store(own, by_question)
     for row in record.own_results():
         SuiteEntry.objects.filter(
             run_key=run.run_key, metric=row.metric, filter=row.filter, comparability_key=""

@@ -29,7 +29,11 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,
     task_acks_late=False,
-    task_routes={"evaluate_next": {"queue": "evaluate"}, "*": {"queue": "chores"}},
+    task_routes={
+        "evaluate_next": {"queue": "evaluate"},
+        "build_boards": {"queue": "boards"},
+        "*": {"queue": "chores"},
+    },
     task_default_queue="chores",
     worker_prefetch_multiplier=1,
     worker_enable_remote_control=False,
@@ -38,6 +42,8 @@ app.conf.update(
         for name, seconds in (
             ("evaluate_next", EVERY),
             ("release_stalled", EVERY),
+            ("build_boards", EVERY),
+            ("look_at_hub", 60.0),
             ("sweep", 60.0),
         )
     },

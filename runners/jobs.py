@@ -9,7 +9,7 @@ from celery import Task
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
-from leaderboard import queue
+from leaderboard import hub_state, queue, snapshots
 from runners import broker, capacity, leftovers
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
@@ -47,8 +47,21 @@ def release_stalled() -> None:
         evaluate_next.apply_async(retry=False)
 
 
+@app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def build_boards() -> None:
+    """Publish a snapshot of each board that changed."""
+    snapshots.build_due()
+
+
+@app.task(name="look_at_hub", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def look_at_hub() -> None:
+    """Ask what became of a few models on the Hub."""
+    hub_state.look()
+
+
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def sweep() -> None:
-    """Remove what dead workers and unread hints left on this machine."""
+    """Remove what dead workers and unread hints left on this machine, and boards of past hours."""
     leftovers.sweep()
     broker.sweep(settings.PLUMBLINE_HOME / "broker")
+    snapshots.thin_out()

@@ -167,6 +167,8 @@ def parts() -> Parts:
         "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
         "evaluate": [*worker, "--queues", "evaluate", "--hostname", "evaluate@%h"],
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
+        # The board of thousands of models takes minutes: nothing else may wait behind it.
+        "boards": [*worker, "--queues", "boards", "--hostname", "boards@%h"],
         "beat": [*celery, "beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"],
     }
     again = [sys.executable, "-m", "runners.respawn"]

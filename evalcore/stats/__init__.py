@@ -1,35 +1,64 @@
 """Statistics, one file per question; each function names its source."""
 
 from evalcore.stats.agreement import kendall_tau
+from evalcore.stats.blocks import Block, block
+from evalcore.stats.board_ranges import BoardRanges, bands, board_ranges
 from evalcore.stats.bootstrap import Resampled, bootstrap, bootstrap_stderr, multinomial_bootstrap
 from evalcore.stats.combination import difference_interval, mean_interval
 from evalcore.stats.comparisons import benjamini_hochberg, holm
-from evalcore.stats.difference import PairedDifference, mcnemar, paired_difference
+from evalcore.stats.difference import (
+    PairedDifference,
+    PairedRows,
+    mcnemar,
+    paired_difference,
+    paired_rows,
+)
 from evalcore.stats.draws import DrawnScore, normalised, over_draws
 from evalcore.stats.interval import Interval, interval, standard_error, wilson
-from evalcore.stats.ranking import RankRanges, rank_ranges
+from evalcore.stats.items import Items, item_analysis
+from evalcore.stats.ranking import RankRanges, rank_ranges, rank_upper_bound
 from evalcore.stats.repeats import RepeatedScore, pass_at_k, repeated_score
 from evalcore.stats.resampling import compat_draws, compat_stderr
 from evalcore.stats.resolution import minimum_detectable_difference
 from evalcore.stats.spread import Spread, spread
 from evalcore.stats.strata import pooled_standard_error
+from evalcore.stats.styles import (
+    StyleSpreads,
+    VarianceShares,
+    best_of,
+    flipped_share,
+    style_spreads,
+    variance_shares,
+)
 
 __all__ = [
+    "Block",
+    "BoardRanges",
     "DrawnScore",
     "Interval",
+    "Items",
     "PairedDifference",
+    "PairedRows",
     "RankRanges",
     "RepeatedScore",
     "Resampled",
     "Spread",
+    "StyleSpreads",
+    "VarianceShares",
+    "bands",
     "benjamini_hochberg",
+    "best_of",
+    "block",
+    "board_ranges",
     "bootstrap",
     "bootstrap_stderr",
     "compat_draws",
     "compat_stderr",
     "difference_interval",
+    "flipped_share",
     "holm",
     "interval",
+    "item_analysis",
     "kendall_tau",
     "mcnemar",
     "mean_interval",
@@ -38,11 +67,15 @@ __all__ = [
     "normalised",
     "over_draws",
     "paired_difference",
+    "paired_rows",
     "pass_at_k",
     "pooled_standard_error",
     "rank_ranges",
+    "rank_upper_bound",
     "repeated_score",
     "spread",
     "standard_error",
+    "style_spreads",
+    "variance_shares",
     "wilson",
 ]

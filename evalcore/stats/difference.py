@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any, NamedTuple
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from evalcore.stats.blocks import block
 from evalcore.stats.interval import checked, normal_quantile, standard_error
 from evalcore.stats.resolution import POWER, power_quantile
+
+BLOCK = 2**21
+"""Scores held at once as double precision, about."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,45 @@ def paired_difference(
         p_value=float(2 * t.sf(distance, freedom)),
         q=(distance / (normal + power_quantile(POWER))) ** 2,
     )
+
+
+class PairedRows(NamedTuple):
+    """Paired differences with their intervals, every array of shape (models,)."""
+
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def paired_rows(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    clusters: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> PairedRows:
+    """`paired_difference` of each row of `a` and `b`, both of shape (models, documents).
+
+    `clusters` and `strata` are whole numbers, one a document, as `block` takes them; over fixed
+    parts t has as many degrees of freedom as questions (or clusters) less parts. A model whose
+    every question has the same difference has an interval of no width. Raises ValueError as `block`
+    does, and for shapes that differ.
+    """
+    from scipy.stats import t
+
+    if a.ndim != 2 or a.shape != b.shape or not a.size:
+        raise ValueError(f"b: expected as many models and questions as a, {a.shape}; got {b.shape}")
+    normal_quantile(confidence)  # refuses what lies not between 0 and 1
+    difference, half = np.empty(len(a)), np.empty(len(a))
+    rows = max(1, BLOCK // a.shape[1])
+    for start in range(0, len(a), rows):
+        part = slice(start, start + rows)
+        apart = a[part].astype(np.float64) - b[part].astype(np.float64)
+        found = block(apart, clusters=clusters, strata=strata)
+        error = np.sqrt((found.deviations**2).sum(axis=1))
+        difference[part] = found.means
+        half[part] = float(t.ppf((1 + confidence) / 2, found.freedom)) * error
+    return PairedRows(difference, difference - half, difference + half)
 
 
 def mcnemar(only_a: int, only_b: int) -> float:

@@ -6,16 +6,18 @@ max-T over all ordered pairs gives ranges that hold for all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalcore.stats.interval import cluster_indexes
+from evalcore.stats.blocks import Block, block
+from evalcore.stats.interval import checked, cluster_indexes
 
-BLOCK = 2**20
-"""Pair differences held at once, about."""
+FEW = 100
+"""Degrees of freedom below which a block of an average is drawn for itself, as a t."""
 SAME = 1e-12
 """Below this share of both variances, that of a difference is rounding: the models are one."""
 
@@ -42,35 +44,97 @@ def rank_ranges(
     """Ranges of the ranks of models by mean score; `scores` has shape (models, documents).
 
     Means are jointly normal with covariance `G / (G - 1) / n² · sum over clusters of e eᵀ`, e the
-    sums of the models' deviations in a cluster (each document its own where there are none); the
-    draws are of a t with G - 1 degrees of freedom, which matters where clusters are few. A pair is
-    rejected where its difference exceeds the `confidence` quantile of the largest standardised
-    difference among the pairs not yet rejected, until no more are. Raises ValueError for scores
-    without two documents, NaN, labels that do not fit, or one cluster.
+    sums of the models' deviations in a cluster (each document its own where there are none). See
+    `shown_better` for the procedure. Raises ValueError for scores without two documents, NaN,
+    labels that do not fit, or one cluster.
     """
-    values = _checked(scores, confidence, draws)
-    means = values.mean(axis=1)
-    contributions = _contributions(values, clusters)
-    units = contributions.shape[1]
-    covariance = contributions @ contributions.T * (units / (units - 1))
-    deviation = _deviation_of_differences(covariance)
-    chance = _draws(covariance, units - 1, draws, seed)
-    better = _step_down(means, deviation, chance, confidence)
+    values = np.asarray(scores, dtype=np.float64)
+    labels = None if clusters is None else cluster_indexes(clusters, values.shape[-1])
+    task = block(values, clusters=labels)
+    better = shown_better(task.means, [task], confidence=confidence, draws=draws, seed=seed)
     lower = 1 + better.sum(axis=0)
-    upper = len(means) - better.sum(axis=1)
+    upper = len(better) - better.sum(axis=1)
     return RankRanges(np.stack([lower, upper], axis=1).astype(np.int64), better)
 
 
-def _contributions(values: Matrix, clusters: Sequence[Hashable] | None) -> Matrix:
-    """What each document or cluster adds to the means' deviations, shape (models, units)."""
-    n = values.shape[1]
-    deviations: Matrix = (values - values.mean(axis=1, keepdims=True)) / n
-    if clusters is None:
-        return deviations
-    of_document = cluster_indexes(clusters, n)
-    sums = np.zeros((of_document.max() + 1, len(values)))
-    np.add.at(sums, of_document, deviations.T)
-    return np.asarray(sums.T)
+def rank_upper_bound(low: ArrayLike, high: ArrayLike) -> NDArray[np.int64]:
+    """Arena's Rank (UB) of models with these bounds of their intervals, each of shape (models,).
+
+    1 + the models whose lower bound lies above one's own upper bound. Separate intervals, so it
+    holds for no pair in particular; here because readers know it. Raises ValueError for bounds that
+    are not finite or differ in number.
+    """
+    lows, highs = checked(low, "low"), checked(high, "high")
+    if len(lows) != len(highs):
+        raise ValueError(f"high: {len(highs)} bounds for {len(lows)} of low")
+    above = len(lows) - np.searchsorted(np.sort(lows), highs, side="right")
+    return np.asarray(1 + above, dtype=np.int64)
+
+
+def shown_better(
+    means: Matrix,
+    blocks: Iterable[Block],
+    *,
+    own_variance: Matrix | None = None,
+    confidence: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> NDArray[np.bool_]:
+    """Shape (models, models): true at [j, k] where model j was shown to be better than k.
+
+    `means` are the models' averages, whose errors are the sum of the independent `blocks` and of
+    `own_variance`, which no two models share. A pair is claimed where its difference exceeds the
+    `confidence` quantile, over the draws, of the largest standardised difference among the pairs
+    not yet claimed, until no more are. Raises ValueError for a confidence not between 0 and 1 and
+    for fewer than 1000 draws.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: expected between 0 and 1, got {confidence}")
+    if draws < 1000:
+        raise ValueError(f"draws: expected 1000 or more, got {draws}")
+    variances = np.zeros(len(means)) if own_variance is None else own_variance
+    covariance, chance = _by_chance(blocks, variances, draws, np.random.default_rng(seed))
+    return _step_down(means, _deviation_of_differences(covariance), chance, confidence)
+
+
+def _by_chance(
+    blocks: Iterable[Block], own_variance: Matrix, draws: int, generator: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    """Covariance of the means and their deviations by chance alone, shape (draws, models).
+
+    The variance of a block of few units is itself uncertain, so its draws are divided by
+    `sqrt(χ²_f / f)`. Larger blocks are drawn as one, with the degrees of freedom of the sum of
+    their variances (Satterthwaite 1946).
+    """
+    models = len(own_variance)
+    few, many = np.zeros((models, models)), np.diag(own_variance)
+    chance = np.zeros((draws, models))
+    uncertainty = 0.0
+    for task in blocks:
+        deviations = np.asarray(task.deviations, dtype=np.float64)
+        if deviations.shape[0] != models:
+            raise ValueError(f"blocks: {deviations.shape[0]} models in one, {models} means")
+        covariance = deviations @ deviations.T
+        if task.freedom < FEW:
+            few += covariance
+            normal = generator.standard_normal((draws, deviations.shape[1])) @ deviations.T
+            chance += normal * _unsure(task.freedom, draws, generator)
+        else:
+            many += covariance
+            uncertainty += np.trace(covariance) ** 2 / task.freedom
+    if many.any():
+        values, vectors = np.linalg.eigh(many)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))  # rounding can leave a hair below 0
+        normal = generator.standard_normal((draws, models)) @ root.T
+        if uncertainty:
+            normal *= _unsure(np.trace(many) ** 2 / uncertainty, draws, generator)
+        chance += normal
+    return few + many, chance
+
+
+def _unsure(freedom: float, draws: int, generator: np.random.Generator) -> Matrix:
+    """What makes a normal draw one of Student's t, shape (draws, 1)."""
+    return 1 / np.sqrt(generator.chisquare(freedom, size=(draws, 1)) / freedom)
 
 
 def _deviation_of_differences(covariance: Matrix) -> Matrix:
@@ -81,58 +145,58 @@ def _deviation_of_differences(covariance: Matrix) -> Matrix:
     return np.sqrt(np.where(squared > SAME * both, squared, 0.0))
 
 
-def _draws(covariance: Matrix, freedom: int, draws: int, seed: int) -> Matrix:
-    """Deviations of the means by chance alone, shape (draws, models)."""
-    generator = np.random.default_rng(seed)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))  # rounding can leave a hair below 0
-    normal = generator.standard_normal((draws, len(covariance))) @ root.T
-    scale = np.sqrt(generator.chisquare(freedom, size=draws) / freedom)
-    return np.asarray(normal / scale[:, None])
-
-
 def _step_down(
     means: Matrix, deviation: Matrix, chance: Matrix, confidence: float
 ) -> NDArray[np.bool_]:
     difference = means[:, None] - means
     # Models that differ by the same amount on every document leave nothing to chance.
     better: NDArray[np.bool_] = (deviation == 0) & (difference > SAME)
-    while True:
-        open_pairs = (deviation > 0) & ~better
-        if not open_pairs.any():
-            return better
-        quantile = _quantile_of_largest(chance, deviation, open_pairs, confidence)
-        rejected = open_pairs & (difference > quantile * deviation)
+    open_pairs = deviation > 0
+    largest = _Largest(chance, deviation)
+    beyond = len(chance) - ceil(confidence * (len(chance) - 1))
+    while open_pairs.any():
+        rejected = open_pairs & (difference > largest.exceeded_by(beyond) * deviation)
         if not rejected.any():
-            return better
+            break
         better |= rejected
+        open_pairs &= ~rejected
+        largest.close(rejected)
+    return better
 
 
-def _quantile_of_largest(
-    chance: Matrix, deviation: Matrix, pairs: NDArray[np.bool_], confidence: float
-) -> float:
-    """Quantile over the draws of the largest standardised difference among `pairs`."""
-    first, second = np.nonzero(pairs)
-    scale = 1 / deviation[pairs]
-    block = max(1, BLOCK // len(first))
-    largest = [
-        ((part[:, first] - part[:, second]) * scale).max(axis=1)
-        for part in (chance[start : start + block] for start in range(0, len(chance), block))
-    ]
-    return float(np.quantile(np.concatenate(largest), confidence, method="higher"))
+class _Largest:
+    """The largest standardised difference of each draw among the pairs that are open, at least 0.
 
+    Closing pairs can only lower it, so what was found earlier is a bound; a draw is looked at again
+    only where the pair that gave its bound was closed and the bound is among the highest.
+    """
 
-def _checked(scores: ArrayLike, confidence: float, draws: int) -> Matrix:
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 2 or len(values) < 1 or values.shape[1] < 2:
-        raise ValueError(
-            f"scores: expected shape (models, documents) with two documents or more, "
-            f"got {values.shape}"
-        )
-    if not np.isfinite(values).all():
-        raise ValueError("scores: contain NaN or infinity")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence: expected between 0 and 1, got {confidence}")
-    if draws < 1000:
-        raise ValueError(f"draws: expected 1000 or more, got {draws}")
-    return values
+    def __init__(self, chance: Matrix, deviation: Matrix) -> None:
+        # Single precision halves the time: errors of 1e-7 are far below those of any draw.
+        self._chance = chance.astype(np.float32)
+        self._scale = np.zeros(deviation.shape, dtype=np.float32)  # 0 closes a pair
+        np.divide(1, deviation, out=self._scale, where=deviation > 0)
+        self._bound = np.full(len(chance), np.inf, dtype=np.float32)
+        self._pair = np.zeros(len(chance), dtype=np.int64)  # that of model 0 with itself: closed
+
+    def close(self, pairs: NDArray[np.bool_]) -> None:
+        self._scale[pairs] = 0
+
+    def exceeded_by(self, count: int) -> float:
+        """The `count`-th highest over the draws."""
+        while True:
+            highest = np.argpartition(self._bound, -count)[-count:]
+            outdated = self._scale.ravel()[self._pair[highest]] == 0
+            outdated &= self._bound[highest] > 0
+            if not outdated.any():
+                return float(self._bound[highest].min())
+            self._look_at(highest[outdated])
+
+    def _look_at(self, draws: NDArray[np.int64]) -> None:
+        found = np.empty_like(self._scale)
+        for draw in draws:
+            one = self._chance[draw]
+            np.subtract(one[:, None], one, out=found)
+            np.multiply(found, self._scale, out=found)
+            self._pair[draw] = pair = found.argmax()
+            self._bound[draw] = found.ravel()[pair]

@@ -1,17 +1,23 @@
 """The tables. Read `run.py` first: its rows are the queue."""
 
 from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
+from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.variant import HubModel, Variant
+from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
 __all__ = [
     "LIVE",
     "Artifact",
+    "BoardSnapshot",
     "HubModel",
+    "ItemAnalysis",
+    "QuestionSet",
     "Result",
     "Run",
     "RunEvent",
+    "ScoreVector",
     "Submission",
     "Suite",
     "SuiteEntry",

@@ -65,7 +65,7 @@ class Run(models.Model):
     mode = models.CharField(max_length=8, default="strict")
     fewshot_draw = models.CharField(max_length=16, default="per-document")
     fewshot_seed = models.PositiveIntegerField(default=1234)
-    run_key = models.CharField(max_length=64)
+    run_key = models.CharField(max_length=64, db_index=True)
     """Comparability key without metric and documents: what is known before the run."""
 
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)

@@ -104,6 +104,9 @@ class SuiteEntry(models.Model):
     """Whether the benchmark is part of the suite's average."""
     part_chances = models.JSONField(default=dict, blank=True)
     """By part the score of a guesser, where the parts of a group differ in it."""
+    people = models.FloatField(null=True, blank=True)
+    """What people score, where somebody published it; with its source beside it."""
+    people_source = models.CharField(max_length=300, blank=True)
     draw = models.PositiveSmallIntegerField(default=0)
     """Which of the suite's draws of examples; a column shows the mean over all."""
     fewshot_seed = models.PositiveIntegerField(default=1234)

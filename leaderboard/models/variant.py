@@ -20,8 +20,22 @@ class Dtype(models.TextChoices):
 class HubModel(models.Model):
     """A model repository, by the ID under which the Hub knows it."""
 
+    class HubState(models.TextChoices):
+        PRESENT = "present", "On the Hub"
+        RENAMED = "renamed", "Renamed"
+        PRIVATE = "private", "Gated or private"
+        GONE = "gone", "Gone"
+
     repo_id = models.CharField(max_length=200, unique=True)
     first_seen = models.DateTimeField(auto_now_add=True)
+    official = models.BooleanField(default=False)
+    """Whether the repository is known to be its provider's own."""
+    flag_reason = models.CharField(max_length=500, blank=True)
+    """Why its numbers should not be trusted; a flagged model has no rank."""
+    hub_state = models.CharField(max_length=16, choices=HubState.choices, default=HubState.PRESENT)
+    renamed_to = models.CharField(max_length=200, blank=True)
+    hub_checked = models.DateTimeField(null=True, blank=True)
+    """When the Hub last answered for it."""
 
     def __str__(self) -> str:
         return self.repo_id
@@ -36,6 +50,16 @@ class HubModel(models.Model):
     @property
     def name(self) -> str:
         return self.repo_id.partition("/")[2]
+
+
+class Kind(models.TextChoices):
+    """What was done to the weights, as the model's card says."""
+
+    PRETRAINED = "pretrained", "Pretrained"
+    FINE_TUNED = "fine-tuned", "Fine-tuned"
+    CHAT = "chat", "Chat"
+    MERGE = "merge", "Merge"
+    UNKNOWN = "", "Not stated"
 
 
 class Variant(models.Model):
@@ -57,6 +81,13 @@ class Variant(models.Model):
     model_type = models.CharField(max_length=64, blank=True)
     parameters = models.BigIntegerField()
     licence = models.CharField(max_length=100, blank=True)
+    kind = models.CharField(max_length=16, choices=Kind.choices, blank=True)
+    base_model = models.CharField(max_length=200, blank=True)
+    merged = models.BooleanField(default=False)
+    moe = models.BooleanField(default=False)
+    """Whether only some of its parameters are used for a token (mixture of experts)."""
+    weights_digest = models.CharField(max_length=64, blank=True, db_index=True)
+    """Digest over those of its weight files; equal for the same weights under two names."""
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -18,6 +18,7 @@ from evalcore.stats import (
     mcnemar,
     minimum_detectable_difference,
     paired_difference,
+    paired_rows,
     pass_at_k,
     repeated_score,
 )
@@ -78,6 +79,34 @@ def test_swapping_the_models_turns_the_difference_round(a, data):
     assert there.p_value == pytest.approx(back.p_value)
     assert 0 <= there.p_value <= 1
     assert there.low <= there.difference <= there.high
+
+
+@given(st.integers(1, 5), st.integers(3, 40), st.integers(0, 1000), st.booleans())
+def test_many_pairs_at_once_are_the_pairs_one_by_one(models, documents, seed, clustered):
+    generator = np.random.default_rng(seed)
+    a, b = (generator.random((2, models, documents)) < 0.6).astype(np.uint8)
+    clusters = generator.permutation(np.arange(documents) % 3) if clustered else None
+    labels = None if clusters is None else clusters.tolist()
+    found = paired_rows(a, b, clusters)
+    for model in range(models):
+        one = paired_difference(a[model], b[model], labels)
+        expected = (one.difference, one.low, one.high)
+        assert tuple(part[model] for part in found) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_difference_over_fixed_parts_is_as_sure_as_within_them():
+    generator = np.random.default_rng(5)
+    parts = generator.normal(0, 1, (4, 50)) + 3 * np.arange(4)[:, None]
+    a, strata = parts.ravel()[None], np.repeat(np.arange(4), 50)
+    found = paired_rows(a, np.zeros_like(a), strata=strata)
+    within = math.sqrt(sum(part.var(ddof=1) / 50 for part in parts)) / 4
+    # R: qt(.975, 196) = 1.972141
+    assert (found.high - found.low)[0] / 2 == pytest.approx(1.972141 * within)
+
+
+def test_pairs_that_never_differ_have_intervals_of_no_width():
+    found = paired_rows(np.ones((2, 7)), np.array([np.ones(7), np.zeros(7)]))
+    assert found.difference.tolist() == found.low.tolist() == found.high.tolist() == [0.0, 1.0]
 
 
 def test_mcnemar_is_rs_binomial_test():
@@ -181,6 +210,9 @@ def test_adjusting_keeps_the_order_and_never_lowers(p):
         (lambda: paired_difference([1.0, 0.0], [1.0, math.nan]), "b"),
         (lambda: paired_difference([1.0, 0.0], [1.0, 1.0], ["x", "x"]), "clusters"),
         (lambda: paired_difference([1.0, 0.0], [1.0, 1.0], confidence=1.0), "confidence"),
+        (lambda: paired_rows(np.ones((2, 3)), np.ones((1, 3))), "b"),
+        (lambda: paired_rows(np.ones((2, 3)), np.ones((2, 3)), [1, 1, 1]), "clusters"),
+        (lambda: paired_rows(np.ones((2, 3)), np.ones((2, 3)), confidence=0.0), "confidence"),
         (lambda: mcnemar(-1, 3), "only_a"),
         (lambda: mcnemar(1, 2.5), "only_b"),
         (lambda: minimum_detectable_difference([1.0], [1.0]), "scores_a"),

@@ -165,6 +165,7 @@ def test_a_wrong_suite_tells_all_that_is_wrong(tmp_path: Path, library: TaskLibr
     path.write_text(
         "suite: wrong\ntitel: Wrong\nversion: 1\ndescription: ''\nbenchmarks:\n"
         "  - {benchmark: arc_easy, title: t, own: mmlu, shots: -1, metric: accc,\n"
+        "     people: {score: 94, sorce: s},\n"
         "     styles: {cloze: arc_eazy, hybrid: arc_easy_mmlu}}\n"
         "reported_elsewhere: {source: s, columns: [piqa], rows: {some-model: [1.0]}}\n"
     )
@@ -176,6 +177,9 @@ def test_a_wrong_suite_tells_all_that_is_wrong(tmp_path: Path, library: TaskLibr
         "title: missing",
         "benchmarks[0].own: expected one of cloze, hybrid, got str 'mmlu'",
         "benchmarks[0].shots: expected a whole number from 0",
+        "benchmarks[0].people.score: expected a number from 0 to 1, got int 94",
+        "benchmarks[0].people.sorce: unknown key (did you mean source",
+        "benchmarks[0].people.source: missing",
         "reported_elsewhere.link: missing",
         "reported_elsewhere.columns: piqa is no task of this suite",
         "reported_elsewhere.rows: expected [value, half width] × 1",

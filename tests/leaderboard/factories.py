@@ -20,7 +20,7 @@ from django.utils import timezone
 from evalcore.digest import digest_of
 from evalcore.record import ResultRow, RunRecord, comparability_key, write_samples
 from evalcore.stats import interval, standard_error
-from leaderboard import artifacts, queue
+from leaderboard import artifacts, queue, snapshots
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant
 from leaderboard.models.run import Artifact, Worker
 
@@ -226,6 +226,12 @@ def evaluated(
     for number, run in enumerate(submission.runs.order_by("task__name")):
         finish(run, skill=skill[run.task.style], n=n, seed=hash_of(repo_id) + number)
     return variant
+
+
+def publish(suite: Suite) -> None:
+    """Build the suite's boards, as the background worker does within seconds."""
+    for style in snapshots.styles_of(suite):
+        snapshots.build(suite, style)
 
 
 def hash_of(text: str) -> int:

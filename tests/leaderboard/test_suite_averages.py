@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from evalcore.stats import Interval, normalised, over_draws
 from leaderboard import catalogue, reproduce
-from leaderboard.board import Standing, build_board
+from leaderboard.board_builder import build as build_board
+from leaderboard.board_data import OWN, Board, Standing
 from leaderboard.models import Result, Suite, SuiteEntry
 from tests.leaderboard import factories as make
 
@@ -25,17 +27,21 @@ def suite(settings: Any) -> Suite:
     return make.make_suite()
 
 
+def board_of(suite: Suite) -> Board:
+    suite.refresh_from_db()
+    return build_board(suite, OWN, timezone.now())
+
+
 def test_from_chance_each_benchmark_counts_as_its_share_of_the_way_to_1(
     client: Client, suite: Suite
 ) -> None:
     Suite.objects.update(normalisation="chance")
     make.evaluated("lab/one", suite, SKILL)
-    board = build_board(Suite.objects.get())
-    (row,) = board.ranked
-    raw = [cell.score.value for cell in row.cells if cell.score]
-    assert row.average is not None
-    assert row.average.value == pytest.approx(sum((value - 0.25) / 0.75 for value in raw) / 2)
-    assert board.chance == 0.0
+    board = board_of(suite)
+    assert board.ranked == 1
+    raw = board.scores.value[0]
+    assert board.average.value == pytest.approx(sum((value - 0.25) / 0.75 for value in raw) / 2)
+    make.publish(suite)
     page = client.get("/").content.decode()
     assert "of 2 benchmarks, from chance" in page
 
@@ -48,20 +54,17 @@ def test_parts_with_chances_of_their_own_are_normalised_one_by_one(suite: Suite)
     whole = Result.objects.get(
         run__variant=variant, task_name="facts", metric="acc", subset="", run__task__style="cloze"
     )
-    board = build_board(Suite.objects.get())
-    assert not board.ranked, "an average without one of the parts would not be that average"
+    assert board_of(suite).ranked == 0, (
+        "without a part it would be another average"
+    )
     for name, value in (("facts_easy", 0.8), ("facts_hard", 0.4)):
         whole.pk, whole.task_name, whole.subset = None, name, name
         whole.value, whole.low, whole.high = value, value - 0.1, value + 0.1
         whole.save()
-    (row,) = build_board(Suite.objects.get()).ranked
-    facts, sums = row.cells
-    assert sums.score is not None
-    assert facts.score is not None
+    board = board_of(suite)
     by_parts = ((0.8 - 0.5) / 0.5 + (0.4 - 0.1) / 0.9) / 2
-    expected = (by_parts + (sums.score.value - 0.25) / 0.75) / 2
-    assert row.average is not None
-    assert row.average.value == pytest.approx(expected)
+    expected = (by_parts + (board.scores.value[0, 1] - 0.25) / 0.75) / 2
+    assert board.average.value == pytest.approx([expected])
 
 
 def test_a_benchmark_that_does_not_count_is_shown_and_not_averaged(
@@ -69,10 +72,9 @@ def test_a_benchmark_that_does_not_count_is_shown_and_not_averaged(
 ) -> None:
     SuiteEntry.objects.filter(benchmark="sums").update(counts=False)
     make.evaluated("lab/one", suite, SKILL)
-    (row,) = build_board(suite).ranked
-    assert row.average is not None
-    assert row.cells[0].score is not None
-    assert row.average.value == row.cells[0].score.value
+    board = board_of(suite)
+    assert board.average.value == board.scores.value[:, 0]
+    make.publish(suite)
     page = client.get("/").content.decode()
     assert "of 1 benchmark<" in page
     assert "not in the average" in page
@@ -101,21 +103,24 @@ def test_over_several_draws_the_mean_is_shown_with_the_draws_part_in_its_interva
     assert len(runs) == 6, "each draw is a run"
     for number, run in enumerate(runs[:-1]):
         make.finish(run, skill=0.6, seed=number)
-    (row,) = build_board(suite).rows
-    assert [cell.standing for cell in row.cells] == [Standing.SCORED, Standing.QUEUED]
+    board = board_of(suite)
+    standings = [board.standing_of(0, column) for column in (0, 1)]
+    assert standings == [Standing.SCORED, Standing.QUEUED]
     make.finish(runs[-1], skill=0.6, seed=9)
-    (row,) = build_board(suite).ranked
+    board = board_of(suite)
+    assert board.ranked == 1
     values = [
         Interval(result.low, result.value, result.high)
         for result in Result.objects.filter(task_name="facts_mmlu", metric="acc", subset="")
     ]
     expected = over_draws(values)
-    score = row.cells[0].score
+    score = board.score(0, 0)
     assert score is not None
     assert score.draws == 3
     assert score.value == pytest.approx(sum(one.value for one in values) / 3)
     assert (score.low, score.high) == pytest.approx((expected.low, expected.high))
     assert score.sd_of_draws == pytest.approx(expected.sd_of_draws)
+    make.publish(suite)
     page = client.get("/").content.decode()
     assert "3 draws" in page
     assert "standard deviation between draws" in page

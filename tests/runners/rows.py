@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from django.db.models.functions import Now
 
-from evalcore.record import ResultRow, RunRecord, SampleFile
-from leaderboard import queue
+from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
+from leaderboard import artifacts, queue
 from leaderboard.artifacts import StoredFile
 from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Variant, Worker
 
@@ -134,7 +136,16 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
 
 
 def files() -> list[StoredFile]:
-    return [
-        StoredFile(kind="record", sha256="1" * 64, bytes=10, rows=None),
-        StoredFile(kind="samples", sha256="2" * 64, bytes=20, rows=100),
-    ]
+    """A record that nobody reads again, and real samples of a hundred questions, half right."""
+    scores = ({"metric": "acc", "filter": "none", "value": float(n % 2)} for n in range(100))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "samples.parquet")
+        write_samples(
+            path,
+            (
+                {"task": "arc", "doc_id": n, "doc_digest": f"{n:064}", "scores": [score]}
+                for n, score in enumerate(scores)
+            ),
+        )
+        samples = artifacts.store(path, kind="samples", rows=100)
+    return [StoredFile(kind="record", sha256="1" * 64, bytes=10, rows=None), samples]

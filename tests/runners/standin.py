@@ -17,6 +17,8 @@ from typing import Any
 
 GARBAGE = [b"\xff\xfe not text", b"[1, 2", b'{"event": "task", "task": 7}', b"[" * 100_000, b"null"]
 
+SAMPLE = {"doc_digest": "d" * 64, "scores": [{"metric": "acc", "filter": "none", "value": 0.5}]}
+
 
 def option(name: str) -> str:
     return sys.argv[sys.argv.index(name) + 1]
@@ -36,13 +38,12 @@ def pins() -> dict[str, str]:
 
 def results(task: str, **wrong: Any) -> None:
     """Write a record and a sample file as the engine does, and say so."""
-    from evalcore.record import ResultRow, RunRecord, SampleFile
+    from evalcore.record import ResultRow, RunRecord, write_samples
 
     folder = Path(option("--output_path"))
     folder.mkdir(parents=True, exist_ok=True)
     samples = folder / f"samples_{task}.parquet"
-    samples.write_bytes(b"samples of " + task.encode())
-    digest = hashlib.sha256(samples.read_bytes()).hexdigest()
+    file = write_samples(samples, ({**SAMPLE, "task": task, "doc_id": n} for n in range(20)))
     key = hashlib.sha256(f"{task}/{option('--num_fewshot')}".encode()).hexdigest()
     number = {"metric": "acc", "filter": "none", "value": 0.5, "stderr": 0.1, "low": 0.3}
     row = ResultRow(
@@ -54,7 +55,7 @@ def results(task: str, **wrong: Any) -> None:
         "primary_metric": "acc", "chance": 0.25, "shots": int(option("--num_fewshot")),
         "shot_rule": "none", "shot_seed": None, "mode": option("--mode"), "limit": None,
         "config_digest": "c" * 64, "docs_digest": "d" * 64, "run_key": key, "results": [row],
-        "samples": SampleFile(file=samples.name, sha256=digest, rows=20),
+        "samples": file,
         "engine": {"version": "0.1.0"}, "model": pins(), "datasets": {task: {"commit": "e" * 40}},
         "settings": {}, "environment": {}, "requests": {}, "paths": {},
         "started": "2026-11-01T00:00:00+00:00", "seconds": 1.0,

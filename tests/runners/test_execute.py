@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from leaderboard import artifacts, queue
+from evalcore.record import read_samples
+from leaderboard import artifacts, queue, vectors
 from leaderboard.models import Run, Worker
 from runners import prctl
 from runners.execute import evaluate_claim
@@ -72,8 +73,8 @@ def test_every_task_of_a_claim_is_stored_with_its_files_and_the_work_files_go(ho
     assert all(run.results.get().value == 0.5 for run in runs)
     assert runs[0].progress_done == runs[0].progress_total == 100
     samples = runs[1].artifacts.get(kind="samples")
-    with artifacts.open(samples.sha256) as file:
-        assert file.read() == b"samples of mmlu"
+    assert {row["task"] for row in read_samples(artifacts.path_of(samples.sha256))} == {"mmlu"}
+    assert vectors.of_result(runs[1].results.get().pk).scores.mean() == 0.5
     record = json.loads(artifacts.path_of(runs[1].artifacts.get(kind="record").sha256).read_text())
     assert record["task"] == "mmlu"
     for left in ("work", "logs", "journal"):

@@ -1,0 +1,171 @@
+"""Boards as they stood: built in the background, kept for good, read from memory.
+
+A page never computes a board. It reads the newest snapshot and prints its time; a date in the past
+reads an older one.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+import time
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from django.db.models import Count, Max
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from leaderboard import artifacts, board_builder, snapshot_file
+from leaderboard.board_data import EVERY, OWN, Board
+from leaderboard.models import BoardSnapshot, HubModel, RunEvent, Suite, SuiteEntry, Variant
+
+logger = logging.getLogger(__name__)
+
+SOONEST = 5.0
+"""Seconds between two snapshots of a board, at the least ..."""
+REST = 20
+"""... and so many times as long as the last one took to build."""
+KEPT_WHOLE = timedelta(days=2)
+"""Of older days only the last snapshot is kept."""
+IN_MEMORY = 12
+"""Boards that a process of the site keeps decoded."""
+
+
+def newest_suite(name: str) -> Suite | None:
+    """The newest version of a suite, or the version that `name@version` asks for."""
+    name, _, version = name.partition("@")
+    suites = Suite.objects.filter(name=name)
+    if version:
+        suites = suites.filter(version=version)
+    return suites.order_by("-created", "-pk").first()
+
+
+def newest(suite: Suite, style: str) -> Board | None:
+    """The board as the newest snapshot has it; None where none was built yet."""
+    return _board(_published(suite, style))
+
+
+def at(suite: Suite, style: str, moment: datetime) -> Board | None:
+    """The board as it stood then; None where it did not exist yet."""
+    return _board(_published(suite, style, until=moment))
+
+
+def days(suite: Suite, style: str) -> list[date]:
+    """The days (UTC) that have a snapshot, the newest first."""
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    found = rows.annotate(day=TruncDate("built", tzinfo=UTC)).values_list("day", flat=True)
+    return list(found.distinct().order_by("-day"))
+
+
+def styles_of(suite: Suite) -> list[str]:
+    """Every board that a suite has: own styles first, all side by side last."""
+    asked = suite.entries.order_by("position").values_list("style", flat=True)
+    return [OWN, *dict.fromkeys(asked), EVERY]
+
+
+def build(suite: Suite, style: str) -> BoardSnapshot:
+    """Build the board now and publish it, unless the newest snapshot shows the same already."""
+    began = time.monotonic()
+    last = _published(suite, style)
+    if last is not None and not artifacts.path_of(last.sha256).is_file():
+        last = None
+    earlier = _board(last)
+    board = board_builder.build(suite, style, timezone.now(), earlier)
+    if last is not None and board.data_version == last.data_version:
+        return last
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "board.npz")
+        snapshot_file.write(board, file)
+        stored = artifacts.store(file, kind="board")
+    row = BoardSnapshot.objects.create(
+        suite=suite,
+        style=style,
+        built=board.built,
+        seconds=time.monotonic() - began,
+        data_version=board.data_version,
+        sha256=stored.sha256,
+        bytes=stored.bytes,
+        models_n=len(board.models),
+        ranked_n=board.ranked,
+    )
+    BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+    row.published = True
+    return row
+
+
+def build_due() -> int:
+    """Build the boards of which something changed, each at its own pace; how many were built."""
+    stamp = _stamp()
+    built = 0
+    for suite in Suite.objects.order_by("-created"):
+        for style in styles_of(suite):
+            last = _published(suite, style)
+            if last and (_seen.get(last.pk) == stamp or not _rested(last)):
+                continue
+            row = build(suite, style)
+            _seen[row.pk] = stamp
+            built += row != last
+    return built
+
+
+def thin_out() -> int:
+    """Remove the snapshots of past days but for the last of each; how many."""
+    old = BoardSnapshot.objects.filter(built__lt=timezone.now() - KEPT_WHOLE)
+    last = (
+        old.annotate(day=TruncDate("built", tzinfo=UTC))
+        .values("suite", "style", "day")
+        .annotate(last=Max("pk"))
+        .values_list("last", flat=True)
+    )
+    going = list(old.exclude(pk__in=list(last)).values_list("pk", "sha256"))
+    BoardSnapshot.objects.filter(pk__in=[pk for pk, _ in going]).delete()
+    for sha256 in {sha256 for _, sha256 in going}:
+        if not BoardSnapshot.objects.filter(sha256=sha256).exists():
+            artifacts.path_of(sha256).unlink(missing_ok=True)
+    return len(going)
+
+
+_seen: dict[int, object] = {}
+"""By snapshot the stamp of the newest state of the database that it is known to show."""
+
+
+def _stamp() -> object:
+    """Changes whenever a board may have changed: runs note every change of theirs."""
+    events = RunEvent.objects.aggregate(last=Max("pk"))
+    variants = Variant.objects.aggregate(last=Max("pk"))
+    entries = SuiteEntry.objects.aggregate(last=Max("pk"))
+    facts = HubModel.objects.values("official", "flag_reason", "hub_state").annotate(n=Count("pk"))
+    of_models = sorted(tuple(row.values()) for row in facts)
+    return events["last"], variants["last"], entries["last"], of_models
+
+
+def _rested(last: BoardSnapshot) -> bool:
+    pause = timedelta(seconds=max(SOONEST, REST * last.seconds))
+    return timezone.now() - last.built >= pause
+
+
+def _published(suite: Suite, style: str, until: datetime | None = None) -> BoardSnapshot | None:
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    if until is not None:
+        rows = rows.filter(built__lte=until)
+    return rows.order_by("-built", "-pk").first()
+
+
+def _board(row: BoardSnapshot | None) -> Board | None:
+    return None if row is None else _decoded(row.sha256)
+
+
+_reading = threading.Lock()
+
+
+def _decoded(sha256: str) -> Board:
+    with _reading:  # two requests at once would read the same file twice
+        return _read(sha256)
+
+
+@lru_cache(maxsize=IN_MEMORY)
+def _read(sha256: str) -> Board:
+    return snapshot_file.read(artifacts.path_of(sha256))
