@@ -146,11 +146,7 @@ def complete(
     run's; either way nothing is stored.
     """
     samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
-    by_question = samples and vectors.read(
-        path_of(samples.sha256),
-        record.own_results(),
-        same_questions=vectors.asks_the_same_questions(record),
-    )
+    by_question = _by_question(samples, record) if samples else None
     with transaction.atomic():
         moved = (
             _held(token)
@@ -176,6 +172,14 @@ def complete(
             for file in artifacts
         )
         _note([run], State.DONE, by=_holder(run))
+
+
+def _by_question(samples: StoredFile, record: RunRecord) -> vectors.Read:
+    return vectors.read(
+        path_of(samples.sha256),
+        record.own_results(),
+        same_questions=vectors.asks_the_same_questions(record),
+    )
 
 
 def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:

@@ -26,6 +26,7 @@ from runners.process import PYTHON, Child
 from runners.protocol import ERRORS, Failure, TaskDone
 from runners.sandbox import child_environment, no_network
 from runners.watch import Failed, Stopping, Taken, Watch
+from runners.withheld import REASON, may_be_quoted
 
 logger = logging.getLogger(__name__)
 
@@ -146,11 +147,11 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
         return
     by_status = {error.exit_code: name for name, error in ERRORS.items()}
     if failure and by_status.get(status) == failure.error_class != ErrorClass.INFRA:
-        raise Failed(ErrorClass(failure.error_class), harmless(failure.message), failure.task)
+        raise _told(failure, watch)
     if status == STOPPED or watch.stopping.is_set():
         raise Stopping
     if failure:
-        raise Failed(ErrorClass(failure.error_class), harmless(failure.message), failure.task)
+        raise _told(failure, watch)
     if status == -signal.SIGKILL and watch.was_out_of_memory():
         raise Failed(ErrorClass.MODEL, "out of memory: the system killed the model's process")
     if status < 0:
@@ -158,6 +159,13 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
         raise Failed(ErrorClass.INFRA, message)
     error_class = ErrorClass(by_status.get(status, ErrorClass.INFRA))
     raise Failed(error_class, f"the engine ended with exit status {status} and gave no reason")
+
+
+def _told(failure: Failure, watch: Watch) -> Failed:
+    """What the child says of its failure, as everybody may read it."""
+    quotes = may_be_quoted(watch.claimed)
+    message = REASON if quotes else harmless(failure.message)
+    return Failed(ErrorClass(failure.error_class), message, failure.task)
 
 
 def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
@@ -171,6 +179,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
         guilty = [watch.runs[failure.task]]
     elif failure.error_class == ErrorClass.TASK and len(guilty) > 1:
         return False
+    said = "" if may_be_quoted(watch.claimed) else tail(log)
     for run in guilty:
         try:
             queue.fail(
@@ -178,7 +187,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
                 run,
                 error_class=failure.error_class,
                 message=failure.message,
-                log_tail=tail(log),
+                log_tail=said,
             )
         except queue.LeaseLost:
             logger.info("%s was taken away before it failed", run)

@@ -56,6 +56,7 @@ class Watch:
         stopping: threading.Event,
     ) -> None:
         self.token = claim.token
+        self.claimed = claim.runs
         self.runs = runs
         self.stopping = stopping
         self._worker = worker

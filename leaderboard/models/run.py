@@ -99,6 +99,7 @@ class Run(models.Model):
         ordering: ClassVar = ["-priority", "created"]
         indexes: ClassVar = [
             models.Index(fields=["state", "-priority", "created"], name="queue_order"),
+            models.Index(fields=["state", "-finished"], name="newest_ended"),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(

@@ -101,6 +101,15 @@ def test_a_model_error_fails_all_runs_of_the_model_without_telling_secrets(home:
         assert str(home) not in run.log_tail
 
 
+def test_a_failure_beside_questions_that_stay_offline_quotes_nothing() -> None:
+    runs = evaluate("chatty-failure", "arc", "gpqa_diamond_cloze")
+    for run in runs:
+        assert (run.state, run.error_class) == ("failed", "ModelError")
+        assert run.error_message.startswith("the reason is withheld")
+        assert run.log_tail == ""
+        assert not any("tokenizer" in event.why for event in run.events.all())
+
+
 def test_a_task_error_fails_the_guilty_task_alone() -> None:
     arc, mmlu, facts = evaluate("guilty-task", "arc", "mmlu", "facts")
     assert (mmlu.state, mmlu.error_class) == ("failed", "TaskError")
