@@ -1,11 +1,12 @@
 """Statistics, one file per question; each function names its source."""
 
-from evalcore.stats.agreement import kendall_tau
+from evalcore.stats.agreement import kendall_interval, kendall_tau
 from evalcore.stats.blocks import Block, block
 from evalcore.stats.board_ranges import BoardRanges, bands, board_ranges
 from evalcore.stats.bootstrap import Resampled, bootstrap, bootstrap_stderr, multinomial_bootstrap
 from evalcore.stats.combination import difference_interval, mean_interval
 from evalcore.stats.comparisons import benjamini_hochberg, holm
+from evalcore.stats.contrast import Share, paired_share, total_difference
 from evalcore.stats.difference import (
     PairedDifference,
     PairedRows,
@@ -23,15 +24,18 @@ from evalcore.stats.resolution import minimum_detectable_difference
 from evalcore.stats.spread import Spread, spread
 from evalcore.stats.strata import pooled_standard_error
 from evalcore.stats.styles import (
+    BestStyles,
     StyleSpreads,
     VarianceShares,
     best_of,
+    clear_flips,
     flipped_share,
     style_spreads,
     variance_shares,
 )
 
 __all__ = [
+    "BestStyles",
     "Block",
     "BoardRanges",
     "DrawnScore",
@@ -42,6 +46,7 @@ __all__ = [
     "RankRanges",
     "RepeatedScore",
     "Resampled",
+    "Share",
     "Spread",
     "StyleSpreads",
     "VarianceShares",
@@ -52,6 +57,7 @@ __all__ = [
     "board_ranges",
     "bootstrap",
     "bootstrap_stderr",
+    "clear_flips",
     "compat_draws",
     "compat_stderr",
     "difference_interval",
@@ -59,6 +65,7 @@ __all__ = [
     "holm",
     "interval",
     "item_analysis",
+    "kendall_interval",
     "kendall_tau",
     "mcnemar",
     "mean_interval",
@@ -68,6 +75,7 @@ __all__ = [
     "over_draws",
     "paired_difference",
     "paired_rows",
+    "paired_share",
     "pass_at_k",
     "pooled_standard_error",
     "rank_ranges",
@@ -76,6 +84,7 @@ __all__ = [
     "spread",
     "standard_error",
     "style_spreads",
+    "total_difference",
     "variance_shares",
     "wilson",
 ]

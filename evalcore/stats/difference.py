@@ -86,14 +86,16 @@ def paired_rows(
     b: NDArray[Any],
     clusters: ArrayLike | None = None,
     strata: ArrayLike | None = None,
+    *,
+    by_part: bool = False,
     confidence: float = 0.95,
 ) -> PairedRows:
     """`paired_difference` of each row of `a` and `b`, both of shape (models, documents).
 
-    `clusters` and `strata` are whole numbers, one a document, as `block` takes them; over fixed
-    parts t has as many degrees of freedom as questions (or clusters) less parts. A model whose
-    every question has the same difference has an interval of no width. Raises ValueError as `block`
-    does, and for shapes that differ.
+    `clusters` and `strata` are whole numbers, one a document, and `by_part` asks for the mean over
+    the parts' means, as `block` takes them; over fixed parts t has as many degrees of freedom as
+    questions (or clusters) less parts. A model whose every question has the same difference has an
+    interval of no width. Raises ValueError as `block` does, and for shapes that differ.
     """
     from scipy.stats import t
 
@@ -105,7 +107,7 @@ def paired_rows(
     for start in range(0, len(a), rows):
         part = slice(start, start + rows)
         apart = a[part].astype(np.float64) - b[part].astype(np.float64)
-        found = block(apart, clusters=clusters, strata=strata)
+        found = block(apart, clusters=clusters, strata=strata, by_part=by_part)
         error = np.sqrt((found.deviations**2).sum(axis=1))
         difference[part] = found.means
         half[part] = float(t.ppf((1 + confidence) / 2, found.freedom)) * error

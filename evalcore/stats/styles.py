@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalcore.stats.agreement import kendall_tau
-from evalcore.stats.bootstrap import Resampled, multinomial_bootstrap
-from evalcore.stats.interval import Interval, checked, cluster_indexes, wilson
-from evalcore.stats.sums import SumStatistic
-
-FEW_STYLES = 10
-"""Up to so many, documents are counted by which styles have them right."""
+from evalcore.stats.interval import checked, cluster_indexes, wilson
+from evalcore.stats.pairs import count_below
 
 Values = NDArray[np.float64]
 
@@ -96,52 +93,103 @@ def flipped_share(a: ArrayLike, b: ArrayLike) -> float:
     return (ordered - surplus) / 2 / ordered
 
 
+def clear_flips(first: ArrayLike, second: ArrayLike) -> int:
+    """How many pairs of models two styles put in opposite order, with intervals that lie apart.
+
+    `first` and `second` are the bounds of the models' intervals in either style, shape (models, 2);
+    a pair counts where its intervals overlap in neither. Raises ValueError for anything but two
+    tables of as many intervals.
+    """
+    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if one.ndim != 2 or one.shape[1] != 2:
+        raise ValueError(f"first: expected shape (models, 2), got {one.shape}")
+    if other.shape != one.shape:
+        raise ValueError(f"second: expected shape {one.shape}, got {other.shape}")
+    # Another's upper bound below one's own lower one in `first`, and the reverse in `second`.
+    return int(count_below(one[:, 1], -other[:, 0], one[:, 0], -other[:, 1]).sum())
+
+
+@dataclass(frozen=True)
+class BestStyles:
+    """The style in which each model is best, and its score as the best: arrays (models,)."""
+
+    style: NDArray[np.int64]
+    """Place of the style; of equal ones the first."""
+    value: Values
+    low: Values
+    high: Values
+
+
 def best_of(
     scores: ArrayLike,
     *,
     draws: int = 2000,
     seed: int = 0,
     clusters: Sequence[Hashable] | None = None,
-) -> tuple[int, Interval]:
-    """Which style of one model is best, and its score as the best; `scores` (styles, documents).
+) -> BestStyles:
+    """Which style of each model is best; `scores` has shape (models, styles, documents).
 
     The interval is of the maximum: on each resample of the documents, or clusters, the best style
-    there counts (2.5th and 97.5th percentile). Of equal styles the first. Where the best style has
-    every question right, or all have every one wrong, resamples say nothing: the interval is
+    there counts (2.5th and 97.5th percentile). All models share the resamples. Where the best style
+    has every question right, or all have every one wrong, resamples say nothing: the interval is
     Wilson's, with one question for each cluster. Raises ValueError for one document, NaN, labels
     that do not fit, one cluster, and fewer than two draws.
     """
-    values = _table(scores, "styles, documents", 1, 2)
+    values = np.asarray(scores)
+    if values.ndim != 3 or min(values.shape) < 1 or values.shape[2] < 2:
+        raise ValueError(
+            "scores: expected shape (models, styles, documents) with two documents or more, "
+            f"got {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("scores: contain NaN or infinity")
     if draws < 2:
         raise ValueError(f"draws: expected two or more, got {draws}")
-    winner = int(values.mean(axis=1).argmax())
-    value, of_winner = float(values[winner].mean()), values[winner]
-    if value in (0.0, 1.0) and of_winner.min() == of_winner.max():
-        units = len(of_winner)
-        if clusters is not None:
-            units = int(cluster_indexes(clusters, units).max()) + 1
-        return winner, wilson(value * units, units)
-    if clusters is None and len(values) <= FEW_STYLES and np.isin(values, (0, 1)).all():
-        replicates = _largest_by_pattern(values, draws, seed)
-    else:
-        largest = SumStatistic(values.T, lambda sums, n: (sums / n[:, None]).max(axis=1))
-        replicates = multinomial_bootstrap(largest, draws=draws, seed=seed, clusters=clusters)
-    return winner, Resampled(replicates).interval(value)
+    n = values.shape[2]
+    units = np.arange(n) if clusters is None else cluster_indexes(clusters, n)
+    means = values.mean(axis=2, dtype=np.float64)
+    style = means.argmax(axis=1)
+    value = means.max(axis=1)
+    low, high = _bounds_of_largest(values, units, draws, seed)
+    count = int(units.max()) + 1
+    of_best = values[np.arange(len(values)), style]
+    for row in np.flatnonzero((of_best == of_best[:, :1]).all(axis=1) & np.isin(value, (0, 1))):
+        bounds = wilson(value[row] * count, count)
+        low[row], high[row] = bounds.low, bounds.high
+    return BestStyles(style, value, np.minimum(low, value), np.maximum(high, value))
 
 
-def _largest_by_pattern(values: Values, draws: int, seed: int) -> Values:
-    """The largest mean on each resample, of right-or-wrong scores.
+def _bounds_of_largest(
+    values: NDArray[Any], units: NDArray[np.int64], draws: int, seed: int
+) -> tuple[Values, Values]:
+    """2.5th and 97.5th percentile, by model, of the largest mean on each resample of the units.
 
-    What `multinomial_bootstrap` gives, ten times as fast: which styles have a document right is a
-    number of few bits, so that documents need no sorting.
+    How often each unit is drawn times its sums: one product of matrices for all models.
     """
-    n = values.shape[1]
-    places = 2 ** np.arange(len(values))[::-1]
-    counts = np.bincount(places @ values.astype(np.int64))
-    patterns = np.flatnonzero(counts)
-    drawn = np.random.default_rng(seed).multinomial(n, counts[patterns] / n, size=draws)
-    right = (patterns[:, None] & places > 0).astype(np.float64)
-    return np.asarray((drawn @ right / n).max(axis=1))
+    sizes = np.bincount(units).astype(np.float32)
+    sums = values if len(sizes) == len(units) else _sums(values, units, len(sizes))
+    drawn = _times_drawn(len(sizes), draws, seed)
+    largest = np.full((len(values), draws), -np.inf, dtype=np.float32)
+    for style in range(values.shape[1]):
+        np.maximum(largest, sums[:, style].astype(np.float32) @ drawn.T, out=largest)
+    low, high = np.quantile(largest / (drawn @ sizes), (0.025, 0.975), axis=1)
+    return low.astype(np.float64), high.astype(np.float64)
+
+
+def _times_drawn(units: int, draws: int, seed: int) -> NDArray[np.float32]:
+    """How often each resample, of as many units as there are, has each unit; (draws, units)."""
+    generator = np.random.default_rng(seed)
+    times = np.empty((draws, units), dtype=np.float32)
+    for row in times:
+        row[:] = np.bincount(generator.integers(0, units, size=units), minlength=units)
+    return times
+
+
+def _sums(values: NDArray[Any], units: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """Sums over the documents of each unit, shape (models, styles, units)."""
+    order = np.argsort(units, kind="stable")
+    starts = np.searchsorted(units[order], np.arange(count))
+    return np.add.reduceat(values[..., order], starts, axis=2, dtype=np.float64)
 
 
 def _tied(values: Values) -> int:

@@ -104,6 +104,18 @@ def test_a_difference_over_fixed_parts_is_as_sure_as_within_them():
     assert (found.high - found.low)[0] / 2 == pytest.approx(1.972141 * within)
 
 
+def test_a_difference_of_means_over_parts_counts_every_part_alike():
+    generator = np.random.default_rng(6)
+    sizes = [10, 40, 150]
+    parts = [generator.integers(0, 2, size).astype(float) for size in sizes]
+    a, strata = np.concatenate(parts)[None], np.repeat(np.arange(3), sizes)
+    found = paired_rows(a, np.zeros_like(a), strata=strata, by_part=True)
+    assert found.difference[0] == pytest.approx(sum(part.mean() for part in parts) / 3)
+    error = math.sqrt(sum(part.var(ddof=1) / len(part) for part in parts)) / 3
+    # R: qt(.975, 197) = 1.972079
+    assert (found.high - found.low)[0] / 2 == pytest.approx(1.972079 * error)
+
+
 def test_pairs_that_never_differ_have_intervals_of_no_width():
     found = paired_rows(np.ones((2, 7)), np.array([np.ones(7), np.zeros(7)]))
     assert found.difference.tolist() == found.low.tolist() == found.high.tolist() == [0.0, 1.0]
