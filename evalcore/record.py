@@ -7,7 +7,7 @@ beside it. Fields are only ever added; a reader refuses a schema_version that it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -249,10 +249,15 @@ def write_samples(path: Path, rows: Iterable[Mapping[str, Any]]) -> SampleFile:
     return SampleFile(file=path.name, sha256=digest_of_file(path), rows=count)
 
 
-def read_samples(path: Path | pa.NativeFile) -> Iterator[dict[str, Any]]:
-    """Samples one after the other, never more than one block of them in memory."""
+def read_samples(
+    path: Path | pa.NativeFile, fields: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Samples one after the other, never more than one block of them in memory.
+
+    `fields`: those that are wanted of each; by default all.
+    """
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=ROWS_PER_GROUP):
+        for batch in file.iter_batches(batch_size=ROWS_PER_GROUP, columns=fields):
             yield from batch.to_pylist()
 
 

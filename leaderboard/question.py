@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
@@ -10,6 +11,11 @@ from leaderboard.samples import question_in
 
 LINE, LONGEST = 88.0, 76.0
 """Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
+_ENDED = {
+    "stop": "ended by a stop text",
+    "eos": "ended by the model",
+    "length": "cut at its longest length",
+}
 SHORT_CONTINUATION = 4
 """Continuations up to this length (letters) are shown side by side after the prompt."""
 
@@ -42,6 +48,28 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """A text whose likelihood was asked, token by token."""
+
+    label: str
+    """The letter of its choice, else the number of its request."""
+    text: str
+    loglikelihood: float
+    tokens: tuple[tuple[int | None, float], ...]
+    """Number in the model's vocabulary and loglikelihood; of a long text the sums of its windows,
+    without a number."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the model wrote in answer to one request."""
+
+    text: str
+    ended: str
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Question:
     """A sample as the page shows it. `requests` is set only where the contexts differ."""
 
@@ -55,6 +83,16 @@ class Question:
     n_truncated: int
     right: bool | None
     why_null: str
+    scored: tuple[Scored, ...]
+    written: tuple[Written, ...]
+    extracted: tuple[tuple[str, str], ...]
+    """By filter what it found in the answers; only where the model wrote them."""
+    target: str
+    scores: tuple[tuple[str, str, float | None], ...]
+    """Metric, filter and score of this question."""
+    doc_digest: str
+    withheld: bool
+    """Whether every text here is its digest, because the data set's text may not be put online."""
 
     @property
     def pick(self) -> Choice | None:
@@ -67,8 +105,10 @@ class Question:
     @property
     def verdict(self) -> str:
         """One sentence that can be read alone."""
+        if self.right is None and not self.why_null:
+            return "No score of its own: its metric is of all questions together."
         if self.right is None:
-            return f"Not scored: {self.why_null or 'no reason was recorded'}."
+            return f"Not scored: {self.why_null}."
         if self.pick is None or not self.answers:
             return "Right." if self.right else "Wrong."
         answers = " or ".join(choice.letter for choice in self.answers)
@@ -104,6 +144,7 @@ def read_question(sample: dict[str, Any]) -> Question:
     shots = len(sample["shots"] or ())
     examples, asked = split_prompt(prompt, question_in(sample["doc"]), shots)
     requests = tuple((argument["context"], argument["continuation"]) for argument in arguments)
+    written = _written(sample)
     correct = sample["correct"]
     return Question(
         examples=examples,
@@ -116,7 +157,23 @@ def read_question(sample: dict[str, Any]) -> Question:
         n_truncated=max((r["n_truncated"] for r in responses), default=0),
         right=None if correct is None else correct >= 1,
         why_null=sample["why_null"] or "",
+        scored=_scored(sample),
+        written=written,
+        extracted=_extracted(sample) if written else (),
+        target=sample.get("target") or "",
+        scores=tuple(
+            (score["metric"], score["filter"], score["value"])
+            for score in sample.get("scores") or ()
+        ),
+        doc_digest=sample.get("doc_digest") or "",
+        withheld=is_withheld(sample["doc"]),
     )
+
+
+def is_withheld(doc: str) -> bool:
+    """Whether this stands for a document whose text may not be put online."""
+    fields = json.loads(doc)
+    return isinstance(fields, dict) and fields.keys() == {"doc_digest"}
 
 
 def split_prompt(prompt: str, question: str, shots: int) -> tuple[str, str]:
@@ -164,6 +221,54 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
             zip(texts, values, shortfalls, strict=True)
         )
     )
+
+
+def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
+    """Every text that was scored; those of choices first, by their letters."""
+    letters = len(sample["choices"] or ())
+    withheld = is_withheld(sample["doc"])
+    asked = zip(sample["arguments"], sample["responses"], strict=False)
+    return tuple(
+        Scored(
+            label=_letter(place) if place < letters else str(place + 1),
+            text=argument["continuation"],
+            loglikelihood=response["loglikelihood"],
+            tokens=_tokens(response, withheld),
+        )
+        for place, (argument, response) in enumerate(asked)
+        if response.get("text") is None and response.get("token_logprobs")
+    )
+
+
+def _tokens(response: dict[str, Any], withheld: bool) -> tuple[tuple[int | None, float], ...]:
+    values, ids = response["token_logprobs"], response["token_ids"] or ()
+    # A long text has one sum for each window; of withheld tokens there is only the count.
+    known = [None] * len(values) if withheld or len(ids) != len(values) else ids
+    return tuple(zip(known, values, strict=True))
+
+
+def _written(sample: dict[str, Any]) -> tuple[Written, ...]:
+    return tuple(
+        Written(response["text"], _ENDED.get(response["finish_reason"], ""), _length(response))
+        for response in sample["responses"]
+        if response.get("text") is not None
+    )
+
+
+def _length(response: dict[str, Any]) -> int:
+    return len(response["token_ids"] or ())
+
+
+def _extracted(sample: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (entry["filter"], _as_text(value))
+        for entry in sample.get("filtered") or ()
+        for value in json.loads(entry["values"])
+    )
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _letter(place: int) -> str:

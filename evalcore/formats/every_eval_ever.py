@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evalcore.digest import digest_of, digest_of_file
@@ -39,14 +39,11 @@ def write(
 
     `organization` is who ran it, as the format asks; `now` the time of writing.
     """
-    developer, model = _developer(record), folder_name(_model_name(record))
-    place = Path("data", folder_name(record.task), developer, model)
-    (folder / place).mkdir(parents=True, exist_ok=True)
-    name = _uuid(record)
+    path, lines = (folder / place for place in places_of(record))
+    path.parent.mkdir(parents=True, exist_ok=True)
     aggregate = aggregate_of(record, organization=organization, now=now)
     written = []
     if samples:
-        lines = folder / place / f"{name}_samples.jsonl"
         instances = list(instances_of(record, samples, aggregate["evaluation_id"]))
         lines.write_text(
             "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in instances),
@@ -54,16 +51,23 @@ def write(
         )
         aggregate["detailed_evaluation_results"] = {
             "format": "jsonl",
-            "file_path": f"{place.as_posix()}/{lines.name}",
+            "file_path": lines.relative_to(folder).as_posix(),
             "hash_algorithm": "sha256",
             "checksum": digest_of_file(lines),
             "total_rows": len(instances),
         }
         written.append(lines)
-    path = folder / place / f"{name}.json"
     text = json.dumps(aggregate, ensure_ascii=False, indent=1, allow_nan=False)
     path.write_text(text, encoding="utf-8")
     return [path, *written]
+
+
+def places_of(record: RunRecord) -> tuple[PurePosixPath, PurePosixPath]:
+    """Where that project wants the aggregate file and the instances, below its own folder."""
+    developer, model = _developer(record), folder_name(_model_name(record))
+    place = PurePosixPath("data", folder_name(record.task), developer, model)
+    name = _uuid(record)
+    return place / f"{name}.json", place / f"{name}_samples.jsonl"
 
 
 def aggregate_of(record: RunRecord, *, organization: str, now: datetime) -> dict[str, Any]:

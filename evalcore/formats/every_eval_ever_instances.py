@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from evalcore.record import RunRecord
@@ -16,7 +16,7 @@ _NO_SCORE = "no metric gives a single document a score; the 0 stands for none"
 
 
 def instances_of(
-    record: RunRecord, samples: Sequence[Sample], evaluation: str
+    record: RunRecord, samples: Iterable[Sample], evaluation: str
 ) -> Iterator[dict[str, Any]]:
     """One line for each score that is a number; where none is, one that says so.
 

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evalcore.formats.lmeval_samples import (
+    HASHED,
     sample_lines,
     sha256_of,
     task_hash,
+    task_hashes,
     task_lines,
     write_task_lines,
 )
@@ -22,11 +24,13 @@ from evalcore.record import ResultRow, RunRecord
 from evalcore.task.metadata import UNVERSIONED
 
 __all__ = [
+    "HASHED",
     "folder_name",
     "git_hash",
     "results_json",
     "sample_lines",
     "task_hash",
+    "task_hashes",
     "task_lines",
     "write_task_lines",
 ]

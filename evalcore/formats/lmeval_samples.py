@@ -24,6 +24,21 @@ def task_hash(samples: Sequence[Sample]) -> str:
     return sha256_of("".join(x["doc_hash"] + x["prompt_hash"] + x["target_hash"] for x in logged))
 
 
+HASHED = ("task", "doc", "target", "arguments", "filtered", "scores")
+"""Fields of a sample that `task_hashes` reads."""
+
+
+def task_hashes(samples: Iterable[Sample]) -> dict[str, str]:
+    """`task_hash` of each leaf task, in one pass over the samples of all."""
+    hashes: dict[str, list[str]] = {}
+    filters: dict[str, int] = {}
+    for sample in samples:
+        task = sample["task"]
+        filters.setdefault(task, len(filters_of(sample)))
+        hashes.setdefault(task, []).append("".join(_hashes_of(sample).values()))
+    return {task: sha256_of("".join(each) * filters[task]) for task, each in hashes.items()}
+
+
 def task_lines(samples: Sequence[Sample]) -> Iterator[str]:
     """The samples file of one leaf task, line by line: filter by filter."""
     for logged in logged_samples(samples):
@@ -69,7 +84,6 @@ def logged_sample(sample: Sample, filter: str) -> dict[str, Any]:
 
     A metric that could not be computed for it is left out.
     """
-    doc = json.loads(sample["doc"])
     answer = sample.get("answer")
     arguments = [arguments_of(one) for one in sample["arguments"]]
     scores = {
@@ -79,17 +93,26 @@ def logged_sample(sample: Sample, filter: str) -> dict[str, Any]:
     }
     return {
         "doc_id": sample["doc_id"],
-        "doc": doc,
+        "doc": json.loads(sample["doc"]),
         "target": sample["target"] if answer is None else json.loads(answer),
         "arguments": arguments,
         "resps": _responses(sample),
         "filtered_resps": _filtered(sample, filter),
         "filter": filter,
         "metrics": list(scores),
-        "doc_hash": sha256_of(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": sha256_of(arguments[0][0] if arguments else ""),
-        "target_hash": sha256_of(sample["target"]),
+        **_hashes_of(sample),
         **scores,
+    }
+
+
+def _hashes_of(sample: Sample) -> dict[str, str]:
+    """In the order in which lm-evaluation-harness joins them."""
+    doc = json.dumps(json.loads(sample["doc"]), indent=2, ensure_ascii=False)
+    arguments = sample["arguments"]
+    return {
+        "doc_hash": sha256_of(doc),
+        "prompt_hash": sha256_of(arguments_of(arguments[0])[0] if arguments else ""),
+        "target_hash": sha256_of(sample["target"]),
     }
 
 

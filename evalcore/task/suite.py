@@ -21,6 +21,7 @@ from evalcore.task.fields import (
     MAPPING,
     MAPPINGS,
     NUMBER,
+    SHARE,
     TEXT,
     TEXTS,
     Kind,
@@ -44,6 +45,16 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
+class People:
+    """What people score on a benchmark, where somebody published it in the benchmark's metric."""
+
+    score: float
+    """A share of 1."""
+    source: str
+    """Who measured whom, and on which questions."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SuiteBenchmark:
     """A column of the board: one benchmark in its own style, and the other styles beside it."""
 
@@ -55,6 +66,7 @@ class SuiteBenchmark:
     styles: Mapping[str, Asked]
     counts: bool = True
     """Whether it is part of the average."""
+    people: People | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +134,13 @@ _BENCHMARK_KINDS: dict[str, Kind] = {
     "metric": TEXT,
     "styles": MAPPING,
 }
-_BENCHMARK_CHOICES: dict[str, Kind] = {"filter": TEXT, "counts": FLAG}
+_BENCHMARK_CHOICES: dict[str, Kind] = {"filter": TEXT, "counts": FLAG, "people": MAPPING}
+_PEOPLE_KINDS: dict[str, Kind] = {
+    "score": SHARE,
+    "source": Kind(
+        "text of at most 300 characters", lambda value: isinstance(value, str) and len(value) <= 300
+    ),
+}
 _STYLE_KINDS: dict[str, Kind] = {"task": TEXT, "metric": TEXT, "filter": TEXT}
 
 
@@ -223,6 +241,7 @@ class _Entry:
             style: self._asked(style, one, normalised and self.stated.get("counts", True))
             for style, one in styles.items()
         }
+        people = self._people()
         if self.problems.found or None in asked.values():
             return None
         shown = {
@@ -230,7 +249,15 @@ class _Entry:
             for key in ("benchmark", "title", "own", "shots", "counts")
             if key in self.stated
         }
-        return SuiteBenchmark(**shown, styles={style: one for style, one in asked.items() if one})
+        styles_asked = {style: one for style, one in asked.items() if one}
+        return SuiteBenchmark(**shown, styles=styles_asked, people=people)
+
+    def _people(self) -> People | None:
+        stated = self.stated.get("people")
+        if not isinstance(stated, dict):
+            return None
+        _check_keys(stated, _PEOPLE_KINDS, {}, self.problems, f"{self.place}.people")
+        return None if self.problems.found else People(**stated)
 
     def _asked(self, style: str, stated: Any, normalised: bool) -> Asked | None:
         """A style is the name of a task, or a mapping that also names its metric or filter."""

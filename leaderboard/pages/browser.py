@@ -1,7 +1,8 @@
-"""The sample browser of a run page: a list of questions and one of them in full."""
+"""The sample browser of a run page: a filtered list of questions and one of them in full."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,29 @@ from django.http import Http404
 
 from leaderboard.pages.address import Address
 from leaderboard.question import Question, read_question
-from leaderboard.samples import OUTCOMES, PAGE, Line, Samples
+from leaderboard.sample_search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
+from leaderboard.samples import PAGE, Line, Samples
+
+FIELDS = {
+    "q": "",
+    "whole": "",
+    "outcome": "all",
+    "subset": "",
+    "margin": "any",
+    "from": "",
+    "to": "",
+    "sort": "file",
+    "spaces": "",
+    "page": "",
+    "doc": "",
+}
+"""The browser's state in the address, each field with what it says when it is not there."""
+
+_MOST_DIGITS = 7
+_NEEDS_CHOICES = ("close", "wrong")
+
+Option = tuple[str, str, bool]
+"""Value, label, and whether it is chosen."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +40,17 @@ class Listed:
     """A line of the list with its address."""
 
     line: Line
-    label: str
     url: str
     current: bool
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter in force, the address without it, and how many questions that would leave."""
+
+    label: str
+    url: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -28,8 +59,14 @@ class Browser:
 
     total: int
     count: int
-    outcomes: list[tuple[str, str, bool]]
-    subsets: list[tuple[str, bool]]
+    outcomes: list[tuple[str, str, bool, int]]
+    parts: list[Option]
+    margins: list[Option]
+    """Empty where no question has choices."""
+    sorts: list[Option]
+    filters: list[Filter]
+    problems: dict[str, str]
+    """By field of the form what is wrong with it; such a field filters nothing."""
     lines: list[Listed]
     page: int
     pages: int
@@ -37,18 +74,25 @@ class Browser:
     next_page: str
     label: str
     subset: str
+    permalink: str
+    spaces_url: str
     question: Question | None
+    in_list: bool
+    """Whether the question is among those that the filters leave."""
+    number: int
     before: tuple[str, str] | None
     after: tuple[str, str] | None
 
 
-def browse(path: Path, address: Address) -> Browser:
-    """Read what the address asks for: filter, page and question. Raises Http404 for an unknown one.
+def browse(path: Path, address: Address, *, searchable: bool) -> Browser:
+    """Read what the address asks for: filters, page and question.
 
-    A question without a page in the address brings its own page along.
+    `searchable`: whether there is text to search; without it that filter leaves all questions. A
+    question without a page in the address brings its own page along. Raises Http404 for a question
+    that the run does not have.
     """
-    outcome = address.choice("outcome", OUTCOMES)
-    with Samples.open(path, outcome=outcome, subset=address["subset"]) as samples:
+    search, problems = _search(address, searchable)
+    with Samples.open(path, search) as samples:
         asked = _key(address["doc"], samples) if address["doc"] else None
         place = samples.place(*asked) if asked else None
         if address["page"]:
@@ -63,22 +107,90 @@ def browse(path: Path, address: Address) -> Browser:
         if key and place is None:
             place = samples.place(*key)
         several = len(samples.tasks) > 1
+        label = _label(key, several) if key else ""
         return Browser(
             total=samples.total,
             count=samples.count,
-            outcomes=[(name, label, name == outcome) for name, label in OUTCOMES.items()],
-            subsets=[(name, name == address["subset"]) for name in samples.subsets],
+            outcomes=[
+                (name, words, name == address["outcome"], samples.outcomes[name])
+                for name, words in OUTCOMES.items()
+            ],
+            parts=[(name, name, name == address["subset"]) for name in samples.parts],
+            margins=_options(MARGINS, address["margin"]) if samples.has_choices else [],
+            sorts=[
+                option
+                for option in _options(SORTS, address["sort"])
+                if samples.has_choices or option[0] not in _NEEDS_CHOICES
+            ],
+            filters=list(_filters(address, search, samples)),
+            problems=problems,
             lines=[_listed(line, key, several, address) for line in lines],
             page=number,
             pages=samples.pages,
             previous_page=_page_url(number - 1, samples.pages, address),
             next_page=_page_url(number + 1, samples.pages, address),
-            label=_label(key, several) if key else "",
+            label=label,
             subset=str(sample["subset"] or "") if sample else "",
+            permalink=address.url(**{**FIELDS, "doc": label}, fragment="question"),
+            spaces_url=address.url(
+                spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
+            ),
             question=read_question(sample) if sample else None,
+            in_list=place is not None,
+            number=place.number if place else 0,
             before=_neighbour(place.before if place else None, several, address),
             after=_neighbour(place.after if place else None, several, address),
         )
+
+
+def _search(address: Address, searchable: bool) -> tuple[Search, dict[str, str]]:
+    """The search that the address asks for, and what is wrong with its fields."""
+    for switch in ("whole", "spaces"):
+        address.choice(switch, ("", "1"))
+    problems: dict[str, str] = {}
+    if searchable and len(address["q"]) > LONGEST_TEXT:
+        problems["q"] = f"These are {len(address['q'])} letters. Search for {LONGEST_TEXT} at most."
+    search = Search(
+        outcome=address.choice("outcome", OUTCOMES),
+        subset=address["subset"],
+        text=" ".join(address["q"].split()) if searchable and "q" not in problems else "",
+        whole_prompt=bool(address["whole"]),
+        margin=address.choice("margin", MARGINS),
+        at_least=_tokens(address["from"], "from", problems),
+        at_most=_tokens(address["to"], "to", problems),
+        sort=address.choice("sort", SORTS),
+    )
+    return search, problems
+
+
+def _tokens(text: str, field: str, problems: dict[str, str]) -> int | None:
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    shown = text if len(text) <= 20 else f"{text[:20]}…"
+    problems[field] = f"“{shown}” is not a number of tokens. Write one such as 500, or nothing."
+    return None
+
+
+def _options(labels: dict[str, str], chosen: str) -> list[Option]:
+    return [(name, label, name == chosen) for name, label in labels.items()]
+
+
+def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Filter]:
+    """Each filter in force, in the order of the form."""
+    fields = {
+        "text": (f"“{search.text}”", {"q": "", "whole": ""}),
+        "outcome": (OUTCOMES[search.outcome], {"outcome": "all"}),
+        "subset": (search.subset, {"subset": ""}),
+        "margin": (MARGINS[search.margin], {"margin": "any"}),
+        "at_least": (f"from {search.at_least} tokens", {"from": ""}),
+        "at_most": (f"up to {search.at_most} tokens", {"to": ""}),
+    }
+    for name in search.conditions:
+        label, without = fields[name]
+        url = address.url(fragment="questions", page="", doc="", **without)
+        yield Filter(label, url, samples.count_without(name))
 
 
 def _key(doc: str, samples: Samples) -> tuple[str, int]:
@@ -101,7 +213,6 @@ def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Add
     label = _label((line.task, line.doc_id), several)
     return Listed(
         line=line,
-        label=label,
         url=address.url(fragment="question", doc=label, page=""),
         current=(line.task, line.doc_id) == key,
     )

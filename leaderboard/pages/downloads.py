@@ -1,10 +1,14 @@
-"""The files behind a run, addressed by the run and checked by digest."""
+"""The files behind a run, addressed by the run and checked by digest.
+
+Record and samples are sent as they are stored, whole or by a range; the forms of other tools are
+made while they are sent.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from pathlib import Path
 from uuid import UUID
 
 from django.http import (
@@ -19,9 +23,10 @@ from django.shortcuts import get_object_or_404
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
-from evalcore.formats import lmeval
-from evalcore.record import read_samples
+import evalcore
+from evalcore.record import RunRecord
 from leaderboard import artifacts
+from leaderboard.dialects import DIALECTS, Source
 from leaderboard.models import Artifact, Run
 
 CHUNK = 2**16
@@ -43,17 +48,26 @@ def parquet(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 
 @require_safe
-def jsonl(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """The samples in lm-evaluation-harness's form, made line by line from the parquet file."""
-    samples = _artifact(pk, Artifact.Kind.SAMPLES)
-    etag = f'"{samples.sha256}-jsonl"'
+def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
+    """The run in the form of another tool, line by line where the form has lines."""
+    dialect = next((one for one in DIALECTS if one.file == file), None)
+    if dialect is None:
+        raise Http404(f"a run has no file {file}")
+    stored = _artifact(pk, Artifact.Kind.RECORD)
+    # The record names its samples' digest, so its own stands for both; our writers may change.
+    etag = f'"{stored.sha256}-{file}-{evalcore.__version__}"'
     if _unchanged(request, etag):
         return HttpResponseNotModified(headers={"ETag": etag})
-    path = _existing(samples)
-    response = StreamingHttpResponse(
-        lmeval.sample_lines(read_samples(path)), content_type="application/x-ndjson"
+    record = RunRecord.read(_existing(stored))
+    source = Source(
+        record=record,
+        samples=_existing(_artifact(pk, Artifact.Kind.SAMPLES)),
+        finished=stored.run.finished or stored.created,
+        site=request.get_host(),
     )
-    return _named(response, samples.run, "samples.jsonl", etag)
+    response = StreamingHttpResponse(dialect.pieces(source), content_type=dialect.content_type)
+    name = dialect.name(record) if dialect.name else _name(stored.run, file)
+    return _named(response, name, etag)
 
 
 def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
@@ -61,7 +75,7 @@ def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
     return get_object_or_404(related, run_id=pk, kind=kind)
 
 
-def _existing(artifact: Artifact) -> object:
+def _existing(artifact: Artifact) -> Path:
     path = artifacts.path_of(artifact.sha256)
     if not path.is_file():
         raise Http404(f"artifact {artifact.sha256} is not in the store")
@@ -85,7 +99,7 @@ def _file(
         if span is not None and request.headers.get("If-Range", etag) == etag:
             (start, end), status = span, 206
     response = StreamingHttpResponse(
-        _bytes(artifacts.open(artifact.sha256), start, end),
+        _bytes(artifact.sha256, start, end),
         status=status,
         content_type=content_type,
     )
@@ -93,15 +107,18 @@ def _file(
     response["Accept-Ranges"] = "bytes"
     if status == 206:
         response["Content-Range"] = f"bytes {start}-{end - 1}/{artifact.bytes}"
-    return _named(response, artifact.run, name, etag)
+    return _named(response, _name(artifact.run, name), etag)
 
 
-def _named(
-    response: StreamingHttpResponse, run: Run, name: str, etag: str
-) -> StreamingHttpResponse:
+def _name(run: Run, file: str) -> str:
+    """What the file is called where it is saved."""
     model = re.sub(r"[^A-Za-z0-9._-]+", "__", run.variant.hub_model.repo_id)
     task = re.sub(r"[^A-Za-z0-9._-]+", "_", run.task.name)
-    response["Content-Disposition"] = f'attachment; filename="{model}_{task}_{name}"'
+    return f"{model}_{task}_{file}"
+
+
+def _named(response: StreamingHttpResponse, name: str, etag: str) -> StreamingHttpResponse:
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["ETag"] = etag
     response["Cache-Control"] = CACHE
     response["X-Robots-Tag"] = "noindex"
@@ -137,8 +154,9 @@ def _at_most(size: int, digits: str) -> int:
     return size if len(digits) > MOST_DIGITS else min(int(digits), size)
 
 
-def _bytes(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    with file:
+def _bytes(sha256: str, start: int, end: int) -> Iterator[bytes]:
+    # Opened when the first piece is sent: an answer to HEAD is never read, and so never closed.
+    with artifacts.open(sha256) as file:
         file.seek(start)
         left = end - start
         while left > 0 and (piece := file.read(min(CHUNK, left))):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 
 from evalcore.record import RunRecord
-from leaderboard import artifacts, reproduce
+from leaderboard import artifacts
+from leaderboard.dialects import DIALECTS
 from leaderboard.models import Artifact, Result, Run
+from leaderboard.pages import materials
 from leaderboard.pages.address import Address
-from leaderboard.pages.browser import browse
+from leaderboard.pages.browser import FIELDS, browse
 from leaderboard.pages.listing import listed
 from leaderboard.pages.scale import Scale
 from leaderboard.units import is_share
@@ -26,44 +29,37 @@ LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
 
 @dataclass(frozen=True)
 class Download:
-    """A file of the run as the page offers it; `sha256` is of the stored file."""
+    """A file of the run as the page offers it; `sha256` is of a stored file."""
 
     name: str
     holds: str
     format: str
-    view: str
-    bytes: int | None
-    sha256: str
+    url: str
+    bytes: int | None = None
+    sha256: str = ""
 
 
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     shown = get_object_or_404(listed(Run.objects.all()), pk=pk)
-    address = Address(request, {"outcome": "all", "subset": "", "page": "", "doc": ""})
+    address = Address(request, FIELDS)
     files = {file.kind: file for file in shown.artifacts.all()}
+    record = _record(files.get(Artifact.Kind.RECORD))
     samples = _path(files.get(Artifact.Kind.SAMPLES))
-    browser = browse(samples, address) if samples else None
+    searchable = record is None or not record.datasets.keys() <= set(record.without_text)
+    browser = browse(samples, address, searchable=searchable) if samples else None
     if redirect := address.redirect():
         return redirect
-    results = list(shown.results.all())
-    own = [r for r in results if not r.subset and r.task_name == shown.task.name]
-    metric = _metric(shown)
-    primary = next((r for r in own if r.metric == metric), None)
-    parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
     context = {
         "run": shown,
-        "metric": metric,
-        "primary": primary,
-        "others": [result for result in own if result is not primary],
-        "parts": parts,
-        "parts_scale": _scale(parts, shown.task.chance, metric),
-        "record": _record(files.get(Artifact.Kind.RECORD)),
-        "command": _folded(reproduce.command(shown)),
-        "dataset_commits": _commits(shown),
-        "downloads": _downloads(files),
+        "record": record,
+        **_numbers(shown, record),
+        **_provenance(request, shown, record),
+        "downloads": list(_downloads(shown, files, searchable)),
         "events": shown.events.all(),
         "live": shown.state in LIVE_NOW,
         "ahead": _ahead(shown),
         "browser": browser,
+        "searchable": searchable,
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
         "address": address,
     }
@@ -80,6 +76,44 @@ def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
     return response
+
+
+def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
+    """The run's number with all that is known of how sure it is, its other numbers, its parts."""
+    metric = _metric(run)
+    results = list(run.results.all())
+    own = [r for r in results if not r.subset and r.task_name == run.task.name]
+    primary = next((r for r in own if r.metric == metric), None)
+    parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
+    return {
+        "metric": metric,
+        "primary": primary,
+        "method": materials.method_of(primary, record) if primary else "",
+        "other_parts": materials.if_other_parts(primary, parts) if primary else None,
+        "others": [result for result in own if result is not primary],
+        "parts": parts,
+        "lowest_part": min(parts, key=lambda part: part.value, default=None),
+        "highest_part": max(parts, key=lambda part: part.value, default=None),
+        "parts_scale": _scale(parts, run.task.chance, metric),
+    }
+
+
+def _provenance(request: HttpRequest, run: Run, record: RunRecord | None) -> dict[str, Any]:
+    """What went in, and the commands by which anybody can do it again or check it."""
+    context: dict[str, Any] = {
+        "command": materials.command(run),
+        "dataset_commits": materials.commits(run),
+    }
+    if record:
+        urls = (reverse(name, args=[run.pk]) for name in ("run-record", "run-parquet"))
+        context |= {
+            "libraries": materials.libraries(record),
+            "timed": materials.timed(run, record),
+            "verification": materials.verification(
+                record, *(request.build_absolute_uri(url) for url in urls)
+            ),
+        }
+    return context
 
 
 def _ahead(run: Run) -> int | None:
@@ -110,60 +144,35 @@ def _record(artifact: Artifact | None) -> RunRecord | None:
     return RunRecord.read(path) if path else None
 
 
-def _commits(run: Run) -> list[tuple[str | None, str]]:
-    """Each data set commit with the tasks that were read from it."""
-    by_commit: dict[str | None, list[str]] = {}
-    for task, commit in run.dataset_commits.items():
-        by_commit.setdefault(commit, []).append(task)
-    return [(commit, ", ".join(tasks)) for commit, tasks in by_commit.items()]
-
-
-def _scale(parts: list[Result], chance: float | None, metric: str) -> Scale:
+def _scale(parts: Sequence[Result], chance: float | None, metric: str) -> Scale:
     bounds = [bound for part in parts for bound in (part.low, part.high)]
     bounds += [chance] if chance is not None else []
     made = Scale.around if is_share(metric) else Scale.plain
     return made(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)
 
 
-def _folded(command: list[str]) -> str:
-    """The command over several lines, one for each option; names the Hub where it is another."""
-    hub = settings.HF_ENDPOINT
-    elsewhere = "" if hub == settings.PUBLIC_HUB else f"HF_ENDPOINT={hub} "
-    return elsewhere + shlex.join(command).replace(" --", " \\\n  --")
-
-
-def _downloads(files: dict[str, Artifact]) -> list[Download]:
-    offered: list[Download] = []
+def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Iterator[Download]:
+    """The stored files, and the forms of other tools where both are there to make them of."""
     if samples := files.get(Artifact.Kind.SAMPLES):
-        offered.append(
-            Download(
-                "Every answer",
-                "One row a question: prompt, choices, every token’s log-likelihood, scores",
-                "Parquet",
-                "run-parquet",
-                samples.bytes,
-                samples.sha256,
-            )
-        )
-        offered.append(
-            Download(
-                "Every answer",
-                "The same as lm-evaluation-harness writes it, made from the parquet file",
-                "JSONL",
-                "run-jsonl",
-                None,
-                "",
-            )
+        asked = "prompt, choices" if has_text else "the digest of each text"
+        yield Download(
+            "Every answer",
+            f"One row a question: {asked}, every token’s loglikelihood, scores",
+            "Parquet",
+            reverse("run-parquet", args=[run.pk]),
+            samples.bytes,
+            samples.sha256,
         )
     if record := files.get(Artifact.Kind.RECORD):
-        offered.append(
-            Download(
-                "Record",
-                "All numbers with their intervals, keys and pins",
-                "JSON",
-                "run-record",
-                record.bytes,
-                record.sha256,
-            )
+        yield Download(
+            "Record",
+            "All numbers with their intervals, keys and pins",
+            "JSON",
+            reverse("run-record", args=[run.pk]),
+            record.bytes,
+            record.sha256,
         )
-    return offered
+    if samples and record:
+        for dialect in DIALECTS:
+            url = reverse("run-file", args=[run.pk, dialect.file])
+            yield Download(dialect.title, dialect.holds, dialect.format, url)

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from evalcore.record import RunRecord
 from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
+from leaderboard.units import is_share
 
 register = template.Library()
 
@@ -116,3 +117,17 @@ def choice_of_shots(record: RunRecord) -> str:
 @register.filter
 def special_tokens(policy: str) -> str:
     return _SPECIAL_TOKENS.get(policy, policy)
+
+
+@register.filter
+def error_in(stderr: float, metric: str) -> str:
+    """A standard error in its metric's unit; of a share in points, to two decimals."""
+    return f"{100 * stderr:.2f}" if is_share(metric) else f"{stderr:,.3g}"
+
+
+@register.filter
+def energy(kilowatt_hours: float) -> str:
+    """Two figures: more would claim to know an estimate too well."""
+    if kilowatt_hours < 1:
+        return f"{1000 * kilowatt_hours:.2g} Wh"
+    return f"{kilowatt_hours:.2g} kWh" if kilowatt_hours < 100 else f"{kilowatt_hours:,.0f} kWh"

@@ -104,14 +104,15 @@ def test_shots_that_nobody_drew_have_no_seed(
 def test_the_machine_and_the_tokenizer_are_described(client: Client, done: Run) -> None:
     shown = text(get(client, f"/runs/{done.pk}"))
     assert "special tokens as the tokenizer adds them" in shown
-    assert "Machine cpu, Python 3.11, Linux-6.1-x86_64" in shown
+    assert "Libraries torch 2.9.1, transformers 5.23.0, python 3.11" in shown
+    assert "Machine cpu, Linux-6.1-x86_64" in shown
 
 
 def test_every_file_says_its_size_and_digest_or_why_it_cannot(client: Client, done: Run) -> None:
     html = get(client, f"/runs/{done.pk}")
     for artifact in done.artifacts.all():
         assert f">{artifact.sha256}</code>" in html
-    assert text(html).count("made as it streams, so no size or sha256 before") == 1
+    assert text(html).count("made as it is sent") == 4
 
 
 def test_the_command_is_the_workers_own_with_all_its_pins(client: Client, done: Run) -> None:
@@ -265,7 +266,9 @@ def test_a_missing_question_is_named_and_leads_to_its_run(
 
 def test_a_filter_that_leaves_nothing_says_so(client: Client, submitted: Any) -> None:
     run = make.finish(submitted.runs.get(task__name="facts"), skill=1.0, n=40)
-    assert "No question is wrong here" in get(client, f"/runs/{run.pk}?outcome=wrong")
+    shown = text(get(client, f"/runs/{run.pk}?outcome=wrong"))
+    assert "No question passes this filter" in shown
+    assert "Drop Wrong would show 40 questions" in shown
 
 
 def test_a_lost_samples_file_costs_the_browser_and_not_the_number(

@@ -1,0 +1,115 @@
+"""A run in the forms that other tools read, each made from its record and samples as it is asked.
+
+One entry of DIALECTS is one form: its link on the run's page, its address and its file follow. The
+texts come from evalcore's writers, the same that `evalcore convert` uses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evalcore.formats import every_eval_ever, every_eval_ever_instances, lmeval
+from evalcore.record import RunRecord, read_samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What a form is made of."""
+
+    record: RunRecord
+    samples: Path
+    finished: datetime
+    site: str
+    """The host name of this site, which ran it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """One form; `pieces` are its text, made as they are sent."""
+
+    file: str
+    """The last part of its address, and of the file's name where `name` gives no other."""
+    title: str
+    holds: str
+    format: str
+    content_type: str
+    pieces: Callable[[Source], Iterator[str]]
+    name: Callable[[RunRecord], str] | None = None
+
+
+def lm_eval_samples(source: Source) -> Iterator[str]:
+    """lm-evaluation-harness's samples, one line for each question and filter."""
+    return lmeval.sample_lines(read_samples(source.samples))
+
+
+def lm_eval_results(source: Source) -> Iterator[str]:
+    """lm-evaluation-harness's results file, with the hash that it has of each task's samples."""
+    hashes = lmeval.task_hashes(read_samples(source.samples, lmeval.HASHED))
+    yield _as_file(lmeval.results_json([source.record], {}, hashes))
+
+
+def every_eval_ever_aggregate(source: Source) -> Iterator[str]:
+    _, lines = every_eval_ever.places_of(source.record)
+    pointer = {"format": "jsonl", "file_path": lines.as_posix()}
+    yield _as_file({**_aggregate(source), "detailed_evaluation_results": pointer})
+
+
+def every_eval_ever_samples(source: Source) -> Iterator[str]:
+    """One line for each question and score."""
+    lines = every_eval_ever_instances.instances_of(
+        source.record, read_samples(source.samples), _aggregate(source)["evaluation_id"]
+    )
+    return (json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def _aggregate(source: Source) -> dict[str, Any]:
+    return every_eval_ever.aggregate_of(
+        source.record, organization=source.site, now=source.finished
+    )
+
+
+def _as_file(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+DIALECTS = (
+    Dialect(
+        file="results.json",
+        title="lm-evaluation-harness, results",
+        holds="All numbers as its results file has them, with its configuration and hashes",
+        format="JSON",
+        content_type="application/json",
+        pieces=lm_eval_results,
+    ),
+    Dialect(
+        file="samples.jsonl",
+        title="lm-evaluation-harness, samples",
+        holds="One line a question and filter: document, requests, responses, scores",
+        format="JSONL",
+        content_type="application/x-ndjson",
+        pieces=lm_eval_samples,
+    ),
+    Dialect(
+        file="every_eval_ever.json",
+        title="Every Eval Ever, aggregate",
+        holds="All numbers with their uncertainty, by version 0.3.0 of its schema",
+        format="JSON",
+        content_type="application/json",
+        pieces=every_eval_ever_aggregate,
+        name=lambda record: every_eval_ever.places_of(record)[0].name,
+    ),
+    Dialect(
+        file="every_eval_ever_samples.jsonl",
+        title="Every Eval Ever, instances",
+        holds="One line a question and score, with our whole sample in it",
+        format="JSONL",
+        content_type="application/x-ndjson",
+        pieces=every_eval_ever_samples,
+        name=lambda record: every_eval_ever.places_of(record)[1].name,
+    ),
+)
