@@ -64,12 +64,6 @@ def whisker(number: Any, scale: Scale, chance: float | None = None, style: str =
     )
 
 
-@register.simple_tag
-def chance_line(chance: float | None, scale: Scale) -> SafeString:
-    """The plumb line alone, in a cell without a number, so that it joins into one line."""
-    return format_html('<svg class="w" aria-hidden="true">{}</svg>', _chance_line(chance, scale))
-
-
 @register.filter
 def x(value: float, scale: Scale) -> str:
     """Where a value stands on a scale, in percent."""
