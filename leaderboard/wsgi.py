@@ -2,6 +2,7 @@
 
 import os
 
+import scipy.stats  # noqa: F401 takes a second, which no reader's first request shall wait for
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")

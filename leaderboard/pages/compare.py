@@ -1,0 +1,245 @@
+"""Two to six models, question by question: asked alike, who is ahead, and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from leaderboard import compare_models, compare_pins, compare_runs, snapshots
+from leaderboard.board_data import EVERY, OWN, Board
+from leaderboard.compare import Lineup, Task
+from leaderboard.compare_differences import Compared
+from leaderboard.compare_differences import compare as differences
+from leaderboard.models import Suite
+from leaderboard.models.task import Style
+from leaderboard.pages import compare_chosen, compare_picker, compare_words
+from leaderboard.pages.address import Address
+from leaderboard.pages.board_columns import column_keys
+from leaderboard.pages.board_view import chosen_board
+from leaderboard.pages.compare_chosen import Problem
+from leaderboard.pages.compare_detail import detail
+from leaderboard.pages.compare_picker import Picker
+from leaderboard.pages.compare_table import table
+from leaderboard.pages.wanted import Wanted
+
+JOINED = {"m": ",", "run": ","}
+STYLES = (OWN, *Style.values, EVERY)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an address asks to compare, resolved; `lineup` is None for fewer than two."""
+
+    lineup: Lineup | None
+    base: int
+    problems: list[Problem]
+    picker: Picker | None
+    suite: Suite | None
+    board: Board | None
+    chosen: list[tuple[str, str]]
+    """Of a single model or run: its ID and the address without it."""
+
+
+def fields() -> dict[str, str]:
+    """The page's state in the address, each field with what it says when it is not there."""
+    return {
+        "suite": settings.PLUMBLINE_SUITE,
+        "style": OWN,
+        "at": "",
+        "m": "",
+        "run": "",
+        "base": "",
+        "vs": "",
+        "task": "",
+        "show": "all",
+        "sort": "size",
+        "page": "",
+        "doc": "",
+        "spaces": "",
+        "q": "",
+    }
+
+
+@require_safe
+def compare(request: HttpRequest) -> HttpResponseBase:
+    address = Address(request, fields(), JOINED)
+    asked = read(address)
+    if asked.picker and asked.picker.exact:
+        return HttpResponseRedirect(asked.picker.exact)
+    if asked.lineup is None:
+        if redirect := address.redirect():
+            return redirect
+        return render(request, "pages/compare_pick.html", _surroundings(asked, address))
+    compared = differences(asked.lineup, asked.base)
+    context = _page(compared, asked, address)
+    if redirect := address.redirect():
+        return redirect
+    response = render(request, "pages/compare.html", context)
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def read(address: Address) -> Request:
+    """Whom the address asks for. Raises Http404 for a suite that does not exist."""
+    for name, allowed in (("style", STYLES), ("spaces", ("", "1"))):
+        address.choice(name, allowed)
+    return _runs(address) if address["run"] else _models(address)
+
+
+def _runs(address: Address) -> Request:
+    names = address["run"].split(",")
+    runs, problems = compare_chosen.runs(names, address["base"])
+    if address["m"]:
+        problems.append(Problem("Both m and run are asked for; the runs are compared."))
+    base = _base([str(run.pk) for run in runs], address)
+    return Request(
+        lineup=compare_runs.lineup(runs, base) if len(runs) > 1 else None,
+        base=base,
+        problems=problems,
+        picker=compare_picker.of_runs(runs, address),
+        suite=None,
+        board=None,
+        chosen=[(run.variant.hub_model.repo_id, address.url(run="", base="")) for run in runs],
+    )
+
+
+def _models(address: Address) -> Request:
+    suite = snapshots.newest_suite(address["suite"])
+    if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
+        raise Http404(f"no suite {address['suite']}")
+    wanted = Wanted(style=address["style"], at=address["at"])
+    board = chosen_board(suite, wanted) if suite else None
+    names = [name for name in address["m"].split(",") if name]
+    if board is None:
+        return Request(None, 0, [], None, suite, None, [])
+    rows, problems = compare_chosen.models(names, board)
+    if address["at"] and not wanted.moment:
+        problems.append(Problem(f"at: “{address['at'][:20]}” is no date. Write it as 2026-01-31."))
+    base = _base([str(board.models[row].variant) for row in rows], address)
+    return Request(
+        lineup=compare_models.lineup(board, column_keys(board), rows) if len(rows) > 1 else None,
+        base=base,
+        problems=problems,
+        picker=compare_picker.of_models(board, rows, address),
+        suite=suite,
+        board=board,
+        chosen=[(board.models[row].repo_id, address.url(m="", base="")) for row in rows],
+    )
+
+
+def _base(keys: list[str], address: Address) -> int:
+    """The place of the baseline; the first where the address names none of them."""
+    found = address.choice("base", keys[1:])  # the first needs no mention
+    return keys.index(found) if found else 0
+
+
+def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any]:
+    lineup = compared.lineup
+    task = _task(lineup, address)
+    vs = _vs(compared, address)
+    pins = compare_pins.pins(lineup, compare_pins.runs_of(lineup), task)
+    return {
+        **_surroundings(asked, address),
+        "lineup": lineup,
+        "compared_names": _names(lineup),
+        "several": len(lineup.sides) > 2,
+        "sides": _sides(compared, address),
+        "compared": compared,
+        "pins": pins,
+        "asked_alike": compare_words.asked_alike(pins, len(lineup.sides)),
+        "verdict": compare_words.verdict(compared),
+        "beats": [text for one in compared.against for text in compare_words.beats(compared, one)],
+        "table": table(compared, address, task, vs),
+        "task": task,
+        "detail": detail(compared, task, vs, address) if task else None,
+        "vs": lineup.sides[vs],
+        "downloads": _downloads(address),
+    }
+
+
+def _surroundings(asked: Request, address: Address) -> dict[str, Any]:
+    board = asked.board
+    return {
+        "address": address,
+        "problems": asked.problems,
+        "picker": asked.picker,
+        "suite": asked.suite,
+        "board": board,
+        "style_label": Style(board.style).label if board and board.style in Style.values else "",
+        "at": address["at"],
+        "chosen": asked.chosen,
+        "board_query": _query(address, ("suite", "style", "at")),
+        "carried": [
+            (name, address[name])
+            for name, default in fields().items()
+            if name in ("suite", "style", "at", "m", "run", "base") and address[name] != default
+        ],
+    }
+
+
+def _query(address: Address, names: Sequence[str]) -> str:
+    defaults = fields()
+    return urlencode([(name, address[name]) for name in names if address[name] != defaults[name]])
+
+
+def _names(lineup: Lineup) -> str:
+    first, *others = (side.name for side in lineup.sides)
+    if len(others) == 1:
+        return f"{first} and {others[0]}"
+    return f"{first} and {len(others)} others"
+
+
+def _task(lineup: Lineup, address: Address) -> Task | None:
+    """The task shown in detail: the one asked for, or the only one."""
+    if len(lineup.tasks) == 1:
+        address.choice("task", ())  # the only one needs no mention
+        return lineup.tasks[0]
+    key = address.choice("task", [task.key for task in lineup.tasks])
+    return next((task for task in lineup.tasks if task.key == key), None)
+
+
+def _vs(compared: Compared, address: Address) -> int:
+    """The side that is shown beside the baseline in detail."""
+    sides = compared.lineup.sides
+    others = [one.side for one in compared.against]
+    key = address.choice("vs", [sides[place].key for place in others[1:]])
+    return compared.lineup.place(key) if key else others[0]
+
+
+def _sides(compared: Compared, address: Address) -> list[dict[str, Any]]:
+    """Each of those compared, with the addresses that make it the baseline or take it out."""
+    lineup, field = compared.lineup, "run" if address["run"] else "m"
+    keys = [side.key for side in lineup.sides]
+    return [
+        {
+            "side": side,
+            "is_base": place == compared.base,
+            "base_url": address.url(base=side.key if place else "", vs="", page="", doc=""),
+            "without_url": address.url(
+                **{field: ",".join(key for key in keys if key != side.key)},
+                base="" if place == compared.base else address["base"],
+                vs="",
+                page="",
+                doc="",
+            ),
+        }
+        for place, side in enumerate(lineup.sides)
+    ]
+
+
+def _downloads(address: Address) -> list[tuple[str, str]]:
+    """The comparison by question as files: of the shown task, else of all."""
+    short = address.url(show="all", sort="size", page="", doc="", spaces="", q="", base="", vs="")
+    query = short.partition("?")[2]
+    return [
+        (label, f"{reverse(name)}?{query}")
+        for label, name in (("CSV", "compare-csv"), ("Parquet", "compare-parquet"))
+    ]

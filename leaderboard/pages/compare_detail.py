@@ -1,0 +1,152 @@
+"""One task and one pair in detail: who was right on which questions, and one of them in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from django.urls import reverse
+
+from leaderboard import compare_samples
+from leaderboard.compare import Number, Side, Task
+from leaderboard.compare_differences import Compared, Found
+from leaderboard.compare_pair import ByQuestion, Difference
+from leaderboard.compare_questions import Partings
+from leaderboard.pages.address import Address
+from leaderboard.pages.compare_list import (
+    Answer,
+    Files,
+    Questions,
+    answers_to,
+    files_of,
+    label_of,
+    list_of,
+    name_of,
+    neighbour,
+    place_of,
+)
+from leaderboard.pages.compare_question import Pair, read_pair
+from leaderboard.pages.compare_words import p_value
+
+MOST_SHOWN = 40
+"""Characters of an unknown question that are shown again."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The one question in full."""
+
+    name: str
+    part: str
+    """Where its name does not say it."""
+    pair: Pair
+    answers: tuple[Answer, Answer]
+    number: int | None
+    """Its place in the list, from 1; None where the filter leaves it out."""
+    before: tuple[str, str] | None
+    after: tuple[str, str] | None
+    permalink: str
+    spaces_url: str
+    run_urls: tuple[str, str]
+    """The same question on either run's page."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    task: Task
+    base: Side
+    other: Side
+    found: Found
+    counted: ByQuestion | None
+    draws: int
+    run_urls: tuple[str, str]
+    has_files: bool = False
+    questions: Questions | None = None
+    """None where either side has no scores by question."""
+    shown: Shown | None = None
+    problem: str = ""
+
+    @property
+    def mcnemar(self) -> str:
+        """What the exact test says, where every score is 0 or 1."""
+        crosstab = self.counted.crosstab if self.counted else None
+        if crosstab is None:
+            return ""
+        said = p_value(crosstab.p_value)
+        return f"p {said}" if said.startswith("<") else f"p = {said}"
+
+
+def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail | None:
+    """The baseline and the side `vs` on one task; None where one has no number on it."""
+    numbers = task.numbers[compared.base], task.numbers[vs]
+    base, other = numbers
+    if base is None or other is None:
+        return None
+    found = compared.of(vs).by_task[compared.lineup.tasks.index(task)]
+    counted = found.questions if isinstance(found, Difference) else None
+    plain = Detail(
+        task=task,
+        base=compared.lineup.sides[compared.base],
+        other=compared.lineup.sides[vs],
+        found=found,
+        counted=counted,
+        draws=len(base.runs),
+        run_urls=(_run_url(base), _run_url(other)),
+    )
+    if counted is None:
+        return plain
+    vectors = compared.vectors[base.results[0]], compared.vectors[other.results[0]]
+    files = files_of([base.run, other.run], vectors[0].layout.n)
+    partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better)
+    doc = place_of(partings, address["doc"]) if address["doc"] else None
+    questions = list_of(partings, files, doc, address)
+    shown, problem = None, ""
+    if doc is not None:
+        shown = _shown(partings, files, questions, (base, other), doc, address)
+    elif address["doc"]:
+        unknown = address["doc"][:MOST_SHOWN]
+        problem = f"doc: {task.title} has no question “{unknown}”. Choose one from the list."
+    return replace(
+        plain,
+        has_files=any(files.paths),
+        questions=questions,
+        shown=shown,
+        problem=problem,
+    )
+
+
+def _run_url(number: Number) -> str:
+    return reverse("run", args=[number.run])
+
+
+def _shown(
+    partings: Partings,
+    files: Files,
+    questions: Questions,
+    numbers: tuple[Number, Number],
+    doc: int,
+    address: Address,
+) -> Shown:
+    samples: list[dict[str, Any] | None] = [
+        compare_samples.rows(path, [doc])[doc] if path else None for path in files.paths
+    ]
+    layout, label = partings.base.layout, label_of(partings, doc)
+    several = len(layout.parts) > 1 and len(layout.tasks) == 1
+    part = layout.parts[int(layout.part[doc])] if several else ""
+    here = np.flatnonzero(questions.places == doc)
+    first, second = (f"{_run_url(number)}?doc={label}#question" for number in numbers)
+    return Shown(
+        name=name_of(partings, doc),
+        part=part,
+        pair=read_pair(*samples),
+        answers=answers_to(partings, doc),
+        number=int(here[0]) + 1 if len(here) else None,
+        before=neighbour(partings, questions, doc, -1, address),
+        after=neighbour(partings, questions, doc, 1, address),
+        permalink=address.url("question", doc=label, show="all", sort="size", page="", spaces=""),
+        spaces_url=address.url(
+            "question", doc=label, page="", spaces="" if address["spaces"] else "1"
+        ),
+        run_urls=(first, second),
+    )

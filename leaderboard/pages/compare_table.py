@@ -1,0 +1,146 @@
+"""The table of differences, made ready for its template: text, place in the plot, reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leaderboard.compare import Number, Side, Task
+from leaderboard.compare_differences import Compared, Found
+from leaderboard.compare_pair import Difference, How, Tally
+from leaderboard.pages.address import Address
+from leaderboard.pages.compare_forest import Axis, Mark
+from leaderboard.pages.compare_words import claimed, p_value, reading, signed
+from leaderboard.templatetags.figures import plus_minus
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One side against the baseline on one task, or on average."""
+
+    side: Side
+    found: Found
+    number: Number | None
+    value: str
+    half: str
+    """Half of the interval, empty where there is none."""
+    full: str
+    """In full precision, for those who hover."""
+    mark: Mark | None
+    reading: str
+    who: str
+    """`base` or `other` where one is ahead beyond doubt, else empty."""
+    tally: Tally | None
+    resolved: str
+    p: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One task with a cell for each side but the baseline."""
+
+    task: Task
+    url: str
+    chosen: bool
+    base: Number | None
+    base_why: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side against the baseline over all tasks."""
+
+    side: Side
+    average: Cell
+    tasks: Tally
+    questions: Tally
+    url: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    lines: list[Line]
+    averages: list[Cell]
+    """Empty where the tasks make no average."""
+    summaries: list[Summary]
+    axis: Axis
+    baseline: Side
+    others: list[Side]
+
+
+def table(compared: Compared, address: Address, chosen: Task | None, vs: int) -> Table:
+    """Everything against the baseline; `chosen` and `vs` are what is shown in detail."""
+    lineup, base = compared.lineup, compared.base
+    axis = Axis.around(_drawn(compared))
+    lines = [
+        Line(
+            task=task,
+            url=address.url("task", task=task.key, show="", page="", doc=""),
+            chosen=task is chosen,
+            base=task.numbers[base],
+            base_why=task.why[base],
+            cells=[
+                _cell(compared, one.side, one.by_task[place], axis, task)
+                for one in compared.against
+            ],
+        )
+        for place, task in enumerate(lineup.tasks)
+    ]
+    summaries = [
+        Summary(
+            side=lineup.sides[one.side],
+            average=_cell(compared, one.side, one.average, axis, None),
+            tasks=one.tasks,
+            questions=compared.questions(one),
+            url=address.url("task", vs=lineup.sides[one.side].key, page="", doc=""),
+            chosen=one.side == vs,
+        )
+        for one in compared.against
+    ]
+    return Table(
+        lines=lines,
+        averages=[one.average for one in summaries] if lineup.averaged else [],
+        summaries=summaries,
+        axis=axis,
+        baseline=lineup.sides[base],
+        others=[lineup.sides[one.side] for one in compared.against],
+    )
+
+
+def _drawn(compared: Compared) -> list[Difference]:
+    """The differences that one axis of points can hold."""
+    found = [
+        one
+        for against in compared.against
+        for task, one in zip(compared.lineup.tasks, against.by_task, strict=True)
+        if task.drawn_to_scale
+    ]
+    found += [against.average for against in compared.against]
+    return [one for one in found if isinstance(one, Difference)]
+
+
+def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | None) -> Cell:
+    lineup = compared.lineup
+    base, other = lineup.sides[compared.base], lineup.sides[side]
+    number = task.numbers[side] if task else None
+    text = reading(found, base.name, other.name)
+    if not isinstance(found, Difference):
+        return Cell(other, found, number, "", "", "", None, text, "", None, "", "")
+    metric = task.metric if task else "acc"
+    alone = found.how is How.SAME
+    who = ("other" if found.ahead else "base") if claimed(found) else ""
+    return Cell(
+        side=other,
+        found=found,
+        number=number,
+        value="0" if alone else signed(found.value, metric),
+        half="" if alone else plus_minus(found, metric),
+        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}, q = {found.q:.3g}",
+        mark=axis.mark(found) if task is None or task.drawn_to_scale else None,
+        reading=text,
+        who=who,
+        tally=found.questions.tally if found.questions else None,
+        resolved="yes" if found.resolved else "no",
+        p=p_value(found.p_holm),
+    )
