@@ -94,14 +94,22 @@ class SuiteAdmin(ReadOnly):
 
 @admin.register(models.HubModel)
 class HubModelAdmin(ReadOnly):
-    list_display = ("repo_id", "first_seen")
+    """What nobody else can know is for the operator to say; the rest is the Hub's word."""
+
+    list_display = ("repo_id", "official", "flag_reason", "hub_state", "hub_checked", "first_seen")
+    list_filter = ("official", "hub_state")
     search_fields = ("repo_id",)
+    fields = ("repo_id", "official", "flag_reason", "hub_state", "renamed_to", "hub_checked")
+    readonly_fields = ("repo_id", "hub_state", "renamed_to", "hub_checked")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return request.user.has_perm("leaderboard.change_hubmodel")
 
 
 @admin.register(models.Variant)
 class VariantAdmin(ReadOnly):
-    list_display = ("hub_model", "commit", "dtype", "architecture", "parameters", "created")
-    list_filter = ("dtype", "architecture")
+    list_display = ("hub_model", "commit", "dtype", "kind", "architecture", "parameters", "created")
+    list_filter = ("dtype", "kind", "merged", "moe")
     search_fields = ("hub_model__repo_id", "commit")
     list_select_related = ("hub_model",)
 

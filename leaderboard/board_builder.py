@@ -50,8 +50,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     if earlier is not None and earlier.data_version == board.data_version:
         return replace(earlier, built=built)
     if style == EVERY:
-        gaps, best = style_facts.gaps(columns, models), style_facts.best(columns, models)
-        return replace(board, gaps=gaps, best=best)
+        return style_facts.with_facts(board, columns, earlier)
     return replace(board, ranks=_ranks(board, columns, earlier))
 
 
@@ -90,22 +89,16 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
     for model, value in zip(models, average.value, strict=True):
         if np.isnan(value):
             continue
-        last = newest.setdefault(_identity(model), model)
+        last = newest.setdefault(model.identity, model)
         if (model.added, model.variant) > (last.added, last.variant):
-            newest[_identity(model)] = model
+            newest[model.identity] = model
     return [
         replace(model, superseded_by=newer.commit)
-        if (newer := newest.get(_identity(model)))
+        if (newer := newest.get(model.identity))
         and (newer.added, newer.variant) > (model.added, model.variant)
         else model
         for model in models
     ]
-
-
-def _identity(model: Model) -> tuple[str, ...]:
-    """What two commits of one model share."""
-    template = str(model.chat_template)
-    return model.repo_id, model.dtype, model.quantisation, model.adapter, template
 
 
 def _may_rank(board: Board) -> NDArray[np.int64]:

@@ -114,6 +114,12 @@ class Model:
     def flagged(self) -> bool:
         return bool(self.flag_reason)
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two commits of one model share."""
+        template = str(self.chat_template)
+        return self.repo_id, self.dtype, self.quantisation, self.adapter, template
+
 
 @dataclass(frozen=True)
 class Scores:

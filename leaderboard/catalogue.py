@@ -21,7 +21,7 @@ from evalcore.task.digest import config_digest
 from evalcore.task.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
 from evalcore.task.pins import LOCK, Pin, Pins, read_pins
-from leaderboard.models import Suite, SuiteEntry, TaskVersion
+from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 
 MODE = "strict"
 
@@ -47,6 +47,7 @@ class Column:
     filter: str
     counts: bool
     part_chances: dict[str, float]
+    people: suite_file.People | None
     draw: int
     seed: int
     task: TaskVersion
@@ -60,6 +61,15 @@ class Column:
         task = [self.task.name, self.task.version, self.task.config_digest]
         asked = [self.benchmark, self.style, self.own, self.shots, self.metric, self.filter]
         return [*asked, self.counts, self.part_chances, task, self.run_key]
+
+    def words(self) -> dict[str, object]:
+        """What may be put better at any time: how the column is called, what is known beside it."""
+        people = self.people
+        return {
+            "title": self.title,
+            "people": people.score if people else None,
+            "people_source": people.source if people else "",
+        }
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,7 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
                     filter=asked.filter,
                     counts=benchmark.counts,
                     part_chances=_part_chances(spec),
+                    people=benchmark.people,
                     draw=draw,
                     seed=seed,
                     task=_task_version(spec, asked.metric, pins.get((spec.name, spec.version))),
@@ -241,7 +252,7 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
     )
     if not is_new:
         for column in plan.columns:
-            row.entries.filter(benchmark=column.benchmark).update(title=column.title)
+            row.entries.filter(benchmark=column.benchmark).update(**column.words())
         return
     synced.suites.append(str(row))
     SuiteEntry.objects.bulk_create(
@@ -249,7 +260,6 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
             suite=row,
             position=position,
             benchmark=column.benchmark,
-            title=column.title,
             style=column.style,
             own=column.own,
             task=_stored_task(column.task, synced),
@@ -261,9 +271,28 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
             draw=column.draw,
             fewshot_seed=column.seed,
             run_key=column.run_key,
+            comparability_key=_known_key(column),
+            **column.words(),
         )
         for position, column in enumerate(plan.columns)
     )
+
+
+def _known_key(column: Column) -> str:
+    """The key of the first result that was stored for such a column, in another suite or version.
+
+    Empty where there is none yet: the first one then fixes it.
+    """
+    results = Result.objects.filter(
+        run__run_key=column.run_key,
+        run__state=Run.State.DONE,
+        task_name=column.task.name,
+        subset="",
+        metric=column.metric,
+        filter=column.filter,
+    )
+    found = results.order_by("pk").values_list("comparability_key", flat=True).first()
+    return found or ""
 
 
 def _stored_task(task: TaskVersion, synced: Synced) -> TaskVersion:

@@ -1,4 +1,4 @@
-"""What the Hub says of a model: metadata and two small files, never code, never weights.
+"""What the Hub says of a model: metadata and a few small files, never code, never weights.
 
 One deadline covers all requests of a reading. Requests carry no token: what an anonymous visitor
 of the Hub cannot read is not evaluated.
@@ -8,54 +8,36 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import httpx2
 from django.conf import settings
-from huggingface_hub import HfApi, ModelInfo, hf_hub_url
+from huggingface_hub import HfApi, ModelCardData, ModelInfo, hf_hub_url
 from huggingface_hub.errors import (
-    DisabledRepoError,
     GatedRepoError,
     HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RemoteEntryNotFoundError,
     RepositoryNotFoundError,
-    RevisionNotFoundError,
     SafetensorsParsingError,
 )
 from huggingface_hub.utils import (  # type: ignore[attr-defined]
     build_hf_headers,
     get_session,
     hf_raise_for_status,
-    parse_ratelimit_headers,
 )
 
+from leaderboard import hub_trouble
+from leaderboard.hub_trouble import Deadline
 from leaderboard.model_id import Asked, other_repository
 from leaderboard.problem import Problem, Refused
 
 MAX_CONFIG_BYTES = 2**20
+MAX_TOKENIZER_BYTES = 16 * 2**20
 MAX_INDEX_BYTES = 32 * 2**20
 MAX_WEIGHT_BYTES = 2**60
-MAX_READINGS = 16
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-
-_free_readings = threading.BoundedSemaphore(MAX_READINGS)
-Answer = TypeVar("Answer")
-
-
-class HubSilent(Exception):
-    """The Hub gave no usable answer: nothing is known of the model."""
-
-    def __init__(self, code: str, message: str, remedy: str) -> None:
-        self.problem = Problem("model", code, message, remedy)
-        super().__init__(str(self.problem))
 
 
 @dataclass(frozen=True)
@@ -84,44 +66,41 @@ class Repository:
     """None where neither the Hub nor the files' headers tell."""
     shards: frozenset[str]
     """The files that the index of the weights names; empty where there is no index."""
-    licence: str
+    weight_digests: tuple[str, ...]
+    """SHA-256 of each file of the weights; empty where the Hub does not tell all."""
+    card: Mapping[str, Any]
+    """What the head of the model's card states."""
+    tags: frozenset[str]
+    chat_template: str | None
+    """The text of it, empty for none; None where nobody looked."""
+
+    @property
+    def licence(self) -> str:
+        return str(self.card.get("license") or "")
 
 
-class Deadline:
-    """A point in time that several requests share."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds that are left. Raises HubSilent where none are."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise _too_slow(self.seconds)
-        return left
-
-
-def read_repository(asked: Asked, seconds: float) -> Repository:
+def read_repository(asked: Asked, seconds: float, *, thorough: bool = False) -> Repository:
     """The repository that was asked for, read within so many seconds.
 
-    Raises Refused (missing, private, gated, disabled, no model, no such revision) and HubSilent.
+    Looks for the chat template in files only where `thorough`. Raises Refused (missing, private,
+    gated, disabled, no model, no such revision) and HubSilent.
     """
     deadline = Deadline(seconds)
-    return _within(deadline, lambda: _read(asked, deadline))
+    return hub_trouble.within(deadline, lambda: _read(asked, deadline, thorough))
 
 
-def _read(asked: Asked, deadline: Deadline) -> Repository:
+def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
     api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
-    with _complaints(asked, deadline):
+    with hub_trouble.complaints(asked, deadline):
         info = _model_info(api, asked, deadline)
         files = frozenset(sibling.rfilename for sibling in info.siblings or ())
         commit = str(info.sha)
         config, config_error = None, ""
         if CONFIG in files:
             text = _read_file(info.id, commit, CONFIG, MAX_CONFIG_BYTES, deadline)
-            config, config_error = _parse_config(text)
+            config, config_error = _parse_object(text, MAX_CONFIG_BYTES)
         index = _index(info, files, deadline)
+        shards = _shards(index)
         return Repository(
             repo_id=info.id,
             commit=commit,
@@ -129,28 +108,36 @@ def _read(asked: Asked, deadline: Deadline) -> Repository:
             config=config,
             config_error=config_error,
             weights=_weights(api, info, files, index, config or {}, deadline),
-            shards=_shards(index),
-            licence=str(info.card_data.get("license") or "")[:100] if info.card_data else "",
+            shards=shards,
+            weight_digests=_weight_digests(info, shards or {WEIGHTS}),
+            card=vars(info.card_data) if isinstance(info.card_data, ModelCardData) else {},
+            tags=frozenset(tag for tag in info.tags or () if isinstance(tag, str)),
+            chat_template=_chat_template(info, files, deadline, thorough),
         )
 
 
 def _model_info(api: HfApi, asked: Asked, deadline: Deadline) -> ModelInfo:
     try:
-        info = api.model_info(asked.repo_id, revision=asked.revision, timeout=deadline.left())
+        info = api.model_info(
+            asked.repo_id,
+            revision=asked.revision,
+            files_metadata=True,
+            timeout=deadline.left(),
+        )
     except GatedRepoError:
-        raise Refused([_gated(asked.repo_id)]) from None
+        raise Refused([hub_trouble.gated(asked.repo_id)]) from None
     except RepositoryNotFoundError:
         raise Refused([_not_found(api, asked.repo_id, deadline)]) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _no_sense(error) from error
+        raise hub_trouble.no_sense(error) from error
     if info.gated:
-        raise Refused([_gated(info.id)])
+        raise Refused([hub_trouble.gated(info.id)])
     if info.private:
-        raise Refused([_missing(info.id)])
+        raise Refused([hub_trouble.missing(info.id)])
     if info.disabled:
-        raise Refused([_disabled(info.id)])
+        raise Refused([hub_trouble.disabled(info.id)])
     if not re.fullmatch(r"[0-9a-f]{40}", info.sha or ""):
-        raise _no_sense(ValueError(f"{info.sha!r} is no commit"))
+        raise hub_trouble.no_sense(ValueError(f"{info.sha!r} is no commit"))
     return info
 
 
@@ -164,7 +151,7 @@ def _not_found(api: HfApi, repo_id: str, deadline: Deadline) -> Problem:
         except RepositoryNotFoundError:
             continue
         return other_repository(repo_id, kind)
-    return _missing(repo_id)
+    return hub_trouble.missing(repo_id)
 
 
 def _read_file(repo_id: str, commit: str, name: str, limit: int, deadline: Deadline) -> bytes:
@@ -182,9 +169,9 @@ def _read_file(repo_id: str, commit: str, name: str, limit: int, deadline: Deadl
     return content[: limit + 1]
 
 
-def _parse_config(text: bytes) -> tuple[dict[str, Any] | None, str]:
-    if len(text) > MAX_CONFIG_BYTES:
-        return None, f"it is larger than {MAX_CONFIG_BYTES:,} bytes"
+def _parse_object(text: bytes, limit: int) -> tuple[dict[str, Any] | None, str]:
+    if len(text) > limit:
+        return None, f"it is larger than {limit:,} bytes"
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -208,6 +195,41 @@ def _index(info: ModelInfo, files: frozenset[str], deadline: Deadline) -> dict[s
 def _shards(index: dict[str, Any]) -> frozenset[str]:
     weight_map = index.get("weight_map")
     return frozenset(map(str, weight_map.values())) if isinstance(weight_map, dict) else frozenset()
+
+
+def _weight_digests(info: ModelInfo, names: Collection[str]) -> tuple[str, ...]:
+    lfs = {sibling.rfilename: sibling.lfs for sibling in info.siblings or ()}
+    digests = [found.sha256 for name in names if (found := lfs.get(name))]
+    return tuple(sorted(digests)) if len(digests) == len(names) else ()
+
+
+def _chat_template(
+    info: ModelInfo, files: frozenset[str], deadline: Deadline, thorough: bool
+) -> str | None:
+    """As the Hub repeats it, else from the file that transformers would take it from."""
+    told = info.config if isinstance(info.config, dict) else {}
+    template = told.get("chat_template_jinja") or _template_in(told.get("tokenizer_config"))
+    if isinstance(template, str) and template:
+        return template
+    if not thorough:
+        return None
+    commit = str(info.sha)
+    if TEMPLATE in files:
+        text = _read_file(info.id, commit, TEMPLATE, MAX_TOKENIZER_BYTES, deadline)
+        return text.decode(errors="replace")
+    if TOKENIZER in files:
+        text = _read_file(info.id, commit, TOKENIZER, MAX_TOKENIZER_BYTES, deadline)
+        return _template_in(_parse_object(text, MAX_TOKENIZER_BYTES)[0])
+    return ""
+
+
+def _template_in(tokenizer: object) -> str:
+    """Of several named templates the one called default, else all of them."""
+    template = tokenizer.get("chat_template") if isinstance(tokenizer, dict) else None
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        template = named.get("default") or json.dumps(template, sort_keys=True)
+    return template if isinstance(template, str) else ""
 
 
 def _weights(
@@ -253,116 +275,3 @@ def _weights_from_index(index: dict[str, Any], config: dict[str, Any]) -> Weight
 def dtype_in(config: dict[str, Any]) -> str:
     """The precision that a config.json names, in its newer or its older key; else empty."""
     return str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
-
-
-@contextmanager
-def _complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
-    """The client's errors as what they mean to the submitter."""
-    try:
-        yield
-    except GatedRepoError:
-        raise Refused([_gated(asked.repo_id)]) from None
-    except RepositoryNotFoundError:
-        raise Refused([_missing(asked.repo_id)]) from None
-    except RevisionNotFoundError:
-        raise Refused([_no_revision(asked)]) from None
-    except DisabledRepoError:
-        raise Refused([_disabled(asked.repo_id)]) from None
-    except RemoteEntryNotFoundError as error:
-        raise _no_sense(error) from error
-    except HfHubHTTPError as error:
-        raise _answered_with(error) from error
-    except httpx2.TimeoutException as error:
-        raise _too_slow(deadline.seconds) from error
-    except (httpx2.HTTPError, OfflineModeIsEnabled) as error:
-        raise HubSilent(
-            "hub_down",
-            f"The Hub at {settings.HF_ENDPOINT} cannot be reached ({error}).",
-            "Try again in a few minutes.",
-        ) from error
-
-
-def _within(deadline: Deadline, question: Callable[[], Answer]) -> Answer:
-    """Ask in a thread of its own: a time limit of a request does not end a trickling answer."""
-    if not _free_readings.acquire(timeout=deadline.left()):
-        raise _too_slow(deadline.seconds)
-    future: Future[Answer] = Future()
-
-    def ask() -> None:
-        try:
-            future.set_result(question())
-        except BaseException as error:
-            future.set_exception(error)
-        finally:
-            _free_readings.release()
-
-    threading.Thread(target=ask, name="hub", daemon=True).start()
-    try:
-        return future.result(timeout=deadline.left())
-    except TimeoutError:
-        raise _too_slow(deadline.seconds) from None
-
-
-def _missing(repo_id: str) -> Problem:
-    return Problem(
-        "model",
-        "unknown_model",
-        f"There is no model {repo_id} on the Hub, or it is private.",
-        "Check the spelling on its page; a private model has to be made public first.",
-    )
-
-
-def _gated(repo_id: str) -> Problem:
-    return Problem(
-        "model",
-        "gated",
-        f"{repo_id} is gated: its files are only for people whom its authors have let in.",
-        "Submit a model that anyone can download, so that others can check the scores.",
-    )
-
-
-def _disabled(repo_id: str) -> Problem:
-    return Problem(
-        "model",
-        "disabled",
-        f"The Hub has disabled {repo_id}.",
-        "Its authors can ask the Hub why; submit another model.",
-    )
-
-
-def _no_revision(asked: Asked) -> Problem:
-    return Problem(
-        "revision",
-        "unknown_revision",
-        f"{asked.repo_id} has no branch, tag or commit “{asked.revision}”.",
-        "Leave the field empty for the main branch, or copy the name from the model's page.",
-    )
-
-
-def _too_slow(seconds: float) -> HubSilent:
-    return HubSilent(
-        "hub_slow", f"The Hub did not answer within {seconds:g} s.", "Try again in a minute."
-    )
-
-
-def _no_sense(error: Exception) -> HubSilent:
-    return HubSilent(
-        "hub_error",
-        f"The Hub's answer could not be read ({type(error).__name__}: {str(error)[:200]}).",
-        "Try again in a few minutes.",
-    )
-
-
-def _answered_with(error: HfHubHTTPError) -> HubSilent:
-    status = error.response.status_code
-    if status != 429:
-        return HubSilent(
-            "hub_error",
-            f"The Hub answered with an error ({status}).",
-            "Try again in a few minutes.",
-        )
-    limit = parse_ratelimit_headers(error.response.headers)
-    wait = f"{limit.reset_in_seconds} s" if limit else "a minute"
-    return HubSilent(
-        "hub_busy", "The Hub takes no more requests from us for now (429).", f"Try again in {wait}."
-    )

@@ -14,7 +14,9 @@ from django.conf import settings
 from django.core.cache import cache
 
 from leaderboard import architectures, capacity, hub, model_id, repository_files
-from leaderboard.hub import HubSilent, Repository
+from leaderboard.hub import Repository
+from leaderboard.hub_trouble import HubSilent
+from leaderboard.model_origin import Origin, origin_of
 from leaderboard.models import LIVE, Submission, Suite
 from leaderboard.models.variant import Dtype, needed_bytes
 from leaderboard.problem import Problem, Refused
@@ -41,6 +43,7 @@ class Facts:
     """The precision in which its weights are stored."""
     dtype: str
     """The precision in which it would be evaluated."""
+    origin: Origin
 
     @property
     def needed_bytes(self) -> int:
@@ -81,17 +84,19 @@ def check(
     dtype: str = "",
     *,
     seconds: float = SECONDS,
+    thorough: bool = False,
     remembered: bool = False,
 ) -> Precheck:
     """Judge what was typed; `dtype` empty means as stored. Writes nothing.
 
-    Asks the Hub within `seconds`; where `remembered`, takes its answer of the last minute.
+    Asks the Hub within `seconds`, where `thorough` for the chat template too; where `remembered`,
+    takes its answer of the last minute.
     """
     if dtype not in ("", *Dtype.values):
         return Precheck(checked=False, problems=(_unknown_dtype(dtype),))
     try:
         asked = model_id.read(typed_id, revision)
-        facts, problems, warnings = _judged(asked, seconds, remembered)
+        facts, problems, warnings = _judged(asked, seconds, thorough, remembered)
     except Refused as refused:
         return Precheck(checked=True, problems=refused.problems)
     except HubSilent as silent:
@@ -114,14 +119,15 @@ def check(
 Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
 
 
-def _judged(asked: model_id.Asked, seconds: float, remembered: bool) -> Judgement:
+def _judged(asked: model_id.Asked, seconds: float, thorough: bool, remembered: bool) -> Judgement:
     """Facts, problems and warnings from the Hub alone, kept for a minute."""
     question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision])
     key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
     judgement: Judgement | None = cache.get(key) if remembered else None
     if judgement is None:
         try:
-            judgement = _judge(asked, hub.read_repository(asked, seconds))
+            repository = hub.read_repository(asked, seconds, thorough=thorough)
+            judgement = _judge(asked, repository)
         except Refused as refused:
             judgement = (None, refused.problems, ())
         cache.set(key, judgement, CACHED_SECONDS)
@@ -147,9 +153,10 @@ def _facts(repository: Repository) -> Facts | None:
         architecture=architectures.named_in(config)[:100],
         model_type=str(config.get("model_type", ""))[:64],
         parameters=weights.count,
-        licence=repository.licence,
+        licence=repository.licence[:100],
         stored_dtype=_stored_dtype(repository),
         dtype=_stored_dtype(repository),
+        origin=origin_of(repository),
     )
 
 

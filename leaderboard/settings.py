@@ -20,6 +20,9 @@ PLUMBLINE_OPEN_SUBMIT = env.boolean("PLUMBLINE_OPEN_SUBMIT")
 # Submissions in 24 hours: of one account, and of all visitors without one together.
 PLUMBLINE_USER_QUOTA = env.integer("PLUMBLINE_USER_QUOTA", 20)
 PLUMBLINE_OPEN_QUOTA = env.integer("PLUMBLINE_OPEN_QUOTA", 200)
+# Who answers for this site: a name, and an address or page; shown on /about.
+PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
+PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
 PUBLIC_HUB = "https://huggingface.co"
 HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
@@ -35,6 +38,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.sitemaps",
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
@@ -69,7 +73,13 @@ TEMPLATES = [
                 "leaderboard.pages.chrome.site",
             ],
         },
-    }
+    },
+    {
+        # For what has thousands of cells (docs/decisions/0012-board-rendering.md).
+        "BACKEND": "django.template.backends.jinja2.Jinja2",
+        "DIRS": [BASE_DIR / "templates" / "jinja"],
+        "OPTIONS": {"trim_blocks": True, "lstrip_blocks": True},
+    },
 ]
 
 DATABASES = {"default": env.database("PLUMBLINE_DATABASE_URL", PLUMBLINE_HOME)}

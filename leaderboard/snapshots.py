@@ -6,7 +6,8 @@ reads an older one.
 
 from __future__ import annotations
 
-import logging
+import atexit
+import gc
 import tempfile
 import threading
 import time
@@ -14,15 +15,14 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from django.db.models import Count, Max
+from django.db.models import Max
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from leaderboard import artifacts, board_builder, snapshot_file
 from leaderboard.board_data import EVERY, OWN, Board
-from leaderboard.models import BoardSnapshot, HubModel, RunEvent, Suite, SuiteEntry, Variant
-
-logger = logging.getLogger(__name__)
+from leaderboard.models import BoardSnapshot, Run, Suite
+from leaderboard.news import News
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
@@ -96,17 +96,24 @@ def build(suite: Suite, style: str) -> BoardSnapshot:
     return row
 
 
+def build_first(suite: Suite) -> None:
+    """Give a suite without any result its empty boards, so that nobody waits for those."""
+    keys = suite.entries.values("run_key")
+    if not Run.objects.filter(run_key__in=keys, state=Run.State.DONE).exists():
+        for style in styles_of(suite):
+            build(suite, style)
+
+
 def build_due() -> int:
     """Build the boards of which something changed, each at its own pace; how many were built."""
-    stamp = _stamp()
     built = 0
-    for suite in Suite.objects.order_by("-created"):
+    for suite, stamp in _news.stamps():
         for style in styles_of(suite):
             last = _published(suite, style)
-            if last and (_seen.get(last.pk) == stamp or not _rested(last)):
+            if last and (_shown.get(last.pk) == stamp or not _rested(last)):
                 continue
             row = build(suite, style)
-            _seen[row.pk] = stamp
+            _shown[row.pk] = stamp
             built += row != last
     return built
 
@@ -128,18 +135,9 @@ def thin_out() -> int:
     return len(going)
 
 
-_seen: dict[int, object] = {}
-"""By snapshot the stamp of the newest state of the database that it is known to show."""
-
-
-def _stamp() -> object:
-    """Changes whenever a board may have changed: runs note every change of theirs."""
-    events = RunEvent.objects.aggregate(last=Max("pk"))
-    variants = Variant.objects.aggregate(last=Max("pk"))
-    entries = SuiteEntry.objects.aggregate(last=Max("pk"))
-    facts = HubModel.objects.values("official", "flag_reason", "hub_state").annotate(n=Count("pk"))
-    of_models = sorted(tuple(row.values()) for row in facts)
-    return events["last"], variants["last"], entries["last"], of_models
+_news = News()
+_shown: dict[int, object] = {}
+"""By snapshot the stamp of the newest state of its suite that it is known to show."""
 
 
 def _rested(last: BoardSnapshot) -> bool:
@@ -168,4 +166,20 @@ def _decoded(sha256: str) -> Board:
 
 @lru_cache(maxsize=IN_MEMORY)
 def _read(sha256: str) -> Board:
-    return snapshot_file.read(artifacts.path_of(sha256))
+    board = snapshot_file.read(artifacts.path_of(sha256))
+    _set_apart()
+    return board
+
+
+def _set_apart() -> None:
+    """Take what stays in memory out of the collector's sight.
+
+    Else a full pass over a large board holds up a request for a tenth of a second now and then.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+# What is out of its sight would not be cleared away at the end of the process.
+atexit.register(gc.unfreeze)

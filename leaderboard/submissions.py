@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from leaderboard import precheck, queue
+from leaderboard import hub_state, precheck, queue
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.precheck import Facts
 from leaderboard.problem import Problem, Refused
@@ -51,7 +51,7 @@ def submit(typed_id: str, revision: str = "main", dtype: str = "", *, user: Visi
     suite = precheck.current_suite()
     if suite is None:
         raise Refused([_no_suite()])
-    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS)
+    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
     if check.problems:
         raise Refused(check.problems)
     if check.facts is None:
@@ -77,7 +77,10 @@ def _store(facts: Facts, revision: str, suite: Suite, user: Visitor) -> Submissi
 
 
 def _variant(facts: Facts) -> Variant:
+    """The row of this commit and precision, with what the Hub says of it now."""
     hub_model, _ = HubModel.objects.get_or_create(repo_id=facts.repo_id)
+    hub_state.note(hub_model, hub_state.PRESENT)
+    # Not looked up by its chat template: that is in the commit already.
     variant, _ = Variant.objects.get_or_create(
         hub_model=hub_model,
         commit=facts.commit,
@@ -85,13 +88,13 @@ def _variant(facts: Facts) -> Variant:
         quantisation="",
         adapter="",
         adapter_base_commit="",
-        chat_template_digest="",
         backend="hf",
         defaults={
             "architecture": facts.architecture,
             "model_type": facts.model_type,
             "parameters": facts.parameters,
             "licence": facts.licence,
+            **facts.origin.fields(),
         },
     )
     return variant

@@ -13,15 +13,33 @@ from django.http import HttpRequest, HttpResponseRedirect
 
 
 class Address:
-    """The query of a page as a mapping of its known fields to text; unknown fields are dropped."""
+    """The query of a page as a mapping of its known fields to text; unknown fields are dropped.
 
-    def __init__(self, request: HttpRequest, defaults: Mapping[str, str]) -> None:
-        self._path = request.path
-        self._given = request.GET.urlencode()
+    A form that has a field several times (tick boxes, both ends of a range) sends it as often;
+    `joined` says with what its values become one, as addresses write it.
+    """
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        defaults: Mapping[str, str],
+        joined: Mapping[str, str] | None = None,
+    ) -> None:
+        self._request = request
         self._defaults = dict(defaults)
         self._values = {
-            name: request.GET.get(name, "").strip() or default for name, default in defaults.items()
+            name: self._given(name, (joined or {}).get(name)) or default
+            for name, default in defaults.items()
         }
+
+    def _given(self, name: str, separator: str | None) -> str:
+        if separator is None:
+            return self._request.GET.get(name, "").strip()
+        values = [value.strip() for value in self._request.GET.getlist(name)]
+        if separator == ",":
+            values = [one.strip() for value in values for one in value.split(",")]
+            values = list(dict.fromkeys(filter(None, values)))
+        return separator.join(values) if any(values) else ""
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -34,21 +52,37 @@ class Address:
 
     def number(self, name: str, *, last: int) -> int:
         """A page number from 1 to `last`; one outside is moved to the nearest."""
-        text = self._values[name]
-        # Python refuses to read numbers of thousands of digits; nine are beyond any page.
-        asked = int(text[:9]) if text.isascii() and text.isdigit() else 1
-        number = min(max(asked, 1), max(last, 1))
+        number = page_number(self._values[name], last=last)
         self._values[name] = str(number)
         return number
 
     def url(self, fragment: str = "", **changes: object) -> str:
         """This page's address with some fields changed and all defaults left out."""
         values = {**self._values, **{name: str(value) for name, value in changes.items()}}
-        query = urlencode([(k, v) for k, v in values.items() if v and v != self._defaults[k]])
-        return self._path + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+        return short_address(self._request.path, values, self._defaults, fragment)
 
     def redirect(self) -> HttpResponseRedirect | None:
         """To the short address, unless the request already came by it."""
-        short = self.url()
-        given = self._path + (f"?{self._given}" if self._given else "")
-        return None if short == given else HttpResponseRedirect(short)
+        return redirect_to(self._request, self.url())
+
+
+def page_number(text: str, *, last: int) -> int:
+    """The page that somebody asked for, moved to the nearest of 1 to `last`."""
+    # Python refuses to read numbers of thousands of digits; nine are beyond any page.
+    asked = int(text[:9]) if text.isascii() and text.isdigit() else 1
+    return min(max(asked, 1), max(last, 1))
+
+
+def short_address(
+    path: str, values: Mapping[str, str], defaults: Mapping[str, str], fragment: str = ""
+) -> str:
+    """A page's address with all defaults left out."""
+    query = urlencode([(k, v) for k, v in values.items() if v and v != defaults[k]])
+    return path + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+
+
+def redirect_to(request: HttpRequest, short: str) -> HttpResponseRedirect | None:
+    """To the short address, unless the request already came by it."""
+    given = request.GET.urlencode()
+    came_by = request.path + (f"?{given}" if given else "")
+    return None if short == came_by else HttpResponseRedirect(short)

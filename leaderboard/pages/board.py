@@ -1,143 +1,69 @@
-"""The board: every model of a suite in one prompt style."""
+"""The board: every model of a suite in one prompt style, as the newest snapshot has it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from django.conf import settings
-from django.db.models import Max
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
 
-from leaderboard.board import OWN, Board, Row, build_board, newest_suite
-from leaderboard.models import Run, Suite
-from leaderboard.models.task import Style
-from leaderboard.pages.address import Address
-from leaderboard.pages.board_table import dress, sort_keys, sorted_rows
+from leaderboard import snapshots
+from leaderboard.board_data import Board
+from leaderboard.models import Suite
+from leaderboard.pages import board_frame, board_render, kept
+from leaderboard.pages.board_frame import Surroundings
+from leaderboard.pages.board_table import dress
+from leaderboard.pages.board_view import chosen_board, view
+from leaderboard.pages.wanted import Wanted
 
-PAGE = 50
-STYLES = {OWN: "Task’s own", **dict(Style.choices)}
-ALL = "all"
 
-
-def board(request: HttpRequest) -> HttpResponse:
+@require_safe
+def board(request: HttpRequest) -> HttpResponseBase:
     """Filtered, sorted and paged by the address alone."""
-    address = Address(
-        request,
-        {
-            "suite": settings.PLUMBLINE_SUITE,
-            "style": OWN,
-            "q": "",
-            "arch": ALL,
-            "precision": ALL,
-            "sort": "average",
-            "page": "1",
-        },
-    )
-    suite = newest_suite(address["suite"])
+    wanted = Wanted.of(request)
+    suite = snapshots.newest_suite(wanted.suite)
     if suite is None:
-        if address["suite"] != settings.PLUMBLINE_SUITE:
-            raise Http404(f"no suite {address['suite']}")
-        return render(request, "pages/board_without_suite.html", {"suite": address["suite"]})
-    table = build_board(suite, address.choice("style", STYLES))
-    found = [row for row in table.rows if _matches(row, address)]
-    address.choice("sort", sort_keys(table))
-    pages = max(1, -(-len(found) // PAGE))
-    number = address.number("page", last=pages)
-    if redirect := address.redirect():
+        return _without_suite(request, wanted)
+    found = chosen_board(suite, wanted)
+    if found is None:
+        return _without_board(request, wanted, suite)
+    around = board_frame.surroundings(suite, wanted)
+    shown = (found.suite, found.version, found.style, found.built, found.data_version, around)
+    return kept.answer(request, shown, lambda: _page(request, wanted, found, around))
+
+
+def _page(
+    request: HttpRequest, wanted: Wanted, found: Board, around: Surroundings
+) -> str | HttpResponseBase:
+    shown = view(found, wanted)
+    if redirect := shown.wanted.redirect(request):
         return redirect
-    first = (number - 1) * PAGE
-    rows = sorted_rows(found, table, address["sort"])[first : first + PAGE]
+    table = dress(shown)
     context = {
-        "address": address,
-        "board": table,
-        "suites": _suites(suite),
-        "newest_run": _newest_run(table),
-        "chosen_style": STYLES[address["style"]] if address["style"] != OWN else "",
-        "questions": sum(column.n or 0 for column in table.columns),
-        "styles": [
-            (key, label, key == address["style"])
-            for key, label in STYLES.items()
-            if key in (OWN, address["style"], *table.styles)
-        ],
-        "filters": _filters(table, address),
-        "chips": _chips(address),
-        "table": dress(rows, table, address),
-        "found": len(found),
-        "shown": (first + 1, first + len(rows)),
-        "pages": page_links(number, pages, address),
-        "ways_out": _ways_out(table, address) if not found else [],
+        **board_frame.context(shown, table, around),
+        "rendered": board_render.table(shown, table),
     }
-    return render(request, "pages/board.html", context)
+    return render_to_string("pages/board.html", context, request)
 
 
-def _suites(current: Suite) -> list[tuple[str, str, bool]]:
-    """The newest version of each suite, for the switch; empty where there is only one."""
-    newest = {suite.name: suite for suite in Suite.objects.order_by("created", "pk")}
-    newest[current.name] = current
-    if len(newest) < 2:
-        return []
-    return [(s.name, s.title, s.name == current.name) for s in newest.values()]
+def _without_suite(request: HttpRequest, wanted: Wanted) -> HttpResponse:
+    if wanted.suite != settings.PLUMBLINE_SUITE:
+        raise Http404(f"no suite {wanted.suite}")
+    return render(request, "pages/board_without_suite.html", {"suite_name": wanted.suite})
 
 
-def _newest_run(board: Board) -> Any:
-    keys = [column.entry.run_key for column in board.columns]
-    done = Run.objects.filter(run_key__in=keys, state=Run.State.DONE)
-    return done.aggregate(newest=Max("finished"))["newest"]
-
-
-def _architecture(row: Row) -> str:
-    return row.variant.model_type or row.variant.architecture
-
-
-def _matches(row: Row, address: Address, without: str = "") -> bool:
-    wanted = {name: address[name] for name in ("q", "arch", "precision") if name != without}
-    return (
-        wanted.get("q", "").lower() in row.variant.hub_model.repo_id.lower()
-        and wanted.get("arch", ALL) in (ALL, _architecture(row))
-        and wanted.get("precision", ALL) in (ALL, row.variant.dtype)
-    )
-
-
-def _filters(board: Board, address: Address) -> dict[str, list[tuple[str, bool]]]:
-    """The options of the two selects: what occurs on this board, and what the address names."""
-    options = {
-        "arch": {_architecture(row) for row in board.rows},
-        "precision": {row.variant.dtype for row in board.rows},
+def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpResponseBase:
+    """No snapshot: it is being built, the day was too early, or nothing is asked in this style."""
+    if redirect := wanted.redirect(request):
+        return redirect
+    context = {
+        "suite": suite,
+        "style": board_frame.style_label(wanted.style),
+        "asked": wanted.style in snapshots.styles_of(suite),
+        "first_day": board_frame.first_day(suite, wanted.style) if wanted.moment else None,
+        "at": wanted.at if wanted.moment else "",
+        "now_url": wanted.url(at=""),
+        "own_url": wanted.url(style="own", sort="average", cols="", at=""),
     }
-    return {
-        name: [(value, value == address[name]) for value in sorted({*found, address[name]} - {ALL})]
-        for name, found in options.items()
-    }
-
-
-def _chips(address: Address) -> list[tuple[str, str]]:
-    """Active filters, each with the address that drops it."""
-    empty = {"q": "", "arch": ALL, "precision": ALL}
-    return [
-        (
-            f"“{address[name]}”" if name == "q" else address[name],
-            address.url(**{name: none}, page=1),
-        )
-        for name, none in empty.items()
-        if address[name] != none
-    ]
-
-
-def _ways_out(board: Board, address: Address) -> list[tuple[str, str, int]]:
-    """For a search that found nothing: which filter to drop, and how many models that shows."""
-    ways = []
-    for name, none in (("q", ""), ("arch", ALL), ("precision", ALL)):
-        shown = sum(_matches(row, address, without=name) for row in board.rows)
-        if address[name] != none and shown:
-            ways.append((address[name], address.url(**{name: none}), shown))
-    return ways
-
-
-def page_links(number: int, pages: int, address: Address) -> Sequence[tuple[int, str]]:
-    """The numbers worth a link: the first, the last and those around this one."""
-    if pages < 2:
-        return []
-    near = {1, pages, *range(number - 2, number + 3)} & set(range(1, pages + 1))
-    return [(n, "" if n == number else address.url(page=n)) for n in sorted(near)]
+    return render(request, "pages/board_without_snapshot.html", context)

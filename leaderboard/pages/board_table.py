@@ -1,42 +1,87 @@
-"""The board's table, dressed for its template: heads with scale and sort link, rows with cells."""
+"""The board's table for its template: heads with scale and sort link, bands of rows, baselines."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from leaderboard.board import Board, Cell, Column, Row
-from leaderboard.models import SuiteEntry
-from leaderboard.pages.address import Address
+import numpy as np
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from leaderboard.board_data import Board, Column
+from leaderboard.pages.board_cells import (
+    COLUMN,
+    ROW,
+    Cell,
+    Look,
+    average_cells,
+    average_scale,
+    column_cells,
+    column_scale,
+)
+from leaderboard.pages.board_rows import Line, lines_of
+from leaderboard.pages.board_view import AVERAGE, MODEL, SIZE, View
 from leaderboard.pages.scale import Scale
+from leaderboard.pages.wanted import CHANCE, Wanted
+from leaderboard.templatetags.figures import in_unit, percent
 from leaderboard.units import is_share
 
-AVERAGE, MODEL, SIZE = "average", "model", "size"
-_ASCENDING_FIRST = (MODEL, SIZE)
+WIDE = 10
+"""From more columns than this on, links and titles are short and the table scrolls in itself."""
+MOST_STICKY = 3
+"""More pinned rows than this do not stay in sight: they would leave no room for the others."""
+
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class Head:
     """A column's head: `aria_sort` is empty unless the table is sorted by this column."""
 
+    key: str
     label: str
     sort_url: str
     aria_sort: str
     scale: Scale
-    chance: float | None = None
-    entry: SuiteEntry | None = None
-    n: int | None = None
-    draws: int = 1
+    chance: float | None
+    column: Column | None = None
+
+    @property
+    def breakable(self) -> SafeString:
+        """The label with places to break it before a capital: columns are narrow."""
+        return mark_safe(_CAPITAL.sub("<wbr>", escape(self.label)))  # noqa: S308 escaped before
+
+    @property
+    def plumb(self) -> SafeString:
+        """The plumb line of a cell, at chance; those of a column join into one."""
+        if self.chance is None:
+            return mark_safe("")
+        place = f"{self.scale.x(self.chance):.1f}"
+        return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', place)
 
 
 @dataclass(frozen=True)
-class Line:
-    """A row with each cell beside its head; `version` tells variants of one model apart."""
+class Baseline:
+    """What the average and each column would be without a model: a text, or nothing."""
 
-    row: Row
-    cells: list[tuple[Cell, Head]]
-    version: str
+    average: str
+    cells: list[tuple[Head, str]]
+
+
+@dataclass
+class Group:
+    """Rows under one heading; `kind` is `pinned`, `tie`, `solo`, `flat` or `missing`."""
+
+    kind: str
+    lines: list[Line] = field(default_factory=list)
+    first: str = ""
+    """Of a band, the name of the model that the others were not told apart from."""
+    others: int = 0
+    """Models in the band besides its first, on the whole board."""
+    here: int = 0
+    """Models of the band on this page."""
 
 
 @dataclass(frozen=True)
@@ -45,117 +90,168 @@ class Table:
     size: Head
     average: Head
     columns: list[Head]
+    groups: list[Group]
+    chance: Baseline
+    people: Baseline | None
+    counted: int
+    """Benchmarks that the average is of."""
+    from_chance: bool
+    wide: bool
+    deep: bool
+    """Whether ranks have so many digits that their ranges stand in a line of their own."""
     specimen: Scale
     """The average's scale, drawn larger beside the title."""
-    ranked: list[Line]
-    unranked: list[Line]
-    counted: int
-    """Benchmarks that are part of the average."""
-    by_chance: bool
-    """Whether the average is of scores taken from chance."""
+    specimen_line: Line | None
 
 
-def dress(rows: Sequence[Row], board: Board, address: Address) -> Table:
+def dress(view: View) -> Table:
     """The rows of one page under their heads; scales come from the whole board."""
-    heads = [
-        _head(
-            column.entry.title,
-            column.entry.benchmark,
-            address,
-            _scale(column),
-            chance=column.chance,
-            entry=column.entry,
-            n=column.n,
-            draws=column.draws,
-        )
-        for column in board.columns
+    board = view.board
+    columns = [_column_head(view, column) for column in view.columns]
+    average = _average_head(view)
+    rows = [*view.pins, *view.page_rows]
+    wide = len(columns) > WIDE
+    look = Look(view.scores, rows, wide, _cell_url(view))
+    by_column = [
+        column_cells(board, column, head.key, head.scale, look)
+        for column, head in zip(view.columns, columns, strict=True)
     ]
-    versions = Counter(row.variant.hub_model_id for row in board.rows)
-    lines = [
-        Line(
-            row,
-            list(zip(row.cells, heads, strict=True)),
-            row.variant.commit[:7] if versions[row.variant.hub_model_id] > 1 else "",
-        )
-        for row in rows
+    cells: list[tuple[Cell, ...]] = list(zip(*by_column, strict=True)) or [()] * len(rows)
+    of_heads = [(escape(head.label), head.plumb) for head in columns]
+    averages = average_cells(view.average, rows, average.scale)
+    dressed = [
+        [(label, plumb, cell) for (label, plumb), cell in zip(of_heads, row, strict=True)]
+        for row in cells
     ]
-    none = Scale(0.0, 1.0)
-    average = _head("Average", AVERAGE, address, _average_scale(board), chance=board.chance)
+    lines = lines_of(view, rows, averages, dressed)
+    pinned, others = lines[: len(view.pins)], lines[len(view.pins) :]
     return Table(
-        model=_head("Model", MODEL, address, none),
-        size=_head("Parameters", SIZE, address, none),
+        model=_plain_head(view, MODEL, "Model"),
+        size=_plain_head(view, SIZE, "Size"),
         average=average,
-        columns=heads,
+        columns=columns,
+        groups=[*([Group("pinned", pinned)] if pinned else []), *_groups(view, others)],
+        chance=Baseline(
+            percent(average.chance), [(head, _in_unit(head, head.chance)) for head in columns]
+        ),
+        people=_people(view, columns),
+        counted=len(_averaged(view)),
+        from_chance=view.scale == CHANCE,
+        wide=wide,
+        deep=board.ranked > 999,
         specimen=replace(average.scale, start=42.0, end=98.0),
-        ranked=[line for line in lines if line.row.rank is not None],
-        unranked=[line for line in lines if line.row.rank is None],
-        counted=sum(column.entry.counts for column in board.columns),
-        by_chance=board.suite.normalisation == "chance",
+        specimen_line=next((line for line in others if line.rank and line.average), None),
     )
 
 
-def _scale(column: Column) -> Scale:
-    made = Scale.around if is_share(column.entry.metric) else Scale.plain
-    return made(column.low, column.high)
+def _cell_url(view: View) -> str:
+    """The address that leads to the run behind a cell, for any row and column, escaped."""
+    asked = {name: getattr(view.wanted, name) for name in ("suite", "style", "at")}
+    query = Wanted().url(**asked).partition("?")[2]
+    return f"/cells/{ROW}/{COLUMN}" + (f"?{escape(query)}" if query else "")
+
+
+def _column_head(view: View, place: int) -> Head:
+    column = view.board.columns[place]
+    chance = column.chance
+    if view.scale == CHANCE:
+        chance = 0.0 if is_share(column.metric) else None
+    scale = column_scale(view.scores, place, column.metric, chance)
+    return _head(view, view.keys[place], column.title, scale, chance, column)
+
+
+def _average_head(view: View) -> Head:
+    known = [view.board.columns[place].chance for place in _averaged(view)]
+    chances = [chance for chance in known if chance is not None]
+    chance = sum(chances) / len(known) if known and len(chances) == len(known) else None
+    if view.scale == CHANCE:
+        chance = 0.0
+    return _head(view, AVERAGE, "Average", average_scale(view.average, chance), chance)
+
+
+def _averaged(view: View) -> list[int]:
+    """The columns whose mean the average is."""
+    counted = [place for place, column in enumerate(view.board.columns) if column.counts]
+    if not view.own_choice or not view.wanted.cols:
+        return counted
+    return [place for place in view.columns if view.board.columns[place].counts]
+
+
+def _plain_head(view: View, key: str, label: str) -> Head:
+    return _head(view, key, label, Scale(0.0, 1.0), None)
 
 
 def _head(
-    label: str,
+    view: View,
     key: str,
-    address: Address,
+    label: str,
     scale: Scale,
-    *,
-    chance: float | None = None,
-    entry: SuiteEntry | None = None,
-    n: int | None = None,
-    draws: int = 1,
+    chance: float | None,
+    column: Column | None = None,
 ) -> Head:
-    current = address["sort"]
+    current = view.wanted.sort
     # The first click sorts the usual way, the next one turns it round.
-    url = address.url(sort=f"-{key}" if current == key else key, page=1)
-    aria = ""
-    if current.removeprefix("-") == key:
-        better_low = entry is not None and not is_share(entry.metric)
-        ascending = (key in _ASCENDING_FIRST or better_low) != current.startswith("-")
-        aria = "ascending" if ascending else "descending"
-    return Head(label, url, aria, scale, chance, entry, n, draws)
+    url = view.wanted.url(sort=f"-{key}" if current == key else key, page=1, at_model="")
+    order = "ascending" if view.ascending else "descending"
+    return Head(key, label, url, order if view.sort_key == key else "", scale, chance, column)
 
 
-def _average_scale(board: Board) -> Scale:
-    bounds = [b for row in board.ranked if row.average for b in (row.average.low, row.average.high)]
-    if board.chance is not None:
-        bounds.append(board.chance)
-    return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=4.0, end=94.0)
+def _people(view: View, columns: Sequence[Head]) -> Baseline | None:
+    """What people score, where that is known of a shown column; never averaged: sources differ."""
+    cells = [(head, _in_unit(head, _people_of(view, head.column))) for head in columns]
+    return Baseline("", cells) if any(text for _, text in cells) else None
 
 
-def sort_keys(board: Board) -> tuple[str, ...]:
-    """Everything that `sort` may say; with a minus in front the order is turned round."""
-    keys = (AVERAGE, MODEL, SIZE, *(column.entry.benchmark for column in board.columns))
-    return (*keys, *(f"-{key}" for key in keys))
+def _people_of(view: View, column: Column | None) -> float | None:
+    if column is None or column.people is None:
+        return None
+    if view.scale != CHANCE:
+        return column.people
+    if column.chance is None:
+        return None
+    return (column.people - column.chance) / (1 - column.chance)
 
 
-def _ascending_first(key: str, board: Board) -> bool:
-    """Whether the usual order begins with the lowest: names, sizes, perplexities."""
-    metrics = {column.entry.benchmark: column.entry.metric for column in board.columns}
-    return key in _ASCENDING_FIRST or not is_share(metrics.get(key, ""))
+def _in_unit(head: Head, value: float | None) -> str:
+    return in_unit(value, head.column.metric) if head.column else percent(value)
 
 
-def sorted_rows(rows: Sequence[Row], board: Board, sort: str) -> list[Row]:
-    """Rows in the order asked for; those without a rank come last, whatever the order."""
-    key = sort.removeprefix("-")
-    ascending = _ascending_first(key, board) != sort.startswith("-")
-    places = {column.entry.benchmark: place for place, column in enumerate(board.columns)}
+def _groups(view: View, lines: Sequence[Line]) -> list[Group]:
+    """The page's rows by band where bands are shown; those without an average always last."""
+    groups: list[Group] = []
+    band_of = view.board.ranks.band
+    current: int | None = None
+    for line in lines:
+        unranked = line.average is None and view.sort_key == AVERAGE
+        if unranked:
+            wanted = -2
+        elif not view.bands_shown:
+            wanted = -1
+        elif line.rank:
+            wanted = int(band_of[line.row])
+        else:
+            # It keeps its place by score and is of no band: the brackets go on around it.
+            wanted = -1 if current is None else current
+        if wanted != current:
+            groups.append(_group(view.board, wanted))
+            current = wanted
+        groups[-1].lines.append(line)
+        groups[-1].here += bool(line.rank)
+    return groups
 
-    def value(row: Row) -> float | str | None:
-        if key == MODEL:
-            return row.variant.hub_model.repo_id.lower()
-        if key == SIZE:
-            return float(row.variant.parameters)
-        score = row.average if key == AVERAGE else row.cells[places[key]].score
-        return score.value if score else None
 
-    by_name = sorted(rows, key=lambda row: row.variant.hub_model.repo_id.lower())
-    known = [row for row in by_name if value(row) is not None]
-    unknown = [row for row in by_name if value(row) is None]
-    known.sort(key=value, reverse=not ascending)  # type: ignore[arg-type]
-    return sorted([*known, *unknown], key=lambda row: row.rank is None)
+def _group(board: Board, band: int) -> Group:
+    if band < 0:
+        return Group("flat" if band == -1 else "missing")
+    members = np.flatnonzero(board.ranks.band == band)
+    kind = "tie" if len(members) > 1 else "solo"
+    # What a band of one is told apart from is the first of the band before it.
+    first = members[0] if kind == "tie" else _first_of(board, band - 1)
+    name = "" if first is None else board.models[first].repo_id.rpartition("/")[2]
+    return Group(kind, first=name, others=len(members) - 1)
+
+
+def _first_of(board: Board, band: int) -> int | None:
+    if band < 0:
+        return None
+    return int(np.flatnonzero(board.ranks.band == band)[0])

@@ -1,8 +1,9 @@
-"""What every page shares: the navigation, who is signed in, where models come from."""
+"""What every page shares: navigation, its own lasting address, where models come from."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -10,19 +11,45 @@ from django.http import HttpRequest
 NAVIGATION = (
     ("board", "Board"),
     ("styles", "Prompt styles"),
+    ("compare", "Compare"),
     ("queue", "Queue"),
     ("submit", "Submit"),
 )
 # Pages that are reached from a page of the navigation and belong to it.
-SECTION = {"model": "board", "run": "board", "submission": "queue"}
+SECTION = {
+    "model": "board",
+    "run": "board",
+    "task": "board",
+    "suites": "board",
+    "suite": "board",
+    "submission": "queue",
+    "pool": "queue",
+}
+# Fields that make another page of an address; all others only choose among what it shows.
+KEPT = {
+    "board": ("suite", "style", "page"),
+    "styles": ("suite", "benchmark"),
+    "changelog": ("page",),
+}
 
 
 def site(request: HttpRequest) -> dict[str, Any]:
     """Context processor; asks the database nothing."""
-    name = request.resolver_match.url_name if request.resolver_match else None
+    match = request.resolver_match
+    name = (match.url_name if match else None) or ""
     return {
         "navigation": NAVIGATION,
-        "section": SECTION.get(name or "", name),
+        "page_name": name,
+        "section": SECTION.get(name, name),
+        "canonical": _canonical(request, KEPT.get(name, ())),
+        "origin": f"{request.scheme}://{request.get_host()}",
+        "site_suite": settings.PLUMBLINE_SUITE,
         "hub": settings.HF_ENDPOINT,
         "open_submit": settings.PLUMBLINE_OPEN_SUBMIT,
     }
+
+
+def _canonical(request: HttpRequest, kept: tuple[str, ...]) -> str:
+    """The address under which search engines shall know the page."""
+    query = urlencode([(name, request.GET[name]) for name in kept if request.GET.get(name)])
+    return request.build_absolute_uri(request.path + (f"?{query}" if query else ""))

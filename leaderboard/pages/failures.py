@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from leaderboard.models import LIVE, Run, Submission
-from leaderboard.models.run import State
-from leaderboard.pages.listing import by_benchmark, listed
+from leaderboard.models import LIVE, Run
+from leaderboard.models.run import ErrorClass, State
+from leaderboard.pages.listing import by_benchmark, listed, of_model
+
+NAMED = 8
+"""So many runs of a cause are named; the others are counted."""
+MOST = 20_000
+"""Failed runs, the newest, among which causes are looked for."""
+FAULTS = {"model": ErrorClass.MODEL, "task": ErrorClass.TASK, "us": ErrorClass.INFRA}
+"""Who must act, as addresses write it."""
 
 
 @dataclass
 class Cause:
-    """Runs of one variant that failed for the same reason."""
+    """Runs of one variant that failed for the same reason; `n` may be more than are at hand."""
 
     runs: list[Run] = field(default_factory=list)
+    n: int = 0
 
     @property
     def run(self) -> Run:
         """The one that speaks for all."""
         return self.runs[0]
 
+    @property
+    def named(self) -> list[Run]:
+        return self.runs[:NAMED]
+
+    @property
+    def more(self) -> int:
+        """How many are not named."""
+        return max(self.n, len(self.runs)) - len(self.named)
+
 
 def standing(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """The failed ones among `runs` in whose place no later run was made."""
+    """The failed ones among a few `runs` in whose place no later run was made."""
     # There is one live run of a variant and key at most, so a live one is always the later.
     instead = Q(state__in=LIVE) | Q(state=State.FAILED, created__gt=OuterRef("created"))
     later = Run.objects.filter(instead, variant=OuterRef("variant"), run_key=OuterRef("run_key"))
@@ -42,32 +61,69 @@ def by_cause(runs: Iterable[Run]) -> list[Cause]:
     return list(causes.values())
 
 
+class Failed(NamedTuple):
+    """A failed run that still stands: enough to say which cause it belongs to."""
+
+    pk: UUID
+    variant: int
+    run_key: str
+    error_class: str
+    error_message: str
+
+
 class Causes:
-    """Why runs failed, newest first; a cause is of one submission. Read a page at a time."""
+    """Why runs of a variant failed, the newest first. All is read at once but shown by the page."""
 
-    def __init__(self) -> None:
-        asked = Submission.objects.filter(runs=OuterRef("pk")).order_by("-created").values("pk")
-        self._runs = standing(Run.objects.all()).annotate(asked=Subquery(asked[:1]))
-        self._causes = (
-            self._runs.order_by()
-            .values("variant", "asked", "error_class", "error_message")
-            .annotate(latest=Max("finished"))
-            .order_by("-latest", "variant", "error_message")
-        )
+    def __init__(self, model: str = "", fault: str = "") -> None:
+        """Of models with this in their name, and of those who must act, as FAULTS calls them."""
+        self._all = _standing(model)
+        shown = [run for run in self._all if not fault or run.error_class == FAULTS[fault]]
+        causes: dict[tuple[int, str, str], list[Failed]] = {}
+        for run in shown:
+            key = (run.variant, run.error_class, run.error_message)
+            causes.setdefault(key, []).append(run)
+        self._causes = list(causes.values())
 
-    def n_runs(self) -> int:
-        return self._runs.count()
+    def n_runs(self) -> dict[str, int]:
+        """Failed runs by who must act, whatever the filter says of that."""
+        found = Counter(run.error_class for run in self._all)
+        return {name: found[error_class] for name, error_class in FAULTS.items()}
 
     def __len__(self) -> int:
-        return self._causes.count()
+        return len(self._causes)
 
     def __getitem__(self, place: slice) -> list[Cause]:
-        return [
-            Cause(by_benchmark(listed(self._runs.filter(**_same(cause)))))
-            for cause in self._causes[place]
-        ]
+        """In two queries, however many they are."""
+        chosen = self._causes[place]
+        named = [run.pk for cause in chosen for run in cause[:NAMED]]
+        speak = [cause[0].pk for cause in chosen]
+        runs = listed(Run.objects.filter(pk__in=named))
+        found = runs.defer("log_tail", "environment", "dataset_commits").in_bulk()
+        logs = dict(Run.objects.filter(pk__in=speak).values_list("pk", "log_tail"))
+        causes = []
+        for cause in chosen:
+            # One that was repeated since it was read stands no more.
+            there = by_benchmark(found[run.pk] for run in cause[:NAMED] if run.pk in found)
+            if there:
+                there[0].log_tail = logs.get(cause[0].pk, "")
+                causes.append(Cause(there, len(cause)))
+        return causes
 
 
-def _same(cause: Mapping[str, object]) -> dict[str, Any]:
-    """What every run of this cause has."""
-    return {name: cause[name] for name in ("variant", "asked", "error_class", "error_message")}
+def _standing(model: str) -> list[Failed]:
+    """The failed runs in whose place none was made, the newest first."""
+    failed = of_model(Run.objects.filter(state=State.FAILED), model)
+    # There is one live run of a variant and key at most, so a live one is always the later.
+    live = Run.objects.filter(
+        variant=OuterRef("variant"), run_key=OuterRef("run_key"), state__in=LIVE
+    )
+    rows: QuerySet[Run, Any] = (
+        failed.filter(~Exists(live))
+        .order_by("-finished", "pk")
+        .values_list("pk", "variant_id", "run_key", "error_class", "error_message")
+    )
+    newest: dict[tuple[int, str], Failed] = {}
+    for row in rows[:MOST]:
+        run = Failed(*row)
+        newest.setdefault((run.variant, run.run_key), run)
+    return list(newest.values())

@@ -21,6 +21,11 @@ def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
     )
 
 
+def of_model(runs: QuerySet[Run], part: str) -> QuerySet[Run]:
+    """The runs of models that have this text in their ID."""
+    return runs.filter(variant__hub_model__repo_id__icontains=part) if part else runs
+
+
 def by_benchmark(runs: Iterable[Run]) -> list[Run]:
     """Benchmarks by name, each in the site's order of styles, older runs first."""
     place = {style: number for number, style in enumerate(Style.values)}

@@ -1,53 +1,87 @@
-"""The queue: every run that waits, runs, failed or was done of late, and who works on them."""
+"""The queue: every run that waits, runs, failed or was done of late, and when its turn comes."""
 
 from __future__ import annotations
 
-from django.db.models import Count
+from datetime import timedelta
+
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from leaderboard.capacity import live_workers
+from leaderboard import estimate
 from leaderboard.models import Run
 from leaderboard.pages.address import Address
-from leaderboard.pages.board import page_links
-from leaderboard.pages.failures import Causes
-from leaderboard.pages.listing import listed
+from leaderboard.pages.failures import FAULTS, Causes
+from leaderboard.pages.listing import listed, of_model
+from leaderboard.pages.paging import part, uncounted
+from leaderboard.pages.turns import claims_of, held, lines, turns_of
 
-WAITING, ENDED = 100, 12
-"""How many of each are listed; the counts are of all. Failures have further pages."""
+RUNNING, WAITING, FAILED, ENDED = 10, 25, 10, 12
+"""Lines of each list on one page."""
+LATELY = timedelta(days=1)
+FAULT_WORDS = {"": "All", "model": "The model’s", "task": "The task’s", "us": "Ours"}
 
 
 def queue(request: HttpRequest) -> HttpResponse:
-    state = Run.State
-    address = Address(request, {"page": "1"})
-    causes = Causes()
-    n_causes = len(causes)
-    pages = max(1, -(-n_causes // ENDED))
-    number = address.number("page", last=pages)
+    """Each list has pages of its own; a search is for models in all of them."""
+    firsts = dict.fromkeys(("running", "waiting", "failed", "done", "withdrawn"), "1")
+    address = Address(request, {"q": "", "fault": "", **firsts})
+    sought, fault = address["q"], address.choice("fault", ("", *FAULTS))
+    plan = estimate.plan()
+    claims, turns = claims_of(plan, sought), turns_of(plan, sought)
+    causes = Causes(sought, fault)
+    parts = {
+        "running": part(address, "running", len(claims), RUNNING, "running"),
+        "waiting": part(address, "waiting", len(turns), WAITING, "waiting"),
+        "failed": part(address, "failed", len(causes), FAILED, "failed"),
+    }
+    done, parts["done"] = uncounted(address, "done", _ended(Run.State.DONE, sought), ENDED, "done")
+    cancelled, parts["withdrawn"] = uncounted(
+        address, "withdrawn", _ended(Run.State.CANCELLED, sought), ENDED, "withdrawn"
+    )
     if redirect := address.redirect():
         return redirect
-    first = (number - 1) * ENDED
-    failed = causes[first : first + ENDED]
-    counts = dict(Run.objects.values_list("state").annotate(n=Count("pk")).order_by())
-    runs = listed(Run.objects.defer("environment", "dataset_commits"))
-    ended = runs.order_by("-finished", "pk")
-    workers = sorted(live_workers(), key=lambda worker: worker.name)
+    failed_by = causes.n_runs()
+    now = timezone.now()
     context = {
-        "now": timezone.now(),
-        "counts": {name: counts.get(name, 0) for name in state.values},
+        "now": now,
         "address": address,
-        "failed": failed,
-        "n_failed": causes.n_runs(),
-        "n_causes": n_causes,
-        "first": first + 1,
-        "last": first + len(failed),
-        "pages": [(n, url and f"{url}#failed") for n, url in page_links(number, pages, address)],
-        "running": runs.filter(state=state.RUNNING).order_by("started", "pk"),
-        "waiting": runs.filter(state=state.QUEUED).order_by("-priority", "created", "pk")[:WAITING],
-        "done": ended.filter(state=state.DONE)[:ENDED],
-        "cancelled": ended.filter(state=state.CANCELLED)[:ENDED],
-        "workers": workers,
-        "largest": max((worker.memory_bytes for worker in workers), default=None),
+        "everything": address.url("", q="", **firsts),
+        "parts": parts,
+        "plan": plan,
+        "n_running": sum(map(len, claims)),
+        "n_waiting": sum(len(turn.runs) for line in turns for turn in line),
+        "n_failed": sum(failed_by.values()),
+        "n_done": of_model(Run.objects.all(), sought)
+        .filter(state=Run.State.DONE, finished__gt=now - LATELY)
+        .count(),
+        "faults": _faults(address, failed_by),
+        "running": held(claims[parts["running"].slice], plan),
+        "waiting": lines(turns[parts["waiting"].slice], plan),
+        "failed": causes[parts["failed"].slice],
+        "done": done,
+        "cancelled": cancelled,
+        "found": bool(claims or turns or len(causes) or done or cancelled),
     }
     return render(request, "pages/queue.html", context)
+
+
+def _ended(state: str, sought: str) -> QuerySet[Run]:
+    """The runs that ended so, the newest first."""
+    runs = listed(of_model(Run.objects.filter(state=state), sought))
+    return runs.defer("log_tail", "environment", "dataset_commits").order_by("-finished", "pk")
+
+
+def _faults(address: Address, failed_by: dict[str, int]) -> list[tuple[str, int, str, bool]]:
+    """The filter of the failures: words, runs, address and whether it is chosen."""
+    numbers = {"": sum(failed_by.values()), **failed_by}
+    return [
+        (
+            words,
+            numbers[name],
+            address.url("failed", fault=name, failed=1),
+            name == address["fault"],
+        )
+        for name, words in FAULT_WORDS.items()
+    ]

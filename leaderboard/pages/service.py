@@ -36,12 +36,13 @@ def healthz(_request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"})
 
 
-def robots(_request: HttpRequest) -> HttpResponse:
+def robots(request: HttpRequest) -> HttpResponse:
     """Benchmark questions shall not become training text by way of this site."""
-    return HttpResponse(
-        "User-agent: *\nDisallow: /runs/\nDisallow: /submit\nDisallow: /admin/\n",
-        content_type="text/plain",
-    )
+    of_runs = ("/runs/", "/cells/", "/compare?")
+    kept_out = (*of_runs, "/submit?", "/submissions/", "/accounts/", "/admin/")
+    lines = ["User-agent: *", *(f"Disallow: {address}" for address in kept_out)]
+    lines += ["", f"Sitemap: {request.build_absolute_uri(reverse('sitemap'))}"]
+    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
 
 
 def favicon(_request: HttpRequest) -> HttpResponse:

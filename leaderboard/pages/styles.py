@@ -5,68 +5,150 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
 
-from leaderboard.board import newest_suite
+from leaderboard import snapshots, style_split
+from leaderboard.board_data import EVERY, Board
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
+from leaderboard.pages import kept, styles_order, styles_table
 from leaderboard.pages.address import Address
-from leaderboard.pages.scale import Scale
-from leaderboard.pages.slope import SlopeChart, slope_chart
-from leaderboard.style_table import Crossing, StyleTable, style_tables
+from leaderboard.pages.pager import page_links
+from leaderboard.pages.styles_view import (
+    ALL,
+    AVERAGE,
+    MOVERS,
+    View,
+    address_of,
+    in_both,
+    pair_of,
+    view,
+)
+from leaderboard.style_facts import in_styles
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The benchmark that the slope chart shows, and what its crossings say."""
-
-    table: StyleTable
-    slope: SlopeChart
-    crossings: list[Crossing]
-
-    @property
-    def styles(self) -> tuple[str, str]:
-        first, second = (Style(entry.style).label for entry in self.table.entries[:2])
-        return first, second
-
-    @property
-    def pairs(self) -> int:
-        models = len(self.table.in_both)
-        return models * (models - 1) // 2
-
-    @property
-    def clear(self) -> list[Crossing]:
-        return [crossing for crossing in self.crossings if crossing.clear]
+@require_safe
+def styles(request: HttpRequest) -> HttpResponseBase:
+    """Searched, sorted and paged by the address alone."""
+    address = address_of(request)
+    suite = suite_of(address)
+    board = snapshots.newest(suite, EVERY) if suite else None
+    if not suite or not board or not in_styles(board):
+        return _without_scores(request, address, suite, built=board is not None)
+    first, second = (snapshots.newest(suite, style) for style in pair_of(board, address))
+    data = [(one.data_version, one.built) for one in (board, first, second) if one]
+    return kept.answer(
+        request,
+        (suite.pk, suite.notice, suite.reported, data),
+        lambda: _page(request, address, suite, board, (first, second)),
+    )
 
 
-def styles(request: HttpRequest) -> HttpResponse:
-    address = Address(request, {"suite": settings.PLUMBLINE_SUITE, "benchmark": ""})
-    suite = newest_suite(address["suite"])
+def suite_of(address: Address) -> Suite | None:
+    """The suite asked for; None where the site's own is not there yet. Http404 for another."""
+    suite = snapshots.newest_suite(address["suite"])
     if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
         raise Http404(f"no suite {address['suite']}")
-    tables = style_tables(suite) if suite else []
-    address.choice("benchmark", [table.benchmark for table in tables])
+    return suite
+
+
+def _without_scores(
+    request: HttpRequest, address: Address, suite: Suite | None, *, built: bool
+) -> HttpResponseBase:
+    """The explanations alone, with the reason why there is nothing to compare."""
     if redirect := address.redirect():
         return redirect
-    chosen = next((t for t in tables if t.benchmark == address["benchmark"]), None) or next(
-        (table for table in tables if len(table.in_both) > 1), None
-    )
-    context = {
-        "address": address,
-        "suite": suite,
-        "tables": [table for table in tables if table.rows],
-        "scale": _scale(tables),
-        "chart": _chart(chosen) if chosen and chosen.in_both else None,
-        "choices": [
-            (table.title, address.url("slope", benchmark=table.benchmark), table is chosen)
-            for table in tables
-            if table.in_both
-        ],
-        "reported": _reported(suite) if suite else None,
-    }
+    context = {"suite": suite, "built": built, "reported": suite and _reported(suite)}
     return render(request, "pages/styles.html", context)
+
+
+def _page(
+    request: HttpRequest,
+    address: Address,
+    suite: Suite,
+    board: Board,
+    averages: styles_order.Averages,
+) -> str | HttpResponseBase:
+    shown = view(board, address)
+    if redirect := address.redirect():
+        return redirect
+    context = {
+        "suite": suite,
+        "built": True,
+        "board": board,
+        "view": shown,
+        "address": address,
+        "labels": (Style(shown.first).label, Style(shown.second).label),
+        "pair": styles_table.compared(shown),
+        "scored": bool((~np.isnan(board.scores.value)).any()),
+        "order": styles_order.ordering(shown, averages),
+        "choices": _choices(shown),
+        "table": styles_table.render(shown) if shown.page_rows else "",
+        "rows": (shown.first_row, shown.first_row + len(shown.page_rows) - 1),
+        "pages": page_links(shown.page, shown.pages, address),
+        "downloads": [
+            (label, _file_url(address, ending))
+            for label, ending in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
+        ],
+        "split": _split(shown),
+        "reported": _reported(suite),
+    }
+    return render_to_string("pages/styles.html", context, request)
+
+
+def _file_url(address: Address, ending: str) -> str:
+    """Of the table as a file; what changes only the page is left out."""
+    path, _, query = address.url(page=1, model="", benchmark=AVERAGE, draw="").partition("?")
+    return f"{path}.{ending}" + (f"?{query}" if query else "")
+
+
+def _choices(shown: View) -> dict[str, Any]:
+    """What the page's two forms offer, and what each carries along."""
+    address = shown.address
+    chosen = {group.benchmark for group in shown.groups}
+    pair = shown.first, shown.second
+
+    def carried(*own: str) -> list[tuple[str, str]]:
+        fields = ("suite", "benchmark", "a", "b", "draw", "q", "sort", "cols", "model")
+        return [(name, address[name]) for name in fields if name not in own and address[name]]
+
+    return {
+        "styles": [(style, Style(style).label) for style in shown.styles],
+        "orders": [
+            (AVERAGE, "Average of the suite"),
+            *((name, shown.titles[name]) for name in in_both(shown.board, pair)),
+        ],
+        "order": address["benchmark"],
+        "with_order": carried("a", "b", "benchmark"),
+        "benchmarks": [(name, title, name in chosen) for name, title in shown.titles.items()],
+        "with_table": carried("q", "cols"),
+        "all_url": address.url("table", cols=ALL, page=1),
+        "few_url": address.url("table", cols="", page=1),
+        "clear_url": address.url("table", q="", page=1),
+        "drawn": [
+            (label, address.url("order", draw=draw), address["draw"] == draw)
+            for draw, label in (("", "The leaders"), (MOVERS, "The largest movers"))
+        ],
+        "turned_url": address.url("order", a=shown.second, b=shown.first),
+    }
+
+
+def _split(shown: View) -> dict[str, Any] | None:
+    """Where the variance of the chosen model's answers comes from, in each benchmark shown."""
+    if shown.chosen is None:
+        return None
+    name = shown.board.models[shown.chosen].repo_id.rpartition("/")[2]
+    places = [group.places for group in shown.groups]
+    return {
+        "name": name,
+        "parts": style_split.split(shown.board, shown.chosen, places),
+        "without_url": shown.address.url("table", model=""),
+    }
 
 
 @dataclass(frozen=True)
@@ -93,16 +175,3 @@ def _reported(suite: Suite) -> Reported | None:
         for model, row in stated["rows"].items()
     ]
     return Reported(stated["source"], stated["link"], heads, rows)
-
-
-def _chart(table: StyleTable) -> Chart:
-    crossings = table.crossings()
-    return Chart(table, slope_chart(table, crossings), crossings)
-
-
-def _scale(tables: list[StyleTable]) -> Scale:
-    """One scale for every whisker on the page."""
-    scores = [c.score for t in tables for row in t.rows for c in row.cells if c.score]
-    bounds = [bound for score in scores for bound in (score.low, score.high)]
-    bounds += [table.chance for table in tables if table.chance is not None]
-    return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -9,14 +11,40 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard import submissions
+from leaderboard import estimate, submissions
+from leaderboard.estimate import Plan, Turn
 from leaderboard.models import LIVE, Run, Submission
+from leaderboard.pace import Span, total
 from leaderboard.pages.failures import Cause, by_cause, standing
 from leaderboard.pages.listing import by_benchmark, listed
+from leaderboard.pages.turns import reason
 from leaderboard.problem import Problem, Refused
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """When what is unfinished of a submission will be taken, and how long it takes."""
+
+    turn: Turn | None
+    """Of its first waiting run; None where none waits."""
+    position: int
+    reason: str
+    """What has to happen before a worker can take it; empty for nothing."""
+    takes: Span | None
+    """All that waits or runs, one after the other."""
+    workers: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run in the table, with its position in the queue where it waits."""
+
+    run: Run
+    position: int | None
 
 
 def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
@@ -60,7 +88,10 @@ def _page(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    runs = by_benchmark(listed(shown.runs.all()))
+    runs = by_benchmark(listed(shown.runs.defer("environment", "dataset_commits")))
+    ended = all(run.state in ENDED for run in runs)
+    plan = None if ended else estimate.plan()
+    places = plan.places() if plan else {}
     causes = by_cause(by_benchmark(listed(standing(shown.runs.all()))))
     repeated = _repeated_by(shown, runs)
     active = shown.state == Submission.State.ACTIVE
@@ -68,11 +99,13 @@ def _page(
     context = {
         "submission": shown,
         "runs": runs,
+        "lines": [Line(run, places[run.pk][1] if run.pk in places else None) for run in runs],
+        "outlook": _outlook(runs, plan) if plan else None,
         "causes": causes,
         "remedy": _remedy(causes),
         "repeated": repeated,
         "problems": problems,
-        "ended": all(run.state in ENDED for run in runs),
+        "ended": ended,
         "done": sum(run.state == Run.State.DONE for run in runs),
         "failed": sum(run.state == Run.State.FAILED for run in runs),
         "now": timezone.now(),
@@ -80,6 +113,22 @@ def _page(
         "may_withdraw": active and submissions.may_withdraw(shown, request.user),
     }
     return render(request, "pages/submission.html", context, status=status)
+
+
+def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:
+    places = plan.places()
+    waiting = sorted((places[run.pk] for run in runs if run.pk in places), key=lambda p: p[1])
+    turn, position = waiting[0] if waiting else (None, 0)
+    turns = {place.position: place for place, _ in waiting}.values()
+    running = [plan.left[run.pk] for run in runs if run.pk in plan.left]
+    return Outlook(
+        turn=turn,
+        position=position,
+        reason=reason(turn, plan) if turn else "",
+        takes=total([*running, *(turn.takes for turn in turns)]),
+        workers=len(plan.workers),
+        waiting=len(waiting),
+    )
 
 
 def _repeated_by(shown: Submission, runs: list[Run]) -> Submission | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from leaderboard.board import Cell
 from leaderboard.units import is_share
 
 register = template.Library()
@@ -115,12 +113,12 @@ def filesize(value: int) -> str:
 
 @register.filter
 def utc(at: datetime | None) -> SafeString | str:
-    """A moment in UTC, to the minute, as a <time> element."""
+    """A moment in UTC, to the minute; `times.js` writes it in the reader's own zone."""
     if at is None:
         return ""
     at = at.astimezone(UTC)
     return format_html(
-        '<time datetime="{}">{} {}</time>',
+        '<time datetime="{}" data-local="minute">{} {}</time>',
         at.isoformat(timespec="seconds"),
         day_of(at),
         f"{at:%H:%M} UTC",
@@ -132,11 +130,21 @@ def clock(at: datetime) -> SafeString:
     """A moment in UTC to the second, for what is refreshed."""
     at = at.astimezone(UTC)
     return format_html(
-        '<time datetime="{}">{}</time>', at.isoformat(timespec="seconds"), f"{at:%H:%M:%S} UTC"
+        '<time datetime="{}" data-local="second">{}</time>',
+        at.isoformat(timespec="seconds"),
+        f"{at:%H:%M:%S} UTC",
     )
 
 
-def day_of(at: datetime) -> str:
+@register.filter
+def day(at: date) -> SafeString:
+    """A day, in UTC where it is that of a moment: the same day for every reader."""
+    if isinstance(at, datetime):
+        at = at.astimezone(UTC)
+    return format_html('<time datetime="{}">{}</time>', f"{at:%Y-%m-%d}", day_of(at))
+
+
+def day_of(at: date) -> str:
     return f"{at.day} {at:%b %Y}"
 
 
@@ -165,9 +173,3 @@ def short(digest: str) -> str:
 def plural(number: int, word: str) -> str:
     """`3|plural:"model"` is "3 models", `1|plural:"model"` is "1 model"."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
-
-
-@register.filter
-def questions(cells: Sequence[Cell]) -> str:
-    """How many questions the scores of a row rest on, each number once."""
-    return " / ".join(dict.fromkeys(count(cell.score.n) for cell in cells if cell.score))
