@@ -32,6 +32,7 @@ app.conf.update(
     task_routes={
         "evaluate_next": {"queue": "evaluate"},
         "build_boards": {"queue": "boards"},
+        "analyse_items": {"queue": "boards"},
         "*": {"queue": "chores"},
     },
     task_default_queue="chores",
@@ -43,6 +44,7 @@ app.conf.update(
             ("evaluate_next", EVERY),
             ("release_stalled", EVERY),
             ("build_boards", EVERY),
+            ("analyse_items", 60.0),
             ("look_at_hub", 60.0),
             ("sweep", 60.0),
         )

@@ -9,7 +9,7 @@ from celery import Task
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
-from leaderboard import hub_state, queue, snapshots
+from leaderboard import hub_state, items, queue, snapshots
 from runners import broker, capacity, leftovers
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
@@ -51,6 +51,12 @@ def release_stalled() -> None:
 def build_boards() -> None:
     """Publish a snapshot of each board that changed."""
     snapshots.build_due()
+
+
+@app.task(name="analyse_items", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def analyse_items() -> None:
+    """Look at the questions of the columns in which runs were finished since."""
+    items.analyse_due()
 
 
 @app.task(name="look_at_hub", expires=EXPIRES)  # type: ignore[untyped-decorator]

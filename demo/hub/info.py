@@ -85,6 +85,9 @@ def _model_fields(
     tags = [library, *formats, config.get("model_type"), pipeline, *_card_tags(card)]
     if config.get("auto_map"):
         tags.append("custom_code")
+    if _has_chat_template(revision):
+        tags.append("conversational")
+    tags += _relation_tags(card)
     fields: dict[str, Any] = {
         "modelId": repository.id,
         "tags": list(dict.fromkeys(tag for tag in tags if tag)),
@@ -193,6 +196,18 @@ def _card_tags(card: dict[str, Any]) -> list[str]:
     }.items():
         tags += [prefix + value for value in _as_list(card.get(key))]
     return tags
+
+
+def _relation_tags(card: dict[str, Any]) -> list[str]:
+    """How the base models were used; where the card does not say, several are a merge."""
+    bases = _as_list(card.get("base_model"))
+    relation = card.get("base_model_relation") or ("merge" if len(bases) > 1 else "finetune")
+    return [f"base_model:{relation}:{base}" for base in bases]
+
+
+def _has_chat_template(revision: Revision) -> bool:
+    tokenizer = _read_json(revision.blobs.get("tokenizer_config.json"))
+    return "chat_template.jinja" in revision.blobs or bool(tokenizer.get("chat_template"))
 
 
 def _as_list(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""The operator's pages: everything can be read, and only accounts can be edited."""
+"""The operator's pages: all can be read; accounts and words about a model can be edited."""
 
 from __future__ import annotations
 
@@ -54,6 +54,17 @@ def test_the_operator_withdraws_a_submission_with_its_runs(operator: Client, ada
         {"action": "withdraw", "_selected_action": [str(submission.pk)]},
     )
     assert set(Run.objects.values_list("state", flat=True)) == {State.CANCELLED}
+
+
+def test_the_operator_says_what_is_official_and_what_not_to_trust(
+    operator: Client, ada: User
+) -> None:
+    model = submit("awkward/tiny-llama", user=ada).variant.hub_model
+    page = reverse("admin:leaderboard_hubmodel_change", args=[model.pk])
+    operator.post(page, {"official": "on", "flag_reason": "trained on the test", "hub_state": "x"})
+    model.refresh_from_db()
+    assert (model.official, model.flag_reason) == (True, "trained on the test")
+    assert model.hub_state == "present"
 
 
 def test_ada_is_no_operator(client: Client, ada: User) -> None:

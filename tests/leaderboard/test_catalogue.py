@@ -11,10 +11,12 @@ from django.core.management import CommandError, call_command
 from evalcore.record import run_key
 from evalcore.task.load import TaskLibrary
 from evalcore.task.metadata import STYLES
-from leaderboard import catalogue
+from leaderboard import catalogue, snapshots
+from leaderboard.board_data import OWN
 from leaderboard.catalogue import CatalogueError
 from leaderboard.models import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style
+from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +90,20 @@ def test_words_of_a_suite_may_change(tasks: Path) -> None:
     assert set(SuiteEntry.objects.values_list("title", flat=True)) == {"Known facts"}
 
 
+def test_what_people_score_is_told_without_a_new_version(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    before = Suite.objects.get().digest
+    people = 'metric: acc\n    people: {score: 0.9, source: "Ada et al. 1843: engineers"}'
+    change(tasks / "suites" / "small.yaml", "metric: acc", people)
+    catalogue.sync(tasks)
+    entry = SuiteEntry.objects.filter(own=True).get()
+    assert (entry.people, entry.people_source) == (0.9, "Ada et al. 1843: engineers")
+    assert Suite.objects.get().digest == before
+    change(tasks / "suites" / "small.yaml", people, "metric: acc")
+    catalogue.sync(tasks)
+    assert not SuiteEntry.objects.exclude(people=None, people_source="").exists()
+
+
 def test_all_problems_are_told_at_once_and_nothing_is_stored(tasks: Path) -> None:
     suite = (tasks / "suites" / "small.yaml").read_text()
     (tasks / "suites" / "typo.yaml").write_text(
@@ -134,3 +150,18 @@ def test_a_site_whose_suite_is_not_in_the_folder_is_told(tasks: Path, settings: 
     settings.PLUMBLINE_SUITE = "styles"
     with pytest.raises(CommandError, match="use one of small"):
         call_command("sync_tasks")
+
+
+def test_a_new_version_of_a_suite_shows_what_was_measured_before(tasks: Path, db: None) -> None:
+    catalogue.sync(tasks)
+    first = Suite.objects.get()
+    make.evaluated("lab/one", first, {"cloze": 0.7, "mmlu": 0.5})
+    file = tasks / "suites" / "small.yaml"
+    file.write_text(file.read_text().replace("version: 1.0", "version: 2.0"))
+    catalogue.sync(tasks)
+    second = Suite.objects.get(version="2.0")
+    snapshots.build(second, OWN)
+    board = snapshots.newest(second, OWN)
+    assert board is not None
+    assert [model.repo_id for model in board.models] == ["lab/one"]
+    assert board.ranked == 1

@@ -1,23 +1,26 @@
-"""The board as its readers see it: order, intervals, missing numbers, address."""
+"""The board as its readers see it: order, ranges, bands, missing numbers, what was chosen."""
 
 from __future__ import annotations
 
 import re
-from math import sqrt
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
-from leaderboard.board import Standing, build_board
-from leaderboard.models import Result, Run, Suite, SuiteEntry
+from demo.page import Page
+from leaderboard.board_data import Board
+from leaderboard.models import Suite, SuiteEntry
 from tests.leaderboard import factories as make
+from tests.leaderboard.boards import publish, synthetic_board
 
 STRONG = {"cloze": 0.9, "mmlu": 0.3, "hybrid": 0.8}
 MIDDLE = {"cloze": 0.6, "mmlu": 0.6, "hybrid": 0.6}
 WEAK = {"cloze": 0.3, "mmlu": 0.9, "hybrid": 0.4}
+BOARD = synthetic_board(130, 12, uncounted=1)
 
 
 @pytest.fixture
@@ -26,39 +29,50 @@ def suite(db: None, settings: Any) -> Suite:
     return make.make_suite(notice="Scores mean nothing beyond the demo.")
 
 
+@pytest.fixture
+def synthetic(db: None, settings: Any) -> Suite:
+    """A suite whose board is made up: 130 models, 12 columns, bands of five."""
+    settings.PLUMBLINE_SUITE = "synthetic"
+    suite = make.make_suite("synthetic")
+    publish(BOARD, suite)
+    return suite
+
+
 def names(html: str) -> list[str]:
     """Model IDs in the order of the table's rows."""
-    found = re.findall(r'<a class="mid" href="/models/([^"]+)"', html)
-    return list(found)
+    return re.findall(r'<a class="mid" href="/models/([^"]+)"', html)
+
+
+def text_of(html: str) -> str:
+    """What is read, without markup and with single spaces."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
+
+
+def row_of(html: str, variant: int) -> str:
+    found = re.search(rf'<tr role="row" id="m{variant}".*?</tr>', html, re.S)
+    assert found, f"no row m{variant}"
+    return found[0]
 
 
 def get(client: Client, address: str = "/") -> str:
     response = client.get(address)
-    assert response.status_code == 200, address
+    assert response.status_code == 200, (address, response.status_code)
     return response.content.decode()
+
+
+def get_built(client: Client, suite: Suite, address: str = "/") -> str:
+    make.publish(suite)
+    return get(client, address)
+
+
+# Order, ranks and bands
 
 
 def test_models_stand_in_the_order_of_their_average(client: Client, suite: Suite) -> None:
     make.evaluated("lab/weak", suite, WEAK)
     make.evaluated("lab/strong", suite, STRONG)
     make.evaluated("lab/middle", suite, MIDDLE)
-    assert names(get(client)) == ["lab/strong", "lab/middle", "lab/weak"]
-
-
-def test_average_is_the_mean_of_the_suites_own_columns_with_the_error_of_fixed_parts(
-    suite: Suite,
-) -> None:
-    variant = make.evaluated("lab/one", suite, MIDDLE)
-    (row,) = build_board(suite).ranked
-    own = Result.objects.filter(
-        run__variant=variant, run__task__style="cloze", metric="acc", subset=""
-    )
-    values = [r.value for r in own]
-    assert len(values) == 2
-    assert row.average is not None
-    assert row.average.value == pytest.approx(sum(values) / 2)
-    half = sqrt(sum((r.high - r.value) ** 2 for r in own)) / 2
-    assert row.average.high - row.average.value == pytest.approx(half)
+    assert names(get_built(client, suite)) == ["lab/strong", "lab/middle", "lab/weak"]
 
 
 def test_a_model_with_a_benchmark_missing_has_no_average_and_no_rank(
@@ -67,26 +81,101 @@ def test_a_model_with_a_benchmark_missing_has_no_average_and_no_rank(
     make.evaluated("lab/whole", suite, MIDDLE)
     part = make.make_submission(make.make_variant("lab/part"), suite)
     make.finish(part.runs.get(task__name="facts"), skill=1.0)
-    html = get(client)
+    html = get_built(client, suite)
     assert names(html) == ["lab/whole", "lab/part"]
-    unranked = html[html.index("Not ranked") :]
+    unranked = text_of(html[html.index("<b>Not ranked</b>") :])
+    assert "– no rank lab/ part" in unranked
     assert "no average" in unranked
     assert "queued" in unranked
-    board = build_board(suite)
-    assert [row.rank for row in board.rows] == [1, None]
 
 
-def test_equal_averages_share_a_rank(suite: Suite) -> None:
-    make.evaluated("lab/a", suite, STRONG)
-    make.evaluated("lab/b", suite, MIDDLE)
-    make.evaluated("lab/c", suite, WEAK)
-    Result.objects.filter(metric="acc", subset="", run__variant__hub_model__repo_id="lab/b").update(
-        value=0.5, low=0.4, high=0.6
-    )
-    Result.objects.filter(metric="acc", subset="", run__variant__hub_model__repo_id="lab/c").update(
-        value=0.5, low=0.4, high=0.6
-    )
-    assert [row.rank for row in build_board(suite).ranked] == [1, 2, 2]
+def test_every_rank_has_its_range(client: Client, synthetic: Suite) -> None:
+    ranks = BOARD.ranks
+    for variant, row in list(BOARD.row_of.items())[:40]:
+        page = get(client, f"/?at_model={variant}")
+        text = text_of(row_of(page, variant))
+        if ranks.rank[row]:
+            assert f"{ranks.rank[row]} ({ranks.low[row]}–{ranks.high[row]})" in text
+        else:
+            assert "no rank" in text
+
+
+def test_the_demo_finds_the_ranked_models_in_the_page(client: Client, synthetic: Suite) -> None:
+    ranked = {m.repo_id for m, rank in zip(BOARD.models, BOARD.ranks.rank, strict=True) if rank}
+    html = get(client)
+    assert Page(html).ranked_models() == ranked & set(names(html))
+
+
+def test_a_range_that_ends_where_nobody_was_compared_says_that_it_may_go_on(
+    client: Client, synthetic: Suite
+) -> None:
+    assert "it may go on" not in get(client)
+    cut = BOARD.ranks.rank > 0
+    ranks = replace(BOARD.ranks, cut_low=cut, cut_high=cut, reach=100)
+    later = BOARD.built + timedelta(hours=1)
+    publish(replace(BOARD, ranks=ranks, built=later, data_version="c"), synthetic)
+    page = text_of(get(client))
+    assert "(≤1–≥3)" in page
+    assert "compared with the 100 above it and the 100 below it" in page
+
+
+def test_a_band_names_its_first_and_how_many_are_not_told_apart_from_it(
+    client: Client, synthetic: Suite
+) -> None:
+    first = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 6)[0])]
+    page = get(client)
+    assert f"{first.repo_id.partition('/')[2]} and 4 models not told apart" in text_of(page)
+    assert page.count('<tbody role="rowgroup" class="tie">') == page.count('class="band"')
+
+
+def test_a_band_that_goes_on_elsewhere_says_how_many_of_it_are_here(
+    client: Client, synthetic: Suite
+) -> None:
+    assert "not told apart from it, 1 of them here" in text_of(get(client, "/?q=llama"))
+
+
+def test_a_band_of_one_has_a_heading_for_screen_readers_only(
+    client: Client, synthetic: Suite
+) -> None:
+    alone = np.where(BOARD.ranks.rank > 0, BOARD.ranks.rank - 1, -1).astype(np.int32)
+    ranks, later = replace(BOARD.ranks, band=alone), BOARD.built + timedelta(hours=1)
+    publish(replace(BOARD, ranks=ranks, built=later, data_version="s"), synthetic)
+    page = get(client)
+    assert "not told apart" not in text_of(page)
+    second, leader = (int(np.flatnonzero(BOARD.ranks.rank == rank)[0]) for rank in (2, 1))
+    name = BOARD.models[leader].repo_id.partition("/")[2]
+    assert f'<span class="sr">1 model, told apart from {name}</span>' in page
+    assert BOARD.models[second].repo_id in names(page)
+
+
+@pytest.mark.parametrize(
+    "view", ["?sort=bench_01", "?sort=model", "?cols=bench_01", "?score=chance"]
+)
+def test_bands_belong_to_the_suites_own_order(client: Client, synthetic: Suite, view: str) -> None:
+    assert "not told apart from it" not in get(client, f"/{view}")
+
+
+def test_a_flagged_model_keeps_its_place_without_a_rank_and_says_why(
+    client: Client, synthetic: Suite
+) -> None:
+    row = next(row for row in range(BOARD.averaged) if BOARD.models[row].flagged)
+    model = BOARD.models[row]
+    line = row_of(get(client, f"/?at_model={model.variant}"), model.variant)
+    assert 'class="flagged marked"' in line
+    assert "Flagged: Trained on the questions" in line
+    assert "no rank" in line
+    average = BOARD.average_of(row)
+    assert average is not None
+    assert f">{100 * average.value:.1f}</b>" in line
+
+
+def test_a_model_that_left_the_hub_stays_with_a_note(client: Client, synthetic: Suite) -> None:
+    model = next(model for model in BOARD.models if model.hub_state == "gone")
+    line = row_of(get(client, f"/?at_model={model.variant}"), model.variant)
+    assert "no longer on the Hub" in line
+
+
+# Cells
 
 
 def test_a_failed_run_is_shown_as_failed_and_links_to_its_page(
@@ -95,37 +184,132 @@ def test_a_failed_run_is_shown_as_failed_and_links_to_its_page(
     submission = make.make_submission(make.make_variant("lab/broken"), suite)
     run = submission.runs.get(task__name="facts")
     make.fail(run, "ModelError", "no vector for token 9")
-    assert f'<a href="/runs/{run.pk}">failed</a>' in get(client)
+    assert f'<a href="/runs/{run.pk}">failed</a>' in get_built(client, suite)
 
 
 def test_a_result_on_other_questions_is_not_comparable_and_says_why(
     client: Client, suite: Suite
 ) -> None:
     make.evaluated("lab/first", suite, MIDDLE, n=40)
-    other = make.evaluated("lab/other", suite, STRONG, n=30)
-    html = get(client)
+    make.evaluated("lab/other", suite, STRONG, n=30)
+    html = get_built(client, suite)
     assert "not comparable" in html
     assert "other questions than this column’s (n = 30)" in html
-    row = next(row for row in build_board(suite).unranked if row.variant == other)
-    assert {cell.standing for cell in row.cells} == {Standing.NOT_COMPARABLE}
 
 
-def test_a_result_of_an_older_task_version_is_not_comparable_and_says_why(suite: Suite) -> None:
+def test_a_result_of_an_older_task_version_is_not_comparable_and_says_why(
+    client: Client, suite: Suite
+) -> None:
     entry = SuiteEntry.objects.get(suite=suite, benchmark="facts", style="cloze")
     old = make.task_version("facts", "cloze", "0.9")
     run = make.queued_run(make.make_variant("lab/old"), entry, task=old, run_key="f" * 64)
     make.finish(run)
-    (row,) = build_board(suite).unranked
-    assert row.cells[0].standing is Standing.NOT_COMPARABLE
-    assert row.cells[0].why == "task version 0.9, this column is 1.0"
+    assert "task version 0.9, this column is 1.0" in get_built(client, suite)
+
+
+def test_every_score_links_to_its_run_and_has_its_full_value_in_the_title(
+    client: Client, suite: Suite
+) -> None:
+    variant = make.evaluated("lab/one", suite, MIDDLE)
+    html = get_built(client, suite)
+    for run in variant.runs.filter(task__style="cloze"):
+        result = run.results.get(metric="acc", subset="")
+        link = re.search(rf'<a href="/runs/{run.pk}" title="([^"]+)">([^<]+)</a>', html)
+        assert link is not None
+        assert repr(result.value) in link[1]
+        assert link[2] == f"{100 * result.value:.1f}"
+
+
+@pytest.mark.parametrize("view", ["", "?cols=all", "?score=chance", "?rows=compact"])
+def test_no_number_stands_without_its_interval(client: Client, synthetic: Suite, view: str) -> None:
+    body = get(client, f"/{view}")
+    body = body[body.index("<tbody") : body.index("<tfoot")]
+    number = r'<(?:a href="/(?:runs|cells)/[^"]+"|b) title="[^"]+">[^<]+</(?:a|b)>(.{30})'
+    scores = re.findall(number, body)
+    assert len(scores) > 400
+    assert all(after.startswith(' <span class="pm">±') for after in scores)
+
+
+def test_a_wide_table_links_to_runs_by_model_and_column(
+    client: Client, synthetic: Suite, suite: Suite
+) -> None:
+    links = re.findall(r'href="(/cells/[^"]+)"', get(client, "/?suite=synthetic&cols=all"))
+    assert len(links) > 500
+    row, column = 7, 11
+    link = f"/cells/{BOARD.models[row].variant}/bench_11?suite=synthetic"
+    assert link in links
+    response = client.get(link)
+    assert response.status_code == 302
+    assert response["Location"] == f"/runs/{BOARD.run_id(row, column)}"
+
+
+@pytest.mark.parametrize(
+    "cell", ["1/bench_99", "9999/bench_00", "1/bench_00?suite=none", "1/bench_00?at=2001-01-01"]
+)
+def test_a_short_address_of_no_run_is_not_found(
+    client: Client, synthetic: Suite, cell: str
+) -> None:
+    assert client.get(f"/cells/{cell}").status_code == 404
+
+
+def test_chance_and_people_are_rows_with_their_source(client: Client, synthetic: Suite) -> None:
+    html = get(client)
+    foot = text_of(html[html.index("<tfoot") : html.index("</tfoot>")])
+    assert "People as published; sources below 90.0" in foot
+    assert "Chance picking an answer at random 25.0 25.0" in foot
+    assert "Bench 0: Ada and Bo, 2024, on 100 questions" in text_of(html)
+
+
+def test_a_mean_over_draws_says_so_and_how_far_they_lie_apart(
+    client: Client, synthetic: Suite
+) -> None:
+    columns = (replace(BOARD.columns[0], draws=3), *BOARD.columns[1:])
+    spread, later = np.full_like(BOARD.sd_of_draws, 0.0125), BOARD.built + timedelta(hours=1)
+    board = replace(BOARD, columns=columns, sd_of_draws=spread, built=later, data_version="d")
+    publish(board, synthetic)
+    html = get(client)
+    assert "mean of 3 draws of examples, standard deviation between draws 0.0125" in html
+    assert "× 3 draws" in text_of(html)
+
+
+# Chosen columns, scales and styles
+
+
+def test_an_own_choice_of_columns_has_no_ranks_and_says_why(
+    client: Client, synthetic: Suite
+) -> None:
+    html = get(client, "/?cols=bench_00%2Cbench_03")
+    assert "rank ranges are computed for the suite’s own average only" in html
+    assert re.findall(r'aria-sort="\w+"', html) == ['aria-sort="descending"']
+    assert "Rank none: own choice" in text_of(html)
+    assert not re.search(r"<b>\d", html[html.index("<tbody") :].replace("<b title", ""))
+
+
+def test_from_chance_guessing_is_zero(client: Client, synthetic: Suite) -> None:
+    html = get(client, "/?score=chance")
+    assert "Chance picking an answer at random 0.0 0.0" in text_of(html)
+    row = int(np.flatnonzero(~np.isnan(BOARD.normalised.value[:, 0]))[0])
+    line = row_of(html, BOARD.models[row].variant)
+    assert f">{100 * BOARD.normalised.value[row, 0]:.1f}</a>" in line
+
+
+def test_all_columns_are_shown_on_demand_with_the_same_ranks(
+    client: Client, synthetic: Suite
+) -> None:
+    few, every = get(client), get(client, "/?cols=all")
+    assert (few.count('id="by-bench_'), every.count('id="by-bench_')) == (10, 12)
+    assert names(few) == names(every)
+    assert "not told apart from it" in every
 
 
 def test_the_style_switch_shows_one_style_only(client: Client, suite: Suite) -> None:
     make.evaluated("lab/strong", suite, STRONG)
     make.evaluated("lab/weak", suite, WEAK)
-    assert names(get(client, "/?style=mmlu")) == ["lab/weak", "lab/strong"]
-    board = build_board(suite, "mmlu")
-    assert {column.entry.style for column in board.columns} == {"mmlu"}
+    html = get_built(client, suite, "/?style=mmlu")
+    assert names(html) == ["lab/weak", "lab/strong"]
+    head = html[html.index("<thead") : html.index("</thead>")]
+    assert head.count('class="sty mmlu"') == 2
+    assert 'class="sty cloze"' not in head
 
 
 def test_benchmarks_that_lack_the_style_are_named(client: Client, db: None, settings: Any) -> None:
@@ -144,159 +328,47 @@ def test_benchmarks_that_lack_the_style_are_named(client: Client, db: None, sett
         metric="acc",
         run_key="a" * 64,
     )
-    html = get(client, "/?style=cloze")
-    assert "Not asked in this style" in html
-
-
-def test_every_score_links_to_its_run_and_has_its_full_value_in_the_title(
-    client: Client, suite: Suite
-) -> None:
-    variant = make.evaluated("lab/one", suite, MIDDLE)
-    html = get(client)
-    for run in variant.runs.filter(task__style="cloze"):
-        result = run.results.get(metric="acc", subset="")
-        link = re.search(rf'<a\s+href="/runs/{run.pk}"\s+title="([^"]+)"\s*>([^<]+)</a>', html)
-        assert link is not None
-        assert repr(result.value) in link[1]
-        assert link[2] == f"{100 * result.value:.1f}"
-
-
-def test_sorting_by_a_column_keeps_the_rank_and_the_unranked_last(
-    client: Client, suite: Suite
-) -> None:
-    make.evaluated("lab/strong", suite, STRONG)
-    make.evaluated("lab/weak", suite, WEAK)
-    part = make.make_submission(make.make_variant("lab/part"), suite)
-    make.finish(part.runs.get(task__name="facts"), skill=1.0)
-    assert names(get(client, "/?sort=-facts")) == ["lab/weak", "lab/strong", "lab/part"]
-    assert names(get(client, "/?sort=model"))[:2] == ["lab/strong", "lab/weak"]
-    assert 'aria-sort="ascending"' in get(client, "/?sort=-facts")
-
-
-@pytest.mark.parametrize(
-    ("given", "short"),
-    [
-        ("/?style=own&q=&arch=all&precision=all&sort=average&suite=demo", "/"),
-        ("/?style=mmlu&q=&page=1", "/?style=mmlu"),
-        ("/?style=nonsense", "/"),
-        ("/?sort=nonsense", "/"),
-        ("/?page=99", "/"),
-        ("/?page=-1", "/"),
-        ("/?utm_source=x", "/"),
-    ],
-)
-def test_addresses_are_made_short(client: Client, suite: Suite, given: str, short: str) -> None:
-    make.make_submission(make.make_variant("lab/one"), suite)
-    response = client.get(given)
-    assert response.status_code == 302
-    assert response["Location"] == short
-    assert client.get(short).status_code == 200
-
-
-def test_search_and_filters_narrow_the_rows_but_not_the_ranks(client: Client, suite: Suite) -> None:
-    make.evaluated("lab/strong", suite, STRONG, model_type="gpt2")
-    make.evaluated("lab/weak", suite, WEAK, model_type="llama")
-    html = get(client, "/?q=WEAK")
-    assert names(html) == ["lab/weak"]
-    assert "<b>2</b>" in html
-    assert names(get(client, "/?arch=gpt2")) == ["lab/strong"]
-    assert names(get(client, "/?precision=float32")) == ["lab/strong", "lab/weak"]
-
-
-def test_a_search_that_finds_nothing_offers_a_way_out(client: Client, suite: Suite) -> None:
-    make.evaluated("lab/strong", suite, STRONG, model_type="gpt2")
-    html = get(client, "/?q=strong&arch=llama")
-    assert "No model matches all 2 filters" in html
-    assert "Dropping “llama” would show 1 model" in html
-
-
-def test_an_empty_board_says_so_and_leads_to_the_form(client: Client, suite: Suite) -> None:
-    html = get(client)
-    assert "No models yet" in html
-    assert 'href="/submit"' in html
-
-
-def test_a_site_without_its_suite_says_what_its_operator_does(
-    client: Client, db: None, settings: Any
-) -> None:
-    settings.PLUMBLINE_SUITE = "missing"
-    html = get(client)
-    assert "manage.py sync_tasks" in html
-
-
-def test_an_unknown_suite_is_not_found(client: Client, suite: Suite) -> None:
-    assert client.get("/?suite=nothing").status_code == 404
-
-
-def test_the_suites_notice_stands_on_the_board(client: Client, suite: Suite) -> None:
-    assert "Scores mean nothing beyond the demo." in get(client)
-
-
-def many_models(suite: Suite, numbers: range) -> None:
-    """Finished runs as rows only: a board reads no files."""
-    entries = list(suite.entries.filter(own=True))
-    SuiteEntry.objects.filter(suite=suite).update(comparability_key="k" * 64)
-    for number in numbers:
-        variant = make.make_variant(f"lab/model-{number:04}")
-        runs = [
-            Run(
-                variant=variant,
-                task=entry.task,
-                shots=entry.shots,
-                run_key=entry.run_key,
-                needed_bytes=1,
-                state=Run.State.DONE,
-            )
-            for entry in entries
-        ]
-        Run.objects.bulk_create(runs)
-        Result.objects.bulk_create(
-            Result(
-                run=run,
-                task_name=run.task.name,
-                metric="acc",
-                filter="none",
-                value=0.3 + number / 1000,
-                stderr=0.01,
-                low=0.28,
-                high=0.95,
-                n=100,
-                higher_is_better=True,
-                comparability_key="k" * 64,
-            )
-            for run in runs
-        )
-
-
-def queries_of(client: Client, address: str) -> int:
-    with CaptureQueriesContext(connection) as captured:
-        assert client.get(address).status_code == 200
-    return len(captured)
-
-
-@pytest.mark.parametrize("address", ["/", "/queue", "/models/lab/model-0001"])
-def test_the_number_of_queries_does_not_grow_with_the_board(
-    client: Client, suite: Suite, address: str
-) -> None:
-    many_models(suite, range(10))
-    few = queries_of(client, address)
-    many_models(suite, range(10, 300))
-    assert queries_of(client, address) == few
-
-
-def test_the_hundredth_row_stands_on_the_second_page(client: Client, suite: Suite) -> None:
-    many_models(suite, range(120))
-    first, second = get(client), get(client, "/?page=2")
-    assert len(names(first)) == 50
-    assert names(second)[-1] == "lab/model-0020"
-    assert "Rows 51–100 of 120" in second
-    assert 'href="/?page=3"' in second
+    html = get_built(client, suite, "/?style=cloze")
+    assert "Not asked in this style Sums" in text_of(html)
 
 
 def test_a_style_that_the_suite_does_not_ask_is_not_offered_and_says_so(
     client: Client, db: None, settings: Any
 ) -> None:
     settings.PLUMBLINE_SUITE = "demo"
-    make.make_suite(styles=("cloze", "mmlu"))
-    assert 'value="hybrid"' not in get(client)
+    suite = make.make_suite(styles=("cloze", "mmlu"))
+    assert 'value="hybrid"' not in get_built(client, suite)
     assert "Nothing is asked in this style" in get(client, "/?style=hybrid")
+
+
+# Escaping
+
+
+def test_what_strangers_wrote_is_text(client: Client, synthetic: Suite) -> None:
+    evil = '"><script>alert(1)</script>'
+    model = replace(BOARD.models[0], repo_id=f"lab/{evil}", licence=evil, flag_reason=evil)
+    column = replace(BOARD.columns[0], title=evil, people_source=evil)
+    board = hostile(BOARD, model, column, evil)
+    publish(board, synthetic)
+    for view in ("/", "/?rows=tall", f"/?pin={model.variant}", "/?cols=all"):
+        html = get(client, view)
+        assert "<script>alert" not in html
+        assert html.count("&lt;script&gt;alert") > 5
+
+
+def hostile(board: Board, model: Any, column: Any, evil: str) -> Board:
+    """The board with markup wherever somebody else’s words may stand."""
+    standing = board.standing.copy()
+    standing[1, 1] = 4
+    scores = replace(board.scores, value=board.scores.value.copy())
+    scores.value[1, 1] = np.nan
+    return replace(
+        board,
+        models=(model, *board.models[1:]),
+        columns=(column, *board.columns[1:]),
+        standing=standing,
+        scores=scores,
+        why={(1, 1): evil},
+        built=board.built + timedelta(hours=1),
+        data_version="evil",
+    )

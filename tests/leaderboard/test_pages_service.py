@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.contrib.staticfiles import finders
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.views.defaults import bad_request, permission_denied, server_error
 
+from leaderboard import snapshots
 from leaderboard.models import Submission, Suite, User
 from tests.leaderboard import factories as make
 
@@ -33,10 +37,14 @@ def addresses(suite: Suite) -> list[str]:
     make.fail(failed, "ModelError", "no vector")
     make.start(running, 3, 90)
     waiting = make.queued_run(make.make_variant("lab/two"), suite.entries.all()[0])
+    for style in snapshots.styles_of(suite):
+        snapshots.build(suite, style)
     run = f"/runs/{done.pk}"
     return [
         *("/", "/?style=mmlu", "/?q=one", "/styles", "/submit", "/submit?model=no+model", "/queue"),
         *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
+        *("/suites", "/suites/demo", "/suites/demo/cite.bib", "/og/demo.png", "/pool", "/method"),
+        *("/about", "/changelog", "/tasks/facts", "/sitemap.xml", "/sitemap-models.xml"),
         *(run, f"{run}?outcome=wrong", f"{run}?doc=3", f"{run}/progress", "/robots.txt"),
         *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),
         *(f"/runs/{other.pk}" for other in (running, failed, waiting)),
@@ -169,6 +177,26 @@ def test_a_fault_of_ours_is_a_page_of_ours(suite: Suite, settings: Any) -> None:
     response = client.get("/")
     assert response.status_code == 500
     assert "The line broke" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("view", "said"), [(server_error, "The line broke"), (bad_request, "cannot be read")]
+)
+def test_a_fault_is_told_without_the_database(rf: RequestFactory, view: Any, said: str) -> None:
+    # Without a database fixture every query of this test would fail it.
+    response = view(rf.get("/"), *([BadRequest()] if view is bad_request else []))
+    html = response.content.decode()
+    assert said in html
+    assert '<meta name="robots" content="noindex">' in html
+    assert 'rel="canonical"' not in html
+
+
+def test_what_is_not_allowed_is_told_in_our_voice(client: Client, db: None, rf: Any) -> None:
+    request = rf.get("/")
+    request.user = AnonymousUser()
+    html = permission_denied(request, PermissionDenied("This needs another account.")).content
+    assert b"Not yours to do" in html
+    assert b"This needs another account." in html
 
 
 def test_a_form_without_its_token_is_refused_in_our_voice(suite: Suite) -> None:

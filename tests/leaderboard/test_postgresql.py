@@ -17,9 +17,8 @@ URL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1
 @pytest.mark.services
 def test_submissions_and_tasks_behave_the_same_on_postgresql() -> None:
     require_postgresql()
-    files = [
-        f"tests/leaderboard/test_{name}.py" for name in ("submissions", "catalogue", "middleware")
-    ]
+    names = ("submissions", "catalogue", "middleware", "estimate", "pages_queue")
+    files = [f"tests/leaderboard/test_{name}.py" for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT,

@@ -16,11 +16,13 @@ from leaderboard.models import (
     BoardSnapshot,
     HubModel,
     Result,
+    RunEvent,
     ScoreVector,
     Suite,
     SuiteEntry,
     Variant,
 )
+from leaderboard.news import News
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -249,3 +251,31 @@ def test_columns_say_what_they_ask(suite: Suite) -> None:
     facts, sums = board.columns
     assert (facts.n, facts.chance, facts.people) == (120, 0.25, None)
     assert (sums.people, sums.people_source) == (0.9, "A. Smith 2020")
+
+
+def test_news_of_one_benchmark_concern_its_suites_alone(suite: Suite) -> None:
+    make.make_suite("other", benchmarks=("letters",))
+    news = News()
+    first = dict(news.stamps())
+    assert dict(news.stamps()) == first, "nothing happened"
+    make.make_submission(make.make_variant("lab/new"), suite)
+    second = dict(news.stamps())
+    assert [one.name for one in first if first[one] != second[one]] == ["demo"]
+
+
+def test_an_event_that_is_committed_late_is_news_still(suite: Suite) -> None:
+    news = News()
+    early = RunEvent.objects.order_by("pk")[5]
+    fields = {"run": early.run, "at": early.at, "state": early.state, "by": early.by}
+    early.delete()
+    before = dict(news.stamps())
+    RunEvent.objects.create(pk=early.pk or 6, **fields)
+    assert dict(news.stamps()) != before
+
+
+def test_a_suite_without_results_has_its_empty_boards_at_once(db: None) -> None:
+    suite = make.make_suite(benchmarks=("facts",))
+    snapshots.build_first(suite)
+    board = snapshots.newest(suite, OWN)
+    assert board is not None
+    assert board.models == ()

@@ -43,7 +43,7 @@ def test_from_chance_each_benchmark_counts_as_its_share_of_the_way_to_1(
     assert board.average.value == pytest.approx(sum((value - 0.25) / 0.75 for value in raw) / 2)
     make.publish(suite)
     page = client.get("/").content.decode()
-    assert "of 2 benchmarks, from chance" in page
+    assert "of 2, from chance<" in page
 
 
 def test_parts_with_chances_of_their_own_are_normalised_one_by_one(suite: Suite) -> None:
@@ -54,9 +54,7 @@ def test_parts_with_chances_of_their_own_are_normalised_one_by_one(suite: Suite)
     whole = Result.objects.get(
         run__variant=variant, task_name="facts", metric="acc", subset="", run__task__style="cloze"
     )
-    assert board_of(suite).ranked == 0, (
-        "without a part it would be another average"
-    )
+    assert board_of(suite).ranked == 0, "without a part it would be another average"
     for name, value in (("facts_easy", 0.8), ("facts_hard", 0.4)):
         whole.pk, whole.task_name, whole.subset = None, name, name
         whole.value, whole.low, whole.high = value, value - 0.1, value + 0.1
@@ -76,7 +74,7 @@ def test_a_benchmark_that_does_not_count_is_shown_and_not_averaged(
     assert board.average.value == board.scores.value[:, 0]
     make.publish(suite)
     page = client.get("/").content.decode()
-    assert "of 1 benchmark<" in page
+    assert ">of 1<" in page
     assert "not in the average" in page
 
 

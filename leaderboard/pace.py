@@ -1,0 +1,140 @@
+"""How long runs take, learned from those that finished: by task and by size of the model."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from django.core.cache import cache
+from django.db.models import QuerySet
+
+from leaderboard.models import Run
+
+SIZES = (10**8, 10**9, 3 * 10**9, 8 * 10**9, 15 * 10**9, 35 * 10**9, 80 * 10**9)
+"""Parameters: the largest model of each size class but the last."""
+ENOUGH = 5
+"""Finished runs of a size class and task from which an estimate is made."""
+NEWEST = 20
+"""So many of them count: machines and engine change."""
+LOOKED_AT = 20_000
+"""The newest finished runs among which they are looked for."""
+KEPT_SECONDS = 60
+"""A pace is read once in so long: nobody sees it change within a minute."""
+KEY = "pace"
+LOW, HIGH = 10, 90
+"""Percentiles: the ends of a range."""
+
+
+class Span(NamedTuple):
+    """A length of time in seconds, as likely shorter as longer, with its usual ends."""
+
+    low: float
+    middle: float
+    high: float
+
+    def plus(self, other: Span) -> Span:
+        return Span(self.low + other.low, self.middle + other.middle, self.high + other.high)
+
+    def times(self, share: float) -> Span:
+        return Span(self.low * share, self.middle * share, self.high * share)
+
+
+NOTHING = Span(0.0, 0.0, 0.0)
+
+
+def total(spans: Iterable[Span | None]) -> Span | None:
+    """One after the other; None where one is not known."""
+    sum_ = NOTHING
+    for span in spans:
+        if span is None:
+            return None
+        sum_ = sum_.plus(span)
+    return sum_
+
+
+def size_class(parameters: int) -> int:
+    """Number of the class from 0, the smallest models."""
+    return bisect_left(SIZES, parameters)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is done; moments as the database wrote them."""
+
+    worker: str
+    task: int
+    parameters: int
+    started: datetime
+    finished: datetime
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Spans by task and size class, for those with enough finished runs."""
+
+    spans: dict[tuple[int, int], Span]
+
+    @classmethod
+    def of(cls, finished: Iterable[Finished]) -> Pace:
+        """From finished runs in any order."""
+        seconds: dict[tuple[int, int], list[tuple[datetime, float]]] = {}
+        for run, own in _own_seconds(finished):
+            key = (run.task, size_class(run.parameters))
+            seconds.setdefault(key, []).append((run.finished, own))
+        return cls({k: _span(found) for k, found in seconds.items() if len(found) >= ENOUGH})
+
+    def span(self, task: int, parameters: int) -> Span | None:
+        """How long a run of this task takes a model of this size; None where too few are known."""
+        return self.spans.get((task, size_class(parameters)))
+
+
+def current() -> Pace:
+    """The pace of the newest finished runs, a minute old at most."""
+    known: Pace | None = cache.get(KEY)
+    if known is None:
+        known = read()
+        cache.set(KEY, known, KEPT_SECONDS)
+    return known
+
+
+def read() -> Pace:
+    done = Run.objects.filter(state=Run.State.DONE, worker__isnull=False, started__isnull=False)
+    rows: QuerySet[Run, Any] = done.order_by("-finished").values_list(
+        "worker_id", "task_id", "variant__parameters", "started", "finished"
+    )
+    return Pace.of(Finished(*row) for row in rows[:LOOKED_AT])
+
+
+def _own_seconds(finished: Iterable[Finished]) -> list[tuple[Finished, float]]:
+    """Each run with the time that was its own.
+
+    A worker begins all runs of a claim at once and finishes them one after the other: a run's own
+    time begins when the one before it was finished.
+    """
+    ordered = sorted(finished, key=lambda run: (run.worker, run.finished))
+    own: list[tuple[Finished, float]] = []
+    for _, runs in groupby(ordered, key=lambda run: run.worker):
+        before: datetime | None = None
+        for run in runs:
+            began = max(run.started, before) if before else run.started
+            own.append((run, max((run.finished - began).total_seconds(), 0.0)))
+            before = run.finished
+    return own
+
+
+def _span(found: list[tuple[datetime, float]]) -> Span:
+    newest = sorted(found)[-NEWEST:]
+    seconds = sorted(seconds for _, seconds in newest)
+    return Span(*(_percentile(seconds, share) for share in (LOW, 50, HIGH)))
+
+
+def _percentile(ordered: list[float], share: int) -> float:
+    """Between two neighbours in proportion."""
+    place = (len(ordered) - 1) * share / 100
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

@@ -1,0 +1,131 @@
+"""How many queries each page of a generated site takes, printed as JSON.
+
+For a process of its own (`test_query_counts.py` starts it), so that nothing is kept in memory from
+another database.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from leaderboard.models import Artifact, HubModel, Run, Submission, TaskVersion
+from leaderboard.models.run import State
+
+
+def _run(**fields: object) -> list[str]:
+    return [
+        str(Run.objects.filter(**fields).order_by("created", "pk").values_list("pk", flat=True)[0])
+    ]
+
+
+def _with_file() -> list[str]:
+    return _run(artifacts__kind=Artifact.Kind.SAMPLES)
+
+
+def _board(name: str) -> list[str]:
+    views = (
+        {},
+        {"style": "mmlu"},
+        {"score": "chance"},
+        {"q": "a;b"},
+        {"type": "chat", "size": "1-"},
+    )
+    return [f"{reverse(name)}?{urlencode(view)}" for view in views]
+
+
+def _compared(name: str, by: str) -> list[str]:
+    """Two runs with their files, or the two variants that were run."""
+    runs = Run.objects.filter(artifacts__kind=Artifact.Kind.SAMPLES, task__style="mmlu")
+    wanted = [run.variant_id if by == "m" else run.pk for run in runs.order_by("variant")[:2]]
+    return [f"{reverse(name)}?{urlencode({by: ','.join(map(str, wanted))})}"]
+
+
+def _of_run(name: str, pk: list[str], *more: str) -> str:
+    return reverse(name, args=[*pk, *more])
+
+
+def _models() -> list[str]:
+    """One that is complete, one with a failure, one that has two variants where there is one."""
+    done = HubModel.objects.exclude(variants__runs__state__in=[State.FAILED, State.QUEUED])
+    failed = HubModel.objects.filter(variants__runs__state=State.FAILED)
+    return [group.order_by("pk")[0].get_absolute_url() for group in (done, failed)]
+
+
+def _one_address(name: str, *args: str) -> Callable[[], list[str]]:
+    return lambda: [reverse(name, args=args)]
+
+
+PAGES: Mapping[str, Callable[[], list[str]]] = {
+    "board": lambda: _board("board"),
+    "board-csv": lambda: _board("board-csv"),
+    "board-json": lambda: _board("board-json"),
+    "board-parquet": lambda: _board("board-parquet"),
+    "styles": _one_address("styles"),
+    "styles-csv": _one_address("styles-csv"),
+    "styles-json": _one_address("styles-json"),
+    "styles-parquet": _one_address("styles-parquet"),
+    "compare": lambda: [*_compared("compare", "run"), *_compared("compare", "m")],
+    "compare-csv": lambda: _compared("compare-csv", "m"),
+    "compare-parquet": lambda: _compared("compare-parquet", "m"),
+    "submit": _one_address("submit"),
+    "submission": lambda: [
+        Submission.objects.filter(runs__state=state).order_by("pk")[0].get_absolute_url()
+        for state in (State.DONE, State.FAILED)
+    ],
+    "queue": _one_address("queue"),
+    "pool": _one_address("pool"),
+    "suites": _one_address("suites"),
+    "suite": _one_address("suite", "generated"),
+    "suite-cite": _one_address("suite-cite", "generated"),
+    "method": _one_address("method"),
+    "about": _one_address("about"),
+    "changelog": _one_address("changelog"),
+    "model": _models,
+    "task": lambda: [TaskVersion.objects.order_by("pk")[0].get_absolute_url()],
+    "task-questions": lambda: [
+        reverse("task-questions", args=[TaskVersion.objects.order_by("pk")[0].name])
+    ],
+    "run": lambda: [
+        _of_run("run", pk)
+        for pk in (_with_file(), _run(state=State.FAILED), _run(state=State.QUEUED))
+    ],
+    "run-progress": lambda: [_of_run("run-progress", _run(state=State.QUEUED))],
+    "run-record": lambda: [_of_run("run-record", _with_file())],
+    "run-parquet": lambda: [_of_run("run-parquet", _with_file())],
+    "run-file": lambda: [_of_run("run-file", _with_file(), "samples.jsonl")],
+    "login": _one_address("login"),
+    "healthz": _one_address("healthz"),
+    "robots": _one_address("robots"),
+    "sitemap": _one_address("sitemap"),
+    "sitemap-section": lambda: [
+        reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
+    ],
+    "picture": _one_address("picture", "generated"),
+}
+"""By name of the address what to visit."""
+
+
+def main() -> None:
+    """By page the number for each of its addresses, or what went wrong."""
+    client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=False)
+    found: dict[str, list[int | str]] = {}
+    for page, addresses in PAGES.items():
+        found[page] = [_counted(client, address) for address in addresses()]
+    json.dump(found, sys.stdout)
+
+
+def _counted(client: Client, address: str) -> int | str:
+    """Queries of the second visit: the first may fill what a process keeps in memory."""
+    client.get(address)
+    with CaptureQueriesContext(connection) as queries:
+        response = client.get(address)
+        list(response)
+    return len(queries) if response.status_code == 200 else f"{address}: {response.status_code}"

@@ -1,0 +1,94 @@
+"""Method, about and changelog: texts of the project, and what was added to this site when."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from leaderboard.models import Suite, TaskVersion
+from leaderboard.pages.changelog import DAYS
+from tests.leaderboard import factories as make
+
+
+def read(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200, address
+    return response.content.decode()
+
+
+def test_the_method_has_an_address_for_every_metric_and_every_section(client: Client) -> None:
+    html = read(client, "/method")
+    assert "<h1>How each number is made</h1>" in html
+    for address in ("acc_norm", "wilson", "average-of-a-suite"):
+        assert f' id="{address}"' in html
+    for target in re.findall(r'href="#([\w-]+)"', html):
+        assert f'id="{target}"' in html
+
+
+def test_about_names_who_runs_the_site_and_how_to_reach_them(client: Client, settings: Any) -> None:
+    settings.PLUMBLINE_OPERATOR = "The Workshop <Ltd>"
+    settings.PLUMBLINE_CONTACT = "ada@workshop.example"
+    html = read(client, "/about")
+    assert "run by The Workshop &lt;Ltd&gt;" in html
+    assert 'href="mailto:ada@workshop.example"' in html
+    settings.PLUMBLINE_CONTACT = "https://workshop.example/contact"
+    assert 'href="https://workshop.example/contact"' in read(client, "/about")
+
+
+@pytest.mark.parametrize("contact", ["javascript:alert(1)", "the back door", ""])
+def test_a_contact_that_is_no_address_is_text(client: Client, settings: Any, contact: str) -> None:
+    settings.PLUMBLINE_CONTACT = contact
+    html = read(client, "/about")
+    assert f'href="{contact}"' not in html
+    assert contact in html
+
+
+def test_about_says_so_where_nobody_put_a_name(client: Client) -> None:
+    assert "has not put a name here" in read(client, "/about")
+
+
+@pytest.mark.django_db
+class TestChangelog:
+    def test_what_was_added_stands_under_its_day(self, client: Client) -> None:
+        old = make.make_suite(version="1.0")
+        new = make.make_suite(version="1.1")
+        new.changelog = {"1.1": "two questions <fewer>"}
+        new.save()
+        Suite.objects.filter(pk=old.pk).update(created=datetime(2026, 3, 1, 23, 30, tzinfo=UTC))
+        days = read(client, "/changelog").split('<article class="job day">')[1:]
+        assert len(days) == 2
+        assert "Suite Workshop 1.1</a>: two questions &lt;fewer&gt;" in days[0]
+        assert f"{TaskVersion.objects.count()} task versions added" in days[0]
+        assert "1 Mar 2026" in days[1]
+        assert 'href="/suites/demo@1.0"' in days[1]
+
+    def test_the_softwares_changes_stand_below(self, client: Client) -> None:
+        html = read(client, "/changelog")
+        assert "Nothing has been added yet." in html
+        assert re.search(r"<h3[^>]*>0\.1\.0", html)
+
+    def test_more_days_than_a_page_holds_have_further_pages(self, client: Client) -> None:
+        for number in range(DAYS + 1):
+            suite = make.make_suite(f"suite-{number}", benchmarks=())
+            at = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(days=number)
+            Suite.objects.filter(pk=suite.pk).update(created=at)
+        assert "Suite-0" not in read(client, "/changelog")
+        second = read(client, "/changelog?page=2")
+        assert "Suite-0" in second
+        assert "<title>Changelog, page 2 ·" in second
+        assert client.get("/changelog?page=9")["Location"] == "/changelog?page=2"
+
+    def test_its_queries_do_not_grow_with_its_entries(
+        self, client: Client, django_assert_num_queries: Any
+    ) -> None:
+        make.make_suite(benchmarks=())
+        with django_assert_num_queries(4):
+            read(client, "/changelog")
+        for number in range(12):
+            make.make_suite(f"suite-{number}", benchmarks=(f"facts_{number}",))
+        with django_assert_num_queries(4):
+            read(client, "/changelog")

@@ -1,0 +1,68 @@
+"""No page asks the database more often because it has more rows: 14 models against 1,000."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.urls import get_resolver
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
+LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
+NO_PAGES = {"submission-again", "submission-withdraw", "logout", "favicon", "cell"}
+"""Addresses that take forms or lead elsewhere."""
+
+FURTHER = 2
+"""A page may have more to say: of questions with a likely wrong key there are none in the small
+site. What is asked row by row is asked dozens of times more."""
+
+COUNT = "import django; django.setup(); from tests.leaderboard.counting import main; main()"
+Counts = dict[str, list[int | str]]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Counts:
+    return counts(tmp_path_factory.mktemp("small"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Counts:
+    return counts(tmp_path_factory.mktemp("large"), LARGE)
+
+
+def counts(home: Path, size: tuple[str, ...]) -> Counts:
+    """By page the queries of each of its addresses, on a site of this size."""
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_HOME": str(home),
+        "PLUMBLINE_SUITE": "generated",
+        "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
+    }
+    environment.pop("PLUMBLINE_DATABASE_URL", None)
+    for command in (["-m", "demo.generated", *size], ["-c", COUNT]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+    found: Counts = json.loads(done.stdout)
+    return found
+
+
+def pages() -> list[str]:
+    names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
+    return sorted(names - NO_PAGES)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_queries_do_not_grow_with_the_rows(page: str, small: Counts, large: Counts):
+    assert page in small, f"add an address of {page} to PAGES in tests/leaderboard/counting.py"
+    assert all(isinstance(count, int) for count in small[page]), small[page]
+    pairs = zip(small[page], large[page], strict=True)
+    assert all(many <= few + FURTHER for few, many in pairs), (small[page], large[page])
