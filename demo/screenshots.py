@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +28,37 @@ FLAGS = (
 )
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+FIXED = {
+    "board": "/",
+    "board-mmlu": "/?style=mmlu",
+    "board-from-chance": "/?score=chance&rows=compact",
+    "board-nothing": "/?q=no-such-model",
+    "board-day-before": "/?at=2020-01-01",
+    "styles": "/styles",
+    "compare": "/compare",
+    "queue": "/queue",
+    "pool": "/pool",
+    "submit": "/submit",
+    "submit-problem": "/submit?model=not+a+model",
+    "suites": "/suites",
+    "method": "/method",
+    "about": "/about",
+    "changelog": "/changelog",
+    "login": "/accounts/login",
+    "not-found": "/models/nobody/no-such-model",
+}
+MODEL, RUN = r"/models/[^?]+", r"/runs/[0-9a-f-]+"
+# Page to look on, link to look for, name of the page behind it.
+FOLLOWED = (
+    ("board", MODEL, "model"),
+    ("board", RUN, "run"),
+    ("run", RUN + r"\?.*doc=.+", "run-question"),
+    ("model", r"/submissions/[0-9a-f-]+", "submission"),
+    ("queue", RUN, "run-from-queue"),
+    ("suites", r"/suites/[^/]+", "suite"),
+    ("suite", r"/tasks/.+", "task"),
+    ("suite", r"/suites/[^/]+@[^/]+", "suite-other-version"),
+)
 
 
 @dataclass
@@ -79,35 +109,24 @@ class Tour:
     def _addresses(self, browser: Browser) -> dict[str, str]:
         """The fixed pages, and one of each kind that is found by following links."""
         page = browser.new_page()
-        found = {
-            "board": "/",
-            "board-mmlu": "/?style=mmlu",
-            "board-nothing": "/?q=no-such-model",
-            "styles": "/styles",
-            "submit": "/submit",
-            "submit-problem": "/submit?model=not+a+model",
-            "queue": "/queue",
-            "login": "/accounts/login",
-            "not-found": "/models/nobody/no-such-model",
-        }
-        for start, pattern, name in self._kinds():
-            page.goto(self.url + found.get(start, start))
-            links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.pathname)")
-            match = next((link for link in links if re.fullmatch(pattern, link)), None)
-            if match:
-                found[name] = match
-        if "run" in found:
-            found["run-question"] = f"{found['run']}?outcome=wrong"
+        found = dict(FIXED)
+        for start, pattern, name in FOLLOWED:
+            if start in found:
+                page.goto(self.url + found[start])
+                if links := _links(page, pattern):
+                    found[name] = links[0]
+        page.goto(self.url + found["board"])
+        ticks = page.eval_on_selector_all("input[name=m]", "all => all.map(one => one.value)")
+        if len(ticks) > 1:
+            found["compare-two"] = f"/compare?m={','.join(ticks[:2])}"
         page.close()
         return found
 
-    @staticmethod
-    def _kinds() -> Iterator[tuple[str, str, str]]:
-        """Page to look on, link to look for, name of the page behind it."""
-        yield "board", r"/models/.+", "model"
-        yield "board", r"/runs/[0-9a-f-]+", "run"
-        yield "model", r"/submissions/[0-9a-f-]+", "submission"
-        yield "queue", r"/runs/[0-9a-f-]+", "run-from-queue"
+
+def _links(page: Page, pattern: str) -> list[str]:
+    """The addresses on the page that match, with their queries, each once."""
+    found = page.eval_on_selector_all("a[href]", "all => all.map(a => a.pathname + a.search)")
+    return [link for link in dict.fromkeys(found) if re.fullmatch(pattern, link)]
 
 
 def main() -> int:

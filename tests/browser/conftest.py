@@ -53,6 +53,7 @@ def site(transactional_db: None, hub: Callable[[Orders], None], settings: Any) -
     failed, running, _ = submission.runs.order_by("task__name")
     make.fail(failed, "ModelError", "four tokens have no vector", "the last line of the log")
     make.start(running, 30, 160)
+    make.publish(suite)
     return suite
 
 

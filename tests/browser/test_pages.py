@@ -129,16 +129,16 @@ def test_the_whole_way_without_javascript(visit: Open) -> None:
     page.get_by_label("Model ID").fill(TINY)
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("tiny-llama")
-    page.get_by_role("link", name="Board").click()
-    page.get_by_label("Model", exact=True).fill("texts")
+    page.get_by_role("link", name="Board", exact=True).click()
+    page.get_by_label("Search").fill("texts")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(re.compile(r"/\?q=texts$"))
     page.locator("td.score a").first.click()
-    page.get_by_text("Wrong", exact=True).click()
+    page.get_by_role("radio", name="Wrong").check()
     page.get_by_role("button", name="Show").click()
     expect(page.locator("#question")).to_contain_text("Wrong: picked")
     with page.expect_download() as download:
-        page.get_by_role("link", name="Every answer as JSONL").click()
+        page.get_by_role("link", name="lm-evaluation-harness, samples").click()
     assert download.value.suggested_filename == "lab__texts_facts_samples.jsonl"
 
 

@@ -1,0 +1,152 @@
+"""The board as a file: exactly the rows, columns, order and scale of the page with that address.
+
+All pages of it, pinned models first, in full precision. A cell without a number is empty, never 0.
+CSV, JSON and parquet have the same fields, which `_batches` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.views.decorators.http import require_safe
+from numpy.typing import NDArray
+
+from leaderboard import snapshots
+from leaderboard.board_data import Scores
+from leaderboard.pages import table_file
+from leaderboard.pages.board_view import View, chosen_board, view
+from leaderboard.pages.wanted import Wanted
+
+BATCH = 500
+"""Rows that are made at a time."""
+_ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
+"""What changes the page, but not the file."""
+
+
+@require_safe
+def as_csv(request: HttpRequest) -> HttpResponseBase:
+    return _file(request, "csv")
+
+
+@require_safe
+def as_json(request: HttpRequest) -> HttpResponseBase:
+    return _file(request, "json")
+
+
+@require_safe
+def as_parquet(request: HttpRequest) -> HttpResponseBase:
+    return _file(request, "parquet")
+
+
+def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
+    wanted = Wanted.of(request)
+    suite = snapshots.newest_suite(wanted.suite)
+    if suite is None:
+        raise Http404(f"no suite {wanted.suite}")
+    board = chosen_board(suite, wanted)
+    if board is None:
+        raise Http404("this board has no data yet")
+    seen = view(board, wanted.but(**_ONE_PAGE_ONLY))
+    if seen.problems:
+        return table_file.refusal(seen.problems)
+    site = request.build_absolute_uri("/")
+    file = table_file.TableFile(
+        name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
+        built=board.built,
+        about=describe(seen, site),
+        columns=_columns(seen),
+        batches=lambda: _batches(seen, site),
+    )
+    return table_file.answer(request, file, ending)
+
+
+def describe(seen: View, site: str) -> dict[str, Any]:
+    """What the file is of; its address leads to this very data, on whatever day."""
+    board = seen.board
+    address = seen.wanted.url(
+        suite=f"{board.suite}@{board.version}", at=board.built.date().isoformat()
+    )
+    return {
+        "suite": board.suite,
+        "suite_version": board.version,
+        "style": board.style,
+        "scale": seen.scale,
+        "built": board.built.isoformat(),
+        "data_version": board.data_version,
+        "address": f"{site.rstrip('/')}{address}",
+        "note": seen.why_unranked,
+    }
+
+
+def _columns(seen: View) -> list[dict[str, Any]]:
+    """What the shown benchmarks are, in the order of their fields."""
+    shown = [(seen.board.columns[place], _name(seen, place)) for place in seen.columns]
+    return [
+        {
+            "field": field,
+            "title": column.title,
+            "task": column.task,
+            "task_version": column.task_version,
+            "style": column.style,
+            "shots": column.shots,
+            "draws": column.draws,
+            "metric": column.metric,
+            "filter": column.filter,
+            "chance": column.chance,
+            "counts": column.counts,
+            "comparability_key": column.comparability_key,
+        }
+        for column, field in shown
+    ]
+
+
+def _name(seen: View, place: int) -> str:
+    column = seen.board.columns[place]
+    return f"{column.benchmark}.{column.style}"
+
+
+def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
+    """The rows, pinned ones first; one empty batch where there is none, for its fields."""
+    rows = np.concatenate([np.array(seen.pins, np.intp), seen.rows])
+    for start in range(0, max(len(rows), 1), BATCH):
+        chosen = rows[start : start + BATCH]
+        fields = {
+            **_ranks(seen, chosen),
+            "pinned": pa.array(np.isin(chosen, seen.pins)),
+            **table_file.of_models(seen.board.models[row] for row in chosen),
+            **table_file.bounds("average", "average_", seen.average.rows(chosen)),
+        }
+        for place in seen.columns:
+            fields |= _cells(seen, place, chosen, site)
+        yield pa.RecordBatch.from_pydict(fields)
+
+
+def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
+    """Ranks with their ranges; empty for models without one, and for an own choice of columns."""
+    ranks = seen.board.ranks
+    none = ranks.rank[rows] == 0 if not seen.own_choice else np.ones(len(rows), np.bool_)
+    arrays = {
+        "rank": ranks.rank,
+        "rank_low": ranks.low,
+        "rank_high": ranks.high,
+        "rank_low_is_cut": ranks.cut_low,
+        "rank_high_is_cut": ranks.cut_high,
+    }
+    return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
+
+
+def _cells(seen: View, place: int, rows: NDArray[np.intp], site: str) -> dict[str, pa.Array]:
+    """A column's cells: value, bounds, questions, standing in words, and the run's address."""
+    board, name, scores = seen.board, _name(seen, place), seen.scores
+    n = board.n[rows, place]
+    sides = Scores(*(a[rows, place] for a in (scores.value, scores.low, scores.high)))
+    return {
+        **table_file.bounds(name, f"{name}.", sides),
+        f"{name}.n": pa.array(n, mask=n == 0),
+        f"{name}.standing": table_file.standings(board.standing[rows, place]),
+        f"{name}.run": table_file.run_addresses(board.run[rows, place], site),
+    }

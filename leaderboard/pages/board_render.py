@@ -1,0 +1,33 @@
+"""The board's table as HTML: by Jinja2, since Django's own templates are too slow for its cells."""
+
+from __future__ import annotations
+
+from django.template import engines
+from django.utils.safestring import SafeString, mark_safe
+
+from leaderboard.pages.board_table import MOST_STICKY, Table
+from leaderboard.pages.board_view import View
+from leaderboard.templatetags.figures import plural
+from leaderboard.templatetags.marks import axis, bob, style_mark
+
+
+def table(view: View, table: Table) -> SafeString:
+    """The whole <table> element."""
+    heads = [table.average, table.model, table.size, *table.columns]
+    template = engines["jinja2"].get_template("board_table.html")
+    html = template.render(
+        {
+            "view": view,
+            "board": view.board,
+            "table": table,
+            "sorted_by": next((h.label for h in heads if h.key == view.sort_key), view.sort_key),
+            "width": len(table.columns) + 4,
+            "average_plumb": table.average.plumb,
+            "most_sticky": MOST_STICKY,
+            "plural": plural,
+            "axis": axis,
+            "bob": bob,
+            "style_mark": style_mark,
+        }
+    )
+    return mark_safe(html)  # noqa: S308 the template escapes

@@ -1,0 +1,45 @@
+"""The benchmark of the site, in small: every page answers, and the page of results says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.page import write_page
+from bench.site.page import section
+from bench.site.results import Results
+from tests.services import postgresql
+
+COMMAND = [sys.executable, "-m", "bench.site", "--quick", "--rate", "10", "--seconds", "5"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_quick_run_measures_every_kind_of_page_without_an_error(tmp_path: Path):
+    output = tmp_path / "results" / "site.json"
+    with postgresql() as url:
+        done = subprocess.run(
+            [*COMMAND, "--output", str(output)],
+            env={**os.environ, "PLUMBLINE_DATABASE_URL": url, "PLUMBLINE_HOME": str(tmp_path)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = Results.read(output)
+    assert [row.kind for row in found.kinds if row.errors] == []
+    assert found.load.times.errors == 0
+    assert found.load.times.n == 50
+    assert sum(found.load.shares.values()) == 100
+    assert set(found.load.cores) == {"load generator", "site", "PostgreSQL", "everything else"}
+    assert found.rows["runs"] > found.rows["vectors of answers"] > 3_000
+    text = section(output.parent)
+    assert "10 requests a second without an error | 0 errors of 50" in text
+    assert all(row.kind in text for row in found.kinds)
+
+
+def test_the_page_of_results_is_what_its_files_give(tmp_path: Path):
+    write_page(ROOT / "docs" / "benchmarks", tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "benchmarks.md").read_text()
