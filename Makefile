@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 TEST_ARGS ?=
 BENCH_ARGS ?=
+BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models run test bench lint format screenshots setup setup-dev clean
+.PHONY: demo demo-check demo-models demo-large run test bench bench-site lint format screenshots setup setup-dev clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -26,11 +27,17 @@ demo-models: $(VENV)/.demo  ## Write the demo's questions and train its models a
 	@$(BIN)/python -m demo.dataset
 	@$(BIN)/python -m demo.train
 
+demo-large: $(VENV)/.demo  ## A board of 10,000 made-up models, and the site on it; wants PostgreSQL
+	@$(BIN)/python -m demo.generated $(BOARD) --serve
+
 test: $(VENV)/.dev  ## Set up and run all tests
 	@$(BIN)/python -m pytest $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
+
+bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
+	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
 
 lint: $(VENV)/.dev  ## Check style, types, imports and migrations
 	$(BIN)/ruff check .

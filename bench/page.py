@@ -12,6 +12,10 @@ from bench.profiling import KINDS, Profile
 from bench.results import Results
 from bench.scaling import Point
 from bench.sidebyside import Row, Side
+from bench.site import page as site
+
+NO_RUNS = ("draws.json", site.FILE)
+"""Files of the folder that hold something else."""
 
 INTRODUCTION = f"""\
 # Benchmarks
@@ -65,10 +69,14 @@ def page(runs: Sequence[Results], notes: str = "") -> str:
 
 
 def write_page(folder: Path, target: Path) -> None:
-    """From the runs kept in the folder, and its `notes.md` where there is one."""
+    """From the runs kept in the folder, its `notes.md` where there is one, and the site's part."""
     notes = folder / "notes.md"
-    runs = [Results.read(path) for path in sorted(folder.glob("*.json"))]
-    target.write_text(page(runs, notes.read_text() if notes.is_file() else ""))
+    files = (path for path in sorted(folder.glob("*.json")) if path.name not in NO_RUNS)
+    text = page(
+        [Results.read(path) for path in files], notes.read_text() if notes.is_file() else ""
+    )
+    of_site = site.section(folder)
+    target.write_text(f"{text}\n{of_site}\n" if of_site else text)
 
 
 def _run(run: Results) -> Iterator[str]:

@@ -1,0 +1,155 @@
+"""The site's part of the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.site.results import Load, Results, Times
+
+FILE = "site.json"
+THREE = "p50 / p95 / p99"
+HEAVIEST = 100_000
+"""Bytes of a board page, at most."""
+
+INTRODUCTION = """\
+## The site
+
+`make bench-site` fills a database of its own in PostgreSQL with invented answers
+(`demo/generated`), starts the site as `make run` does and asks it for pages over HTTP, on the same
+machine. It writes this part from `docs/benchmarks/site.json`.
+
+- A time is from when a request was due until its last byte, over a connection that is kept open:
+  server, database and transfer. The pages of the first tables were asked for one after the other.
+- “Cold”: each address once, from a process of the server that has shown nothing but the board's
+  first page. Of that page itself: the slowest of thirty requests in the three seconds after each of
+  several new snapshots. “Repeated”: the same addresses again. The site keeps what it has rendered
+  until the board changes, so that pages differ in the two.
+- Bytes are of the largest answer as sent. Queries are the most that a cold page makes.
+"""
+
+
+def section(folder: Path) -> str:
+    """Empty where the site was never measured."""
+    file = folder / FILE
+    return "\n\n".join(_section(Results.read(file))) if file.is_file() else ""
+
+
+def _section(found: Results) -> Iterator[str]:
+    yield INTRODUCTION.strip()
+    yield f"Measured on {found.machine}."
+    yield _conditions(found)
+    yield "### Goals\n\n" + _table(["goal", "measured", ""], list(_goals(found)))
+    yield "### Pages one after the other\n\n" + _table(
+        [
+            "page",
+            "addresses",
+            "cold, p50 / p95 / p99",
+            "repeated, p50 / p95 / p99",
+            "KB",
+            "queries",
+        ],
+        [
+            [
+                row.kind,
+                str(row.cold.n),
+                _three(row.cold),
+                _three(row.repeated),
+                f"{row.bytes / 1000:.0f}{'' if row.compressed else ' (not compressed)'}",
+                str(row.queries),
+                str(row.errors),
+            ]
+            for row in found.kinds
+        ],
+    )
+    yield _starts(found.after_start)
+    yield "### Under load\n\n" + _load(found.load)
+    yield "### How long it takes to get there\n\n" + _table(
+        ["work", "seconds"],
+        [[what, f"{seconds:,.1f}"] for what, seconds in found.generation.items()],
+    )
+
+
+def _conditions(found: Results) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
+    settings = ", ".join(f"{name} {value}" for name, value in found.postgresql.items())
+    counts = ", ".join(f"{count:,} {table}" for table, count in found.rows.items())
+    return (
+        f"{found.date}; {found.minutes:.0f} minutes without making the data. {found.models:,} "
+        f"models in {found.columns} columns; {counts}. The server: {found.server}. PostgreSQL on "
+        f"the same machine: {settings}. {versions}. The site's processes held "
+        f"{found.memory / 1e6:,.0f} MB after all of it."
+    )
+
+
+def _goals(found: Results) -> Iterator[list[str]]:
+    for row in found.kinds:
+        if row.goal is None:
+            continue
+        for name, asked in (("cold", row.cold), ("repeated", row.repeated)):
+            yield [
+                f"{row.kind} in {_ms(row.goal)}, {name}",
+                f"p95 {_ms(asked.p95)}" + (f", {asked.errors} errors" if asked.errors else ""),
+                _met(asked.p95 <= row.goal and not asked.errors),
+            ]
+    boards = [row for row in found.kinds if row.kind.startswith("board, ")]
+    heaviest = max(boards, key=lambda row: row.bytes)
+    yield [
+        f"a board page in {HEAVIEST // 1000} KB, compressed",
+        f"{heaviest.bytes / 1000:.0f} KB ({heaviest.kind})",
+        _met(heaviest.bytes <= HEAVIEST and heaviest.compressed),
+    ]
+    load = found.load
+    yield [
+        f"{load.rate:.0f} requests a second without an error",
+        f"{load.times.errors} errors of {load.times.n:,}; p95 {_ms(load.times.p95)}",
+        _met(not load.times.errors),
+    ]
+
+
+def _starts(start: Times) -> str:
+    return (
+        f"The first page that a server shows after its start, {start.n} times: median "
+        f"{_ms(start.median)}, at most {_ms(start.longest)}."
+    )
+
+
+def _load(load: Load) -> str:
+    rows = [
+        [
+            kind,
+            f"{load.shares[kind]} %",
+            f"{times.n:,}",
+            _three(times),
+            _ms(times.longest),
+            str(times.errors),
+        ]
+        for kind, times in [*load.by_kind.items()]
+    ]
+    all_of_it = ["all", "100 %", f"{load.times.n:,}", _three(load.times)]
+    rows.append([*all_of_it, _ms(load.times.longest), str(load.times.errors)])
+    table = _table(["page", "share", "requests", THREE, "longest", "errors"], rows)
+    cores = ", ".join(f"{who} {share:.0%}" for who, share in load.cores.items())
+    return (
+        f"{load.rate:.0f} requests a second for {load.seconds:.0f} seconds, due at even distances "
+        f"whether or not earlier ones were answered. Shares of all cores meanwhile: {cores}."
+        f"\n\n{table}"
+    )
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "**missed**"
+
+
+def _three(times: Times) -> str:
+    return " / ".join(_ms(seconds) for seconds in (times.median, times.p95, times.p99))
+
+
+def _ms(seconds: float) -> str:
+    milliseconds = seconds * 1000
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
