@@ -6,20 +6,16 @@ reads an older one.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import tempfile
-import threading
 import time
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from pathlib import Path
 
 from django.db.models import Max
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from leaderboard import artifacts, board_builder, snapshot_file
+from leaderboard import artifacts, board_builder, board_memory, snapshot_file
 from leaderboard.board_data import EVERY, OWN, Board
 from leaderboard.models import BoardSnapshot, Run, Suite
 from leaderboard.news import News
@@ -30,8 +26,8 @@ REST = 5
 """... and so many times as long as the last one took to build."""
 KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
-IN_MEMORY = 12
-"""Boards that a process of the site keeps decoded."""
+LARGE = 2_000_000
+"""Bytes of a file that takes longer to read than a reader should wait."""
 
 
 def newest_suite(name: str) -> Suite | None:
@@ -44,8 +40,26 @@ def newest_suite(name: str) -> Suite | None:
 
 
 def newest(suite: Suite, style: str) -> Board | None:
-    """The board as the newest snapshot has it; None where none was built yet."""
-    return _board(_published(suite, style))
+    """The board as the newest snapshot has it; None where none was built yet.
+
+    While a large one is being read from its file, the one before it goes on being shown.
+    """
+    row = _published(suite, style)
+    if row is None:
+        return None
+    before = _in_use.get((suite.pk, style), "")
+    new = row.bytes >= LARGE and not board_memory.holds(row.sha256)
+    if new and board_memory.holds(before):
+        board_memory.read_beside(row.sha256)
+        return board_memory.board(before)
+    _in_use[suite.pk, style] = row.sha256
+    return board_memory.board(row.sha256)
+
+
+def warm_up(suite_name: str) -> None:
+    """Read the board that most readers come for, before the first of them does."""
+    if suite := newest_suite(suite_name):
+        newest(suite, OWN)
 
 
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
@@ -135,6 +149,8 @@ def thin_out() -> int:
     return len(going)
 
 
+_in_use: dict[tuple[int, str], str] = {}
+"""By suite and style the digest of the board that was shown last."""
 _news = News()
 _shown: dict[int, object] = {}
 """By snapshot the stamp of the newest state of its suite that it is known to show."""
@@ -153,33 +169,4 @@ def _published(suite: Suite, style: str, until: datetime | None = None) -> Board
 
 
 def _board(row: BoardSnapshot | None) -> Board | None:
-    return None if row is None else _decoded(row.sha256)
-
-
-_reading = threading.Lock()
-
-
-def _decoded(sha256: str) -> Board:
-    with _reading:  # two requests at once would read the same file twice
-        return _read(sha256)
-
-
-@lru_cache(maxsize=IN_MEMORY)
-def _read(sha256: str) -> Board:
-    board = snapshot_file.read(artifacts.path_of(sha256))
-    _set_apart()
-    return board
-
-
-def _set_apart() -> None:
-    """Take what stays in memory out of the collector's sight.
-
-    Else a full pass over a large board holds up a request for a tenth of a second now and then.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-
-
-# What is out of its sight would not be cleared away at the end of the process.
-atexit.register(gc.unfreeze)
+    return None if row is None else board_memory.board(row.sha256)

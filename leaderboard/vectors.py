@@ -5,9 +5,8 @@ Ranges of ranks, paired differences and item analysis come from these, never fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
 from math import isclose
 from pathlib import Path
@@ -26,6 +25,9 @@ from leaderboard import artifacts
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
 
 Weighting = ScoreVector.Weighting
+LAYOUTS = 1024
+"""Layouts that a process keeps in memory, some ten kilobytes each."""
+_layouts: dict[str, Layout] = {}
 SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 
@@ -181,7 +183,7 @@ def matrix(results: Sequence[int]) -> Matrix | None:
     }
     if not found:
         return None
-    layouts = [layout_of(digest) for digest in {digest for digest, _, _ in found.values()}]
+    layouts = list(layouts_of(digest for digest, _, _ in found.values()).values())
     sets = {layout.docs_digest for layout in layouts}
     if len(sets) > 1:
         raise ValueError(f"results: asked {len(sets)} different sets of questions")
@@ -193,11 +195,21 @@ def matrix(results: Sequence[int]) -> Matrix | None:
     return Matrix(layout, scores, next(iter(found.values()))[1])
 
 
-@lru_cache(maxsize=512)
 def layout_of(digest: str) -> Layout:
     """The layout of the QuestionSet with this digest, which says all of it."""
-    row = QuestionSet.objects.get(digest=digest)
-    return unpack_layout(bytes(row.layout), row.docs_digest)
+    return layouts_of([digest])[digest]
+
+
+def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:
+    """Several layouts by digest, those that are not in memory with one query."""
+    wanted = set(digests)
+    found = {digest: layout for digest in wanted if (layout := _layouts.get(digest))}
+    for row in QuestionSet.objects.filter(digest__in=wanted - found.keys()):
+        layout = unpack_layout(bytes(row.layout), row.docs_digest)
+        found[row.digest] = _layouts[row.digest] = layout
+    while len(_layouts) > LAYOUTS:
+        _layouts.pop(next(iter(_layouts)), None)
+    return found
 
 
 def pack_values(values: NDArray[Any]) -> bytes:

@@ -154,7 +154,9 @@ def _vectors(cells: Iterable[Cell]) -> dict[int, Packed]:
     rows = ScoreVector.objects.filter(
         result_id__in=[pk for cell in cells for pk in cell.results], questions__isnull=False
     ).values_list("result_id", "questions__digest", "weighting", "values")
-    return {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
+    found = {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
+    vectors.layouts_of(questions for questions, _, _ in found.values())  # with one query
+    return found
 
 
 def _paired(high: Cell, low: Cell, by_question: dict[int, Packed]) -> Interval | None:

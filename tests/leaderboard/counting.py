@@ -123,8 +123,7 @@ def main() -> None:
 
 
 def _counted(client: Client, address: str) -> int | str:
-    """Queries of the second visit: the first may fill what a process keeps in memory."""
-    client.get(address)
+    """Queries of the first visit: what a process then keeps in memory must not come row by row."""
     with CaptureQueriesContext(connection) as queries:
         response = client.get(address)
         list(response)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,8 @@ import pytest
 from django.utils import timezone
 
 from evalcore.stats import mean_interval, rank_ranges
-from leaderboard import snapshots, vectors
-from leaderboard.board_data import EVERY, OWN, Standing
+from leaderboard import snapshot_file, snapshots, vectors
+from leaderboard.board_data import EVERY, OWN, Board, Standing
 from leaderboard.models import (
     BoardSnapshot,
     HubModel,
@@ -279,3 +282,32 @@ def test_a_suite_without_results_has_its_empty_boards_at_once(db: None) -> None:
     board = snapshots.newest(suite, OWN)
     assert board is not None
     assert board.models == ()
+
+
+def test_while_a_large_board_is_read_the_one_before_it_is_shown(
+    suite: Suite, monkeypatch: Any
+) -> None:
+    snapshots.build(suite, OWN)
+    before = snapshots.newest(suite, OWN)
+    make.make_submission(make.make_variant("lab/late"), suite)
+    snapshots.build(suite, OWN)
+    monkeypatch.setattr(snapshots, "LARGE", 1)
+    asked, go_on = threading.Event(), threading.Event()
+    read = snapshot_file.read
+
+    def slow(path: Path) -> Board:
+        asked.set()
+        assert go_on.wait(30)
+        return read(path)
+
+    monkeypatch.setattr(snapshot_file, "read", slow)
+    assert snapshots.newest(suite, OWN) is before
+    assert asked.wait(30)
+    assert snapshots.newest(suite, OWN) is before, "nobody waits"
+    go_on.set()
+    for _ in range(300):
+        if (now := snapshots.newest(suite, OWN)) is not before:
+            break
+        time.sleep(0.1)
+    assert now is not None
+    assert "lab/late" in {model.repo_id for model in now.models}
