@@ -57,14 +57,14 @@ def if_other_parts(whole: Result, parts: Sequence[Result]) -> Interval | None:
     """The interval of a mean if its parts were a draw of many, and not the fixed ones they are.
 
     That is the interval clustered by part, which the parts' own means give: `n_c (mean_c - mean)`
-    is the sum of the deviations within a part. None where the parts are too few, or where the
-    number is no mean over all their questions.
+    is the sum of the deviations within a part. None where the parts are too few or all alike, which
+    says nothing of others, or where the number is no mean over all their questions.
     """
     sizes = [part.n for part in parts]
     if len(parts) < FEWEST_PARTS or sum(sizes) != whole.n:
         return None
     mean = sum(part.n * part.value for part in parts) / whole.n
-    if not isclose(mean, whole.value, abs_tol=1e-9):
+    if not isclose(mean, whole.value, abs_tol=1e-9) or len({part.value for part in parts}) == 1:
         return None
     from scipy.stats import t  # imported late: half a second that most pages need not spend
 

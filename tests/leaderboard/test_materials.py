@@ -41,7 +41,8 @@ def test_an_interval_for_other_parts_is_the_one_clustered_by_part(
         SimpleNamespace(value=mean, n=len(scores)),  # type: ignore[arg-type]
         [SimpleNamespace(value=right / n, n=n) for n, right in counts],  # type: ignore[misc]
     )
-    assert (found is None) == (len(counts) < FEWEST_PARTS)
+    alike = len({right / n for n, right in counts}) == 1
+    assert (found is None) == (len(counts) < FEWEST_PARTS or alike)
     assume(found)
     known = interval(scores, clusters=labels)
     assert (found.low, found.value, found.high) == pytest.approx(
@@ -58,6 +59,11 @@ def test_a_mean_that_is_not_over_all_questions_has_no_such_interval() -> None:
     assert if_other_parts(whole(value=weighted, n=total), parts)
     assert if_other_parts(whole(value=plain, n=total), parts) is None
     assert if_other_parts(whole(value=weighted, n=total + 1), parts) is None
+
+
+def test_parts_that_are_all_alike_say_nothing_of_others() -> None:
+    parts: Any = [SimpleNamespace(value=1.0, n=40) for _ in range(6)]
+    assert if_other_parts(SimpleNamespace(value=1.0, n=240), parts) is None  # type: ignore[arg-type]
 
 
 def test_the_number_says_how_its_interval_was_made(client: Client, run: Run) -> None:
