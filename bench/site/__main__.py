@@ -31,6 +31,8 @@ from runners.supervisor import ROOT, CannotStart
 
 FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
+SHARES_OF_RATE = (0.25, 0.5, 1.0)
+"""Below the rate that is asked for, so that one sees what the server can do where it fails."""
 PACKAGES = ("Django", "gunicorn", "duckdb", "numpy")
 
 
@@ -81,7 +83,7 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
     suite = snapshots.newest_suite("generated")
     if suite is None:
         raise CannotStart("the database has no generated suite: make the data again with --anew")
-    kinds = kinds_of(suite, filters=size.filters)
+    kinds = kinds_of(suite, filters=size.filters, models=size.pages)
     starts = []
     for _ in range(size.starts):
         with started(os.environ) as server:
@@ -91,8 +93,10 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         first, *others = by.rows(server, kinds, repeated=size.repeated)
         _say("new snapshots")
         first = replace(first, cold=by.after_snapshots(server, suite, 2 * size.starts))
-        _say(f"{rate:.0f} requests a second")
-        load = by.load(server, kinds, rate=rate, seconds=seconds)
+        loads = []
+        for share in SHARES_OF_RATE:
+            _say(f"{share * rate:.0f} requests a second")
+            loads.append(by.load(server, kinds, rate=share * rate, seconds=seconds))
         memory = server.memory()
     return Results(
         machine=machine(None),
@@ -107,7 +111,7 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         generation=generation,
         after_start=by.times(starts),
         kinds=[first, *others],
-        load=load,
+        loads=loads,
         memory=memory,
     )
 

@@ -34,8 +34,8 @@ class Kind:
     """Seconds that its 95th percentile may take, cold and repeated."""
 
 
-def kinds(suite: Suite, *, filters: int, seed: int = 0) -> list[Kind]:
-    """Every kind, with so many different filters."""
+def kinds(suite: Suite, *, filters: int, models: int, seed: int = 0) -> list[Kind]:
+    """Every kind, with so many different filters and models."""
     draw = random.Random(f"addresses/{seed}")
     board = snapshots.newest(suite, OWN)
     if board is None:
@@ -43,21 +43,21 @@ def kinds(suite: Suite, *, filters: int, seed: int = 0) -> list[Kind]:
     files = _with_files()
     styles = [style for style in board.styles if style != OWN]
     return [
-        Kind("board, first page", [reverse("board")], 25, 0.05),
-        Kind("board, any filter", list(_filters(board, filters, draw)), 30, 0.05),
+        Kind("board, first page", [reverse("board")], 30, 0.05),
+        Kind("board, any filter", list(_filters(board, filters, draw)), 32, 0.05),
         Kind("board, another style", [Wanted(style=style).url() for style in styles], 8, 0.05),
-        Kind("board, all columns", _all_columns(board), 5, 0.05),
+        Kind("board, all columns", _all_columns(board), 4, 0.05),
         Kind("board as CSV", [Wanted(cols="all", q="7b").url(to="board-csv")], 1),
         Kind("styles", list(_styles(board)), 4),
-        Kind("model", [model.get_absolute_url() for model in _models(draw)], 8),
-        Kind("task", [task.get_absolute_url() for task in _tasks()], 3),
+        Kind("model", [model.get_absolute_url() for model in _models(draw, models)], 8),
+        Kind("task", [task.get_absolute_url() for task in _tasks()], 4),
         Kind("run without files", [_run(pk) for pk in _without_files()], 1),
-        Kind("samples", list(_sample_pages(files, draw)), 5, 0.1),
-        Kind("samples, text search", [_run(pk, q=q) for pk in files for q in SOUGHT], 2, 0.3),
-        Kind("comparison of two files", list(_of_runs(list(files))), 2, 0.3),
-        Kind("comparison of two models", list(_of_models(board)), 2),
-        Kind("queue", [reverse("queue")], 2),
-        Kind("suite, method, about", [_suite(), reverse("method"), reverse("about")], 2),
+        Kind("samples", list(_sample_pages(files, draw)), 3, 0.1),
+        Kind("samples, text search", [_run(pk, q=q) for pk in files for q in SOUGHT], 1, 0.3),
+        Kind("comparison of two files", list(_of_runs(list(files))), 1, 0.3),
+        Kind("comparison of two models", list(_of_models(board)), 1),
+        Kind("queue", [reverse("queue")], 1),
+        Kind("suite, method, about", [_suite(), reverse("method"), reverse("about")], 1),
     ]
 
 
@@ -118,8 +118,8 @@ def _without_files() -> list[object]:
     return list(runs.order_by("pk").values_list("pk", flat=True)[:20])
 
 
-def _models(draw: random.Random) -> list[HubModel]:
-    return draw.sample(list(HubModel.objects.order_by("pk")), 50)
+def _models(draw: random.Random, models: int) -> list[HubModel]:
+    return draw.sample(list(HubModel.objects.order_by("pk")), models)
 
 
 def _tasks() -> list[TaskVersion]:

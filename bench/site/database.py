@@ -31,10 +31,13 @@ class Size:
 
     name: str
     models: int
+    """Generated ones."""
     tasks: int
     largest: int
     filters: int
-    """Different ones of the board."""
+    """Of the board, different ones."""
+    pages: int
+    """Of models."""
     repeated: int
     """Requests for pages of a kind that were shown before, at the least."""
     starts: int
@@ -49,8 +52,8 @@ class Size:
         ]
 
 
-FULL = Size("full", 10_000, 60, 14_000, filters=300, repeated=60, starts=10)
-QUICK = Size("quick", 200, 6, 1_400, filters=30, repeated=10, starts=2)
+FULL = Size("full", 10_000, 60, 14_000, filters=300, pages=200, repeated=60, starts=10)
+QUICK = Size("quick", 200, 6, 1_400, filters=30, pages=20, repeated=10, starts=2)
 
 
 def create(size: Size, *, anew: bool) -> str:

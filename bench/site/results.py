@@ -75,7 +75,8 @@ class Results:
     after_start: Times
     """The first page, asked for once after each of several starts of the server."""
     kinds: Sequence[Row]
-    load: Load
+    loads: Sequence[Load]
+    """At rising rates."""
     memory: int
     """Bytes of the site's processes after all of it."""
 
@@ -91,8 +92,14 @@ class Results:
             Row(**{**row, "cold": Times(**row["cold"]), "repeated": Times(**row["repeated"])})
             for row in found["kinds"]
         ]
-        load = found["load"]
-        load["times"] = Times(**load["times"])
-        load["by_kind"] = {kind: Times(**times) for kind, times in load["by_kind"].items()}
-        found["load"] = Load(**load)
+        found["loads"] = [
+            Load(
+                **{
+                    **load,
+                    "times": Times(**load["times"]),
+                    "by_kind": {kind: Times(**one) for kind, one in load["by_kind"].items()},
+                }
+            )
+            for load in found["loads"]
+        ]
         return cls(**found)
