@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.board_data import Column, Model, Scores, Standing
+from leaderboard.board_data import Column, Scores, Standing
+from leaderboard.board_models import Model
 from leaderboard.cells import PLACE, Cell, ColumnCells, from_chance
 from leaderboard.models import Variant
 
@@ -130,7 +131,8 @@ def _scored(
     columns: Sequence[ColumnCells], models: Sequence[Model]
 ) -> Iterator[tuple[int, int, Cell]]:
     """Every cell that there is, with its row and column."""
+    variants = [model.variant for model in models]
     for place, cells in enumerate(columns):
-        for row, model in enumerate(models):
-            if cell := cells.cells.get(model.variant):
+        for row, variant in enumerate(variants):
+            if cell := cells.cells.get(variant):
                 yield row, place, cell

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from leaderboard import board_arrays, style_facts
-from leaderboard.board_data import EVERY, OWN, Board, Model, Ranks, Scores
+from leaderboard.board_data import EVERY, OWN, Board, Ranks, Scores
+from leaderboard.board_models import Model, Models
 from leaderboard.cells import ColumnCells, columns_of
 from leaderboard.models import Suite, SuiteEntry
 from leaderboard.ranking import rank
@@ -60,7 +61,7 @@ def _asked(entry: SuiteEntry, style: str) -> bool:
 
 def _in_order(
     columns: Sequence[ColumnCells], suite: Suite, style: str
-) -> tuple[tuple[Model, ...], Scores, Scores, Scores]:
+) -> tuple[Models, Scores, Scores, Scores]:
     """The models in board order with their scores, raw and from chance, and their average."""
     models = board_arrays.models({v for column in columns for v in column.cells})
     scores = board_arrays.scores(columns, models)
@@ -76,7 +77,7 @@ def _in_order(
     names = np.array([model.repo_id.lower() for model in models], dtype=str)
     order = np.lexsort((names, -average.value))
     return (
-        tuple(models[row] for row in order),
+        Models.of(models[row] for row in order),
         scores.rows(order),
         normalised.rows(order),
         average.rows(order),
@@ -103,19 +104,14 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
 
 def _may_rank(board: Board) -> NDArray[np.int64]:
     """The rows that have a rank."""
-    return np.array(
-        [
-            row
-            for row in range(board.averaged)
-            if not board.models[row].flagged and not board.models[row].superseded_by
-        ],
-        dtype=np.int64,
-    )
+    models = list(board.models[: board.averaged])
+    may = (row for row, one in enumerate(models) if not one.flagged and not one.superseded_by)
+    return np.fromiter(may, np.int64)
 
 
 def _ranks(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Ranks:
     rows = _may_rank(board)
-    variants = [board.models[row].variant for row in rows]
+    variants = board.models.take(rows).values("variant")
     if earlier is not None and _same_ranking(board, rows, earlier):
         found = earlier.ranks.rows(np.flatnonzero(earlier.ranks.rank > 0))
     else:
@@ -129,10 +125,8 @@ def _same_ranking(board: Board, rows: NDArray[np.int64], earlier: Board) -> bool
     return (
         board.columns == earlier.columns
         and len(rows) == len(before)
-        and all(
-            board.models[new].variant == earlier.models[old].variant
-            for new, old in zip(rows, before, strict=True)
-        )
+        and board.models.take(rows).values("variant")
+        == earlier.models.take(before).values("variant")
         and bool((board.run[rows] == earlier.run[before]).all())
     )
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import Interval
+from leaderboard.board_models import Models
 
 OWN, EVERY = "own", "all"
 """Each benchmark in the style that its suite counts; every column of every style, unranked."""
@@ -82,43 +83,6 @@ class Column:
     comparability_key: str
     n: int | None
     """Questions; None where nothing was measured yet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Model:
-    """A variant as the board lists it."""
-
-    variant: int
-    repo_id: str
-    commit: str
-    dtype: str
-    quantisation: str
-    adapter: str
-    architecture: str
-    model_type: str
-    parameters: int
-    licence: str
-    kind: str
-    base_model: str
-    merged: bool
-    moe: bool
-    official: bool
-    flag_reason: str
-    chat_template: bool
-    hub_state: str
-    superseded_by: str
-    """The newer commit that is ranked in its place; empty for none."""
-    added: datetime
-
-    @property
-    def flagged(self) -> bool:
-        return bool(self.flag_reason)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What two commits of one model share."""
-        template = str(self.chat_template)
-        return self.repo_id, self.dtype, self.quantisation, self.adapter, template
 
 
 @dataclass(frozen=True)
@@ -248,7 +212,7 @@ class Board:
     built: datetime
     data_version: str
     columns: tuple[Column, ...]
-    models: tuple[Model, ...]
+    models: Models
     scores: Scores
     normalised: Scores
     """From chance: 0 is guessing, 1 all right; by part where parts differ in chance."""
@@ -289,7 +253,7 @@ class Board:
     @cached_property
     def row_of(self) -> dict[int, int]:
         """Row by variant."""
-        return {model.variant: row for row, model in enumerate(self.models)}
+        return {variant: row for row, variant in enumerate(self.models.values("variant"))}
 
     @cached_property
     def place_among_ranked(self) -> Ints:

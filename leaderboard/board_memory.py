@@ -1,67 +1,97 @@
-"""Boards that a process of the site keeps decoded, by the digest of their file."""
+"""Boards that a process of the site has at hand, by the digest of their file.
+
+Each is mapped from a folder that is unpacked once a machine: by who builds the board, else by the
+first who asks for it. What is mapped stays whole when its folder goes.
+"""
 
 from __future__ import annotations
 
-import atexit
-import gc
+import os
+import shutil
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Container
 from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+from django.core.files.storage import storages
 
 from leaderboard import artifacts, snapshot_file
 from leaderboard.board_data import Board
 
-MOST = 12
-"""A board of ten thousand models takes some hundred megabytes."""
+MOST = 24
+UNUSED = timedelta(hours=6)
+"""After so long the folder of a past board is removed."""
 
 _boards: OrderedDict[str, Board] = OrderedDict()
 _reading = threading.Lock()
 _read_beside: set[str] = set()
 
 
-def holds(sha256: str) -> bool:
-    return sha256 in _boards
+def is_at_hand(sha256: str) -> bool:
+    """Whether the board can be had without unpacking its file."""
+    return sha256 in _boards or folder_of(sha256).is_dir()
 
 
 def board(sha256: str) -> Board:
-    """The board in the file with this digest, read if need be."""
+    """The board in the file with this digest, unpacked if need be."""
     if found := _boards.get(sha256):
         with suppress(KeyError):  # another thread may have just let it go
             _boards.move_to_end(sha256)
         return found
-    with _reading:  # two requests at once would read the same file twice
+    with _reading:  # two requests at once would unpack the same file twice
         if found := _boards.get(sha256):
             return found
-        found = _boards[sha256] = snapshot_file.read(artifacts.path_of(sha256))
+        found = _boards[sha256] = _mapped(sha256)
         while len(_boards) > MOST:
             _boards.popitem(last=False)
-        _set_apart()
         return found
 
 
-def read_beside(sha256: str) -> None:
-    """Read the file in a thread of its own, while requests go on being answered."""
+def unpack(sha256: str) -> None:
+    """Make the board ready for every process of this machine."""
+    if not folder_of(sha256).is_dir():
+        snapshot_file.unpack(artifacts.path_of(sha256), folder_of(sha256))
+
+
+def unpack_beside(sha256: str) -> None:
+    """The same in a thread of its own, while requests go on being answered."""
     if sha256 not in _read_beside:
         _read_beside.add(sha256)
-        threading.Thread(target=_read, args=(sha256,), daemon=True).start()
+        threading.Thread(target=_unpack, args=(sha256,), daemon=True).start()
 
 
-def _read(sha256: str) -> None:
+def clear(current: Container[str]) -> None:
+    """Remove the folders of boards that are not current and that nobody asked for of late."""
+    with suppress(FileNotFoundError):
+        for folder in _folder().iterdir():
+            idle = time.time() - folder.stat().st_mtime
+            if folder.name not in current and idle > UNUSED.total_seconds():
+                shutil.rmtree(folder)
+
+
+def _mapped(sha256: str) -> Board:
+    for _ in range(2):  # it may be cleared away between the two steps
+        unpack(sha256)
+        with suppress(FileNotFoundError):
+            os.utime(folder_of(sha256))
+            return snapshot_file.mapped(folder_of(sha256))
+    raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished twice")
+
+
+def _unpack(sha256: str) -> None:
     try:
-        board(sha256)
+        unpack(sha256)
     finally:
         _read_beside.discard(sha256)
 
 
-def _set_apart() -> None:
-    """Take what stays in memory out of the collector's sight.
-
-    Else a full pass over a large board holds up a request for a tenth of a second now and then.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+def folder_of(sha256: str) -> Path:
+    """Where the board is, or would be, unpacked."""
+    return _folder() / sha256
 
 
-# What is out of its sight would not be cleared away at the end of the process.
-atexit.register(gc.unfreeze)
+def _folder() -> Path:
+    return Path(storages["artifacts"].path("boards"))

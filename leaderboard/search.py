@@ -21,7 +21,7 @@ import numpy as np
 import re2
 from numpy.typing import NDArray
 
-from leaderboard.board_data import Model
+from leaderboard.board_models import Model, Models
 
 Flags = NDArray[np.bool_]
 
@@ -54,7 +54,8 @@ class Field:
     """What `@name:value` looks at, and how."""
 
     name: str
-    text: Callable[[Model], str]
+    texts: Callable[[Models], list[str]]
+    """Of each model."""
     holds: Callable[[str, str], bool]
     """Of the model's text and the value, both in lower case."""
 
@@ -64,25 +65,42 @@ def precision_of(model: Model) -> str:
     return model.quantisation or model.dtype
 
 
-def _owner(model: Model) -> str:
-    return model.repo_id.rpartition("/")[0]
+def precisions(models: Models) -> list[str]:
+    """`precision_of` each model."""
+    both = zip(models.values("quantisation"), models.values("dtype"), strict=True)
+    return [quantisation or dtype for quantisation, dtype in both]
 
 
-def _name(model: Model) -> str:
-    return model.repo_id.rpartition("/")[2]
+def _architectures(models: Models) -> list[str]:
+    both = zip(models.values("model_type"), models.values("architecture"), strict=True)
+    return [f"{model_type} {architecture}".strip() for model_type, architecture in both]
 
 
-_ID = Field("id", lambda model: model.repo_id, operator.contains)
+def stated(name: str) -> Callable[[Models], list[str]]:
+    """A field that may be empty."""
+    return lambda models: [value or NOT_STATED for value in models.values(name)]
+
+
+def _plain(name: str) -> Callable[[Models], list[str]]:
+    return lambda models: models.values(name)
+
+
+def _part_of_id(place: int) -> Callable[[Models], list[str]]:
+    """0 for the owner's name, 2 for the model's."""
+    return lambda models: [one.rpartition("/")[place] for one in models.values("repo_id")]
+
+
+_ID = Field("id", _plain("repo_id"), operator.contains)
 _SIZE = "size"
 _TEXT_FIELDS = (
-    Field("author", _owner, operator.contains),
-    Field("model", _name, operator.contains),
-    Field("architecture", lambda m: f"{m.model_type} {m.architecture}".strip(), operator.contains),
-    Field("type", lambda m: m.kind or NOT_STATED, operator.eq),
-    Field("licence", lambda m: m.licence or NOT_STATED, operator.contains),
-    Field("precision", precision_of, operator.eq),
-    Field("base", lambda m: m.base_model, operator.contains),
-    Field("commit", lambda m: m.commit, str.startswith),
+    Field("author", _part_of_id(0), operator.contains),
+    Field("model", _part_of_id(2), operator.contains),
+    Field("architecture", _architectures, operator.contains),
+    Field("type", stated("kind"), operator.eq),
+    Field("licence", stated("licence"), operator.contains),
+    Field("precision", precisions, operator.eq),
+    Field("base", _plain("base_model"), operator.contains),
+    Field("commit", _plain("commit"), str.startswith),
 )
 _ALIASES = {"org": "author", "arch": "architecture", "license": "licence", "dtype": "precision"}
 _FIELDS: Mapping[str, Field] = {one.name: one for one in _TEXT_FIELDS}
@@ -94,26 +112,26 @@ FIELDS = (*_FIELDS, _SIZE)
 class Catalogue:
     """Models made ready for many searches."""
 
-    models: Sequence[Model]
+    models: Models
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _bytes: dict[str, list[bytes]] = field(default_factory=dict)
 
     def texts(self, of: Field) -> list[str]:
         """The field's text of each model, in lower case."""
         if of.name not in self._texts:
-            self._texts[of.name] = [of.text(model).lower() for model in self.models]
+            self._texts[of.name] = [text.lower() for text in of.texts(self.models)]
         return self._texts[of.name]
 
     def encoded(self, of: Field) -> list[bytes]:
         """The field's text of each model as RE2 reads it quickest."""
         if of.name not in self._bytes:
-            self._bytes[of.name] = [of.text(model).encode() for model in self.models]
+            self._bytes[of.name] = [text.encode() for text in of.texts(self.models)]
         return self._bytes[of.name]
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Parameters of each model."""
-        return np.array([model.parameters for model in self.models], np.int64)
+        return np.array(self.models.values("parameters"), np.int64)
 
 
 Finder = Callable[[Catalogue], Flags]
@@ -145,11 +163,11 @@ class Query:
 
     def matches(self, models: Sequence[Model]) -> Flags:
         """Which models any term finds, shape (models,)."""
-        return any_of(self.found(Catalogue(models)), len(models))
+        return any_of(self.found(Catalogue(Models.of(models))), len(models))
 
     def hits(self, models: Sequence[Model]) -> list[tuple[str, int]]:
         """How many models each term finds."""
-        found = self.found(Catalogue(models))
+        found = self.found(Catalogue(Models.of(models)))
         return [(term.text, int(f.sum())) for term, f in zip(self.terms, found, strict=True)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -42,24 +43,43 @@ def newest_suite(name: str) -> Suite | None:
 def newest(suite: Suite, style: str) -> Board | None:
     """The board as the newest snapshot has it; None where none was built yet.
 
-    While a large one is being read from its file, the one before it goes on being shown.
+    While a large one that came from another machine is unpacked, the one before it is shown.
     """
-    row = _published(suite, style)
-    if row is None:
-        return None
-    before = _in_use.get((suite.pk, style), "")
-    new = row.bytes >= LARGE and not board_memory.holds(row.sha256)
-    if new and board_memory.holds(before):
-        board_memory.read_beside(row.sha256)
+    return newest_of([(suite, style)]).get((suite.pk, style))
+
+
+def newest_of(wanted: Sequence[tuple[Suite, str]]) -> dict[tuple[int, str], Board]:
+    """By suite and style those boards that were built, found with one query."""
+    if not wanted:
+        return {}
+    asked = [value for suite, style in wanted for value in (suite.pk, style)]
+    rows = BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked)
+    return {(row.suite_id, row.style): _to_show(row) for row in rows}
+
+
+# In SQL: to make as many questions as a page has boards takes longer than to answer them.
+_ONE = """(
+    SELECT id FROM leaderboard_boardsnapshot WHERE suite_id = %s AND style = %s AND published
+    ORDER BY built DESC, id DESC LIMIT 1
+)"""
+_NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
+
+
+def _to_show(row: BoardSnapshot) -> Board:
+    before = _in_use.get((row.suite_id, row.style), "")
+    new = row.bytes >= LARGE and not board_memory.is_at_hand(row.sha256)
+    if new and before and board_memory.is_at_hand(before):
+        board_memory.unpack_beside(row.sha256)
         return board_memory.board(before)
-    _in_use[suite.pk, style] = row.sha256
+    _in_use[row.suite_id, row.style] = row.sha256
     return board_memory.board(row.sha256)
 
 
 def warm_up(suite_name: str) -> None:
-    """Read the board that most readers come for, before the first of them does."""
+    """Make the boards ready that readers come for, before the first of them does."""
     if suite := newest_suite(suite_name):
-        newest(suite, OWN)
+        for style in styles_of(suite):
+            newest(suite, style)
 
 
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
@@ -90,15 +110,21 @@ def build(suite: Suite, style: str) -> BoardSnapshot:
     board = board_builder.build(suite, style, timezone.now(), earlier)
     if last is not None and board.data_version == last.data_version:
         return last
+    return publish(suite, board, seconds=time.monotonic() - began)
+
+
+def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
+    """Show this board, which took so long to build, from now on: its file first, then its row."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "board.npz")
         snapshot_file.write(board, file)
         stored = artifacts.store(file, kind="board")
+    board_memory.unpack(stored.sha256)
     row = BoardSnapshot.objects.create(
         suite=suite,
-        style=style,
+        style=board.style,
         built=board.built,
-        seconds=time.monotonic() - began,
+        seconds=seconds,
         data_version=board.data_version,
         sha256=stored.sha256,
         bytes=stored.bytes,
@@ -133,7 +159,10 @@ def build_due() -> int:
 
 
 def thin_out() -> int:
-    """Remove the snapshots of past days but for the last of each; how many."""
+    """Remove the snapshots of past days but for the last of each; how many.
+
+    Unpacked boards that nobody needs now go as well; their files stay.
+    """
     old = BoardSnapshot.objects.filter(built__lt=timezone.now() - KEPT_WHOLE)
     last = (
         old.annotate(day=TruncDate("built", tzinfo=UTC))
@@ -146,6 +175,10 @@ def thin_out() -> int:
     for sha256 in {sha256 for _, sha256 in going}:
         if not BoardSnapshot.objects.filter(sha256=sha256).exists():
             artifacts.path_of(sha256).unlink(missing_ok=True)
+    published = BoardSnapshot.objects.filter(published=True)
+    newest = published.values("suite", "style").annotate(last=Max("pk")).values("last")
+    current = BoardSnapshot.objects.filter(pk__in=newest).values_list("sha256", flat=True)
+    board_memory.clear(set(current))
     return len(going)
 
 

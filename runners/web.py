@@ -14,6 +14,7 @@ worker_class = "gthread"
 workers = 2
 threads = 4
 graceful_timeout = 3  # the supervisor kills after 5 seconds
+limit_request_line = 8190  # the most that it takes: an address may name many models
 control_socket_disable = True
 loglevel = "warning"
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -20,7 +18,7 @@ from bench.site.load import Answer, Plan, run
 from bench.site.results import Load, Row, Times
 from bench.site.server import Server, computed
 from evalcore.digest import digest_of
-from leaderboard import artifacts, snapshot_file, snapshots
+from leaderboard import artifacts, snapshots
 from leaderboard.board_data import OWN
 from leaderboard.models import BoardSnapshot, Suite
 
@@ -106,25 +104,9 @@ def _publish(suite: Suite, number: int) -> BoardSnapshot:
     last = BoardSnapshot.objects.filter(suite=suite, style=OWN, published=True).latest()
     if board is None:
         raise ValueError(f"{suite} has no board")
-    board = replace(
-        board, built=timezone.now(), data_version=digest_of([board.data_version, number])
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "board.npz")
-        snapshot_file.write(board, file)
-        stored = artifacts.store(file, kind="board")
-    return BoardSnapshot.objects.create(
-        suite=suite,
-        style=OWN,
-        built=board.built,
-        seconds=last.seconds,
-        data_version=board.data_version,
-        published=True,
-        sha256=stored.sha256,
-        bytes=stored.bytes,
-        models_n=last.models_n,
-        ranked_n=last.ranked_n,
-    )
+    version = digest_of([board.data_version, number])
+    board = replace(board, built=timezone.now(), data_version=version)
+    return snapshots.publish(suite, board, seconds=last.seconds)
 
 
 def first_page(server: Server) -> Answer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.template.loader import render_to_string
+from django.template import engines
+from django.template.loader import get_template, render_to_string
 from django.views.decorators.http import require_safe
 
 from leaderboard import snapshots
@@ -16,6 +17,12 @@ from leaderboard.pages.board_frame import Surroundings
 from leaderboard.pages.board_table import dress
 from leaderboard.pages.board_view import chosen_board, view
 from leaderboard.pages.wanted import Wanted
+
+
+def compile_templates() -> None:
+    """Else the first reader waits for it."""
+    get_template("pages/board.html")
+    engines["jinja2"].get_template("board_table.html")
 
 
 @require_safe

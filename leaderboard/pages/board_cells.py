@@ -56,6 +56,8 @@ class Look:
     """Whether there are so many columns that titles must be short, and links `pages/cell.py`'s."""
     cell_url: str
     """Of such a link, with ROW and COLUMN in it."""
+    variants: Sequence[str] = ()
+    """Of the rows, for such links."""
 
 
 def column_scale(scores: Scores, column: int, metric: str, chance: float | None) -> Scale:
@@ -93,8 +95,7 @@ def column_cells(board: Board, column: int, key: str, scale: Scale, look: Look) 
     urls = _run_urls(board.run[rows, column])
     if look.wide:
         of_column = look.cell_url.replace(COLUMN, quote(key, safe=""))
-        variants = [str(board.models[row].variant) for row in look.rows]
-        urls = [u and of_column.replace(ROW, v) for u, v in zip(urls, variants, strict=True)]
+        urls = [u and of_column.replace(ROW, v) for u, v in zip(urls, look.variants, strict=True)]
     titles = (
         _briefly(chosen, about.metric) if look.wide else _at_length(board, column, look, chosen)
     )

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from django.http import Http404, HttpRequest, HttpResponseBase
-from django.views.decorators.http import require_safe
+from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
 from leaderboard import snapshots
 from leaderboard.board_data import Scores
 from leaderboard.pages import table_file
 from leaderboard.pages.board_view import View, chosen_board, view
+from leaderboard.pages.table_file import Refused, TableFile
 from leaderboard.pages.wanted import Wanted
 
 BATCH = 500
@@ -27,22 +27,7 @@ _ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
 """What changes the page, but not the file."""
 
 
-@require_safe
-def as_csv(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "csv")
-
-
-@require_safe
-def as_json(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "json")
-
-
-@require_safe
-def as_parquet(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "parquet")
-
-
-def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
+def _file(request: HttpRequest) -> TableFile:
     wanted = Wanted.of(request)
     suite = snapshots.newest_suite(wanted.suite)
     if suite is None:
@@ -52,16 +37,20 @@ def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
         raise Http404("this board has no data yet")
     seen = view(board, wanted.but(**_ONE_PAGE_ONLY))
     if seen.problems:
-        return table_file.refusal(seen.problems)
+        raise Refused(seen.problems)
     site = request.build_absolute_uri("/")
-    file = table_file.TableFile(
+    return TableFile(
         name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
         built=board.built,
         about=describe(seen, site),
-        columns=_columns(seen),
+        details={"columns": _columns(seen)},
         batches=lambda: _batches(seen, site),
     )
-    return table_file.answer(request, file, ending)
+
+
+as_csv = table_file.view(_file, "csv")
+as_json = table_file.view(_file, "json")
+as_parquet = table_file.view(_file, "parquet")
 
 
 def describe(seen: View, site: str) -> dict[str, Any]:
@@ -84,24 +73,8 @@ def describe(seen: View, site: str) -> dict[str, Any]:
 
 def _columns(seen: View) -> list[dict[str, Any]]:
     """What the shown benchmarks are, in the order of their fields."""
-    shown = [(seen.board.columns[place], _name(seen, place)) for place in seen.columns]
-    return [
-        {
-            "field": field,
-            "title": column.title,
-            "task": column.task,
-            "task_version": column.task_version,
-            "style": column.style,
-            "shots": column.shots,
-            "draws": column.draws,
-            "metric": column.metric,
-            "filter": column.filter,
-            "chance": column.chance,
-            "counts": column.counts,
-            "comparability_key": column.comparability_key,
-        }
-        for column, field in shown
-    ]
+    columns = seen.board.columns
+    return [table_file.of_column(columns[place], _name(seen, place)) for place in seen.columns]
 
 
 def _name(seen: View, place: int) -> str:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.board_data import Board, Flags, Model
+from leaderboard.board_data import Board, Flags
+from leaderboard.board_models import Models
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
 from leaderboard.pages.wanted import CHOICES, HIDE, ONLY, YES_OR_NO, Wanted
-from leaderboard.search import NOT_STATED, Catalogue, SearchError, any_of, parse, precision_of
+from leaderboard.search import (
+    NOT_STATED,
+    Catalogue,
+    SearchError,
+    any_of,
+    parse,
+    precisions,
+    stated,
+)
 
 FILTERS = ("q", *CHOICES, "size", *YES_OR_NO)
 NAMES = {
@@ -35,20 +44,26 @@ NAMES = {
 }
 _KINDS = {kind.value: kind.label for kind in Kind}
 _GONE = (HubModel.HubState.GONE, HubModel.HubState.PRIVATE)
-_VALUES: dict[str, Callable[[Model], str]] = {
-    "type": lambda model: model.kind,
-    "precision": precision_of,
-    "arch": lambda model: model.model_type or model.architecture,
-    "licence": lambda model: model.licence,
+_VALUES: dict[str, Callable[[Models], list[str]]] = {
+    "type": stated("kind"),
+    "precision": precisions,
+    "arch": lambda models: [
+        model_type or architecture or NOT_STATED
+        for model_type, architecture in zip(
+            models.values("model_type"), models.values("architecture"), strict=True
+        )
+    ],
+    "licence": stated("licence"),
 }
-_HOLDS: dict[str, Callable[[Model], bool]] = {
-    "merged": lambda model: model.merged,
-    "moe": lambda model: model.moe,
-    "flagged": lambda model: model.flagged,
-    "official": lambda model: model.official,
-    "chat": lambda model: model.chat_template,
-    "gone": lambda model: model.hub_state in _GONE,
+_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "merged": ("merged", bool),
+    "moe": ("moe", bool),
+    "flagged": ("flag_reason", bool),
+    "official": ("official", bool),
+    "chat": ("chat_template", bool),
+    "gone": ("hub_state", _GONE.__contains__),
 }
+"""For each filter the models' field, and when it holds of its value."""
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)?"
 _SIZES = re.compile(rf"{_NUMBER}-{_NUMBER}")
 _BILLION = 10**9
@@ -66,7 +81,7 @@ class Option(NamedTuple):
 class Facets:
     """What models are filtered and sorted by, as arrays of shape (models,), each made once."""
 
-    def __init__(self, models: Sequence[Model]) -> None:
+    def __init__(self, models: Models) -> None:
         self.models = models
         self.catalogue = Catalogue(models)
         self._codes: dict[str, tuple[list[Option], NDArray[np.intp]]] = {}
@@ -80,12 +95,12 @@ class Facets:
     @cached_property
     def added(self) -> NDArray[np.float64]:
         """When each came to the board, in seconds since 1970."""
-        return np.array([model.added.timestamp() for model in self.models])
+        return np.array([moment.timestamp() for moment in self.models.values("added")])
 
     @cached_property
     def by_name(self) -> NDArray[np.int64]:
         """Each model's place in the order of names."""
-        keys = [model.repo_id.lower() for model in self.models]
+        keys = [name.lower() for name in self.models.values("repo_id")]
         places = np.empty(len(keys), np.int64)
         places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
         return places
@@ -94,14 +109,14 @@ class Facets:
     def rows_of(self) -> dict[str, list[int]]:
         """The rows of each repository, by its ID in lower case."""
         rows: dict[str, list[int]] = {}
-        for row, model in enumerate(self.models):
-            rows.setdefault(model.repo_id.lower(), []).append(row)
+        for row, name in enumerate(self.models.values("repo_id")):
+            rows.setdefault(name.lower(), []).append(row)
         return rows
 
     def choices(self, name: str) -> tuple[list[Option], NDArray[np.intp]]:
         """The values of a filter in their order, and for each model the place of its value."""
         if name not in self._codes:
-            values = [_VALUES[name](model) or NOT_STATED for model in self.models]
+            values = _VALUES[name](self.models)
             places = {value: place for place, value in enumerate(sorted(set(values)))}
             codes = np.array([places[value] for value in values], np.intp)
             counts = np.bincount(codes, minlength=len(places)).tolist()
@@ -115,7 +130,8 @@ class Facets:
     def flags(self, name: str) -> Flags:
         """Of which models one of YES_OR_NO holds."""
         if name not in self._flags:
-            self._flags[name] = np.array([_HOLDS[name](model) for model in self.models], np.bool_)
+            of, holds = _HOLDS[name]
+            self._flags[name] = np.array([holds(v) for v in self.models.values(of)], np.bool_)
         return self._flags[name]
 
 

@@ -65,7 +65,7 @@ def surroundings(suite: Suite, wanted: Wanted) -> Surroundings:
         others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
         newer=latest if latest != suite.version else "",
         first_day=first_day(suite, wanted.style),
-        days=_around(suite, wanted),
+        days=days_around(suite, wanted),
         today=datetime.now(UTC).date(),
         open_submit=settings.PLUMBLINE_OPEN_SUBMIT,
     )
@@ -78,7 +78,8 @@ def first_day(suite: Suite, style: str) -> date | None:
     return built.astimezone(UTC).date() if built else None
 
 
-def _around(suite: Suite, wanted: Wanted) -> tuple[date | None, date | None]:
+def days_around(suite: Suite, wanted: Wanted) -> tuple[date | None, date | None]:
+    """Of a past day the last day with a snapshot before it and the first one after it."""
     if wanted.moment is None:
         return None, None
     shown = (wanted.moment - timedelta(days=1)).date()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from leaderboard.board_data import Model, Ranks
+from leaderboard.board_data import Ranks
+from leaderboard.board_models import Model
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
 from leaderboard.pages.board_cells import Cell

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -52,6 +53,16 @@ class Head:
     def breakable(self) -> SafeString:
         """The label with places to break it before a capital: columns are narrow."""
         return mark_safe(_CAPITAL.sub("<wbr>", escape(self.label)))  # noqa: S308 escaped before
+
+    @property
+    def task_url(self) -> str:
+        return reverse("task", args=[self.column.task]) if self.column else ""
+
+    @property
+    def metric(self) -> str:
+        """Named where it is not an accuracy, which most columns have."""
+        metric = self.column.metric if self.column else ""
+        return "" if metric.startswith("acc") else metric.replace("_", " ")
 
     @property
     def plumb(self) -> SafeString:
@@ -111,7 +122,8 @@ def dress(view: View) -> Table:
     average = _average_head(view)
     rows = [*view.pins, *view.page_rows]
     wide = len(columns) > WIDE
-    look = Look(view.scores, rows, wide, _cell_url(view))
+    variants = [str(one.variant) for one in view.board.models.take(rows)] if wide else ()
+    look = Look(view.scores, rows, wide, _cell_url(view), variants)
     by_column = [
         column_cells(board, column, head.key, head.scale, look)
         for column, head in zip(view.columns, columns, strict=True)

@@ -91,7 +91,7 @@ def view(board: Board, wanted: Wanted) -> View:
     left = filtered.left(total)
     pins, unknown = _firsts(board, facets, wanted.many("pin"))
     ticked, _ = _firsts(board, facets, wanted.many("m"))
-    problems = [*_date_problem(wanted), *filtered.problems, *chosen.problems]
+    problems = [*date_problem(wanted), *filtered.problems, *chosen.problems]
     problems += _pin_problems(pins, unknown)
     pins = pins[:MOST_PINS]
 
@@ -213,7 +213,7 @@ def _marked(
     return int(rows[places[0]]), int(places[0]), []
 
 
-def _date_problem(wanted: Wanted) -> list[str]:
+def date_problem(wanted: Wanted) -> list[str]:
     if not wanted.at or wanted.moment:
         return []
     return [f"“{wanted.at}” is no date. Write it as 2025-01-31. This is the newest board."]

@@ -24,10 +24,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.utils.http import http_date
+from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
-from leaderboard.board_data import STANDINGS, Model, Scores
+from leaderboard.board_data import STANDINGS, Column, Scores
+from leaderboard.board_models import Model
 
 _NO_RUN = UUID(int=0).hex
 _STANDINGS = [str(standing) for standing in STANDINGS]
@@ -64,16 +66,45 @@ class TableFile:
     built: datetime
     about: dict[str, Any]
     """What the table is of, by short names; all that changes the file is in it."""
-    columns: list[dict[str, Any]]
-    """What the fields of the benchmarks are."""
+    details: dict[str, Any]
+    """What more there is to say of it, in JSON and parquet: a row of CSV has no room for it."""
     batches: Callable[[], Iterator[pa.RecordBatch]]
     """At least one, which may be empty, for its fields."""
+    rows: str = "models"
+    """How JSON calls the list of its rows."""
 
 
-def answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
+class Refused(Exception):
+    """What was asked for cannot be read, and is not half applied."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        super().__init__(*problems)
+
+
+View = Callable[[HttpRequest], HttpResponseBase]
+
+
+def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
+    """The view that answers with what `make` makes in the form of this ending.
+
+    400 with the problems where `make` raises Refused.
+    """
+
+    @require_safe
+    def as_file(request: HttpRequest) -> HttpResponseBase:
+        try:
+            file = make(request)
+        except Refused as refused:
+            return _refusal(refused.args)
+        return _answer(request, file, ending)
+
+    return as_file
+
+
+def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
     """The file in the form of its ending (csv, json or parquet); 304 where the client has it."""
     content_type, write = _FORMS[ending]
-    etag = f'"{digest_of([file.about, file.columns, ending])[:32]}"'
+    etag = f'"{digest_of([file.about, file.details, ending])[:32]}"'
     if unchanged := get_conditional_response(request, etag, int(file.built.timestamp())):
         return unchanged
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name)
@@ -90,10 +121,27 @@ def answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBa
     )
 
 
-def refusal(problems: Iterable[str]) -> HttpResponse:
-    """400 with the problems: what cannot be read is not half applied."""
+def _refusal(problems: Iterable[str]) -> HttpResponse:
     text = "\n".join(problems)
     return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
+
+
+def of_column(column: Column, field: str) -> dict[str, Any]:
+    """What the scores of a benchmark are that stand in this field."""
+    return {
+        "field": field,
+        "title": column.title,
+        "task": column.task,
+        "task_version": column.task_version,
+        "style": column.style,
+        "shots": column.shots,
+        "draws": column.draws,
+        "metric": column.metric,
+        "filter": column.filter,
+        "chance": column.chance,
+        "counts": column.counts,
+        "comparability_key": column.comparability_key,
+    }
 
 
 def of_models(models: Iterable[Model]) -> dict[str, pa.Array]:
@@ -154,8 +202,8 @@ def _harmless(column: pa.Array) -> pa.Array:
 
 
 def _json(file: TableFile) -> Iterator[bytes]:
-    told = {**file.about, "columns": file.columns}
-    yield f'{{"about": {json.dumps(told, ensure_ascii=False)},\n"models": ['.encode()
+    told = json.dumps({**file.about, **file.details}, ensure_ascii=False)
+    yield f'{{"about": {told},\n"{file.rows}": ['.encode()
     between = "\n"
     for batch in file.batches():
         for row in batch.to_pylist():
@@ -166,7 +214,8 @@ def _json(file: TableFile) -> Iterator[bytes]:
 
 
 def _parquet(file: TableFile) -> Iterator[bytes]:
-    told = {**file.about, "columns": json.dumps(file.columns, ensure_ascii=False)}
+    details = {name: json.dumps(one, ensure_ascii=False) for name, one in file.details.items()}
+    told = {**file.about, **details}
     table = pa.Table.from_batches(file.batches())
     sink = BytesIO()
     pyarrow.parquet.write_table(table.replace_schema_metadata(told), sink, compression="zstd")

@@ -6,25 +6,23 @@ column and with it average and rank.
 
 from __future__ import annotations
 
-import tempfile
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import UUID
 
 import numpy as np
 
 from evalcore.digest import digest_of
-from leaderboard import artifacts, snapshot_file
+from leaderboard import snapshots
 from leaderboard.board_data import (
     OWN,
     STANDINGS,
     Board,
     Column,
-    Model,
     Ranks,
     Scores,
     Standing,
 )
+from leaderboard.board_models import Model, Models
 from leaderboard.models import BoardSnapshot, Suite
 
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
@@ -80,7 +78,7 @@ def synthetic_board(
         built=FIRST + timedelta(days=200),
         data_version=digest_of([models, columns, seed, normalisation, style, uncounted]),
         columns=tuple(_column(number, plain=bool(plain[number])) for number in range(columns)),
-        models=tuple(listed),
+        models=Models.of(listed),
         scores=scores.rows(order),
         normalised=normalised.rows(order),
         n=np.where(missing, 0, QUESTIONS).astype(np.int32),
@@ -94,23 +92,8 @@ def synthetic_board(
 
 
 def publish(board: Board, suite: Suite) -> BoardSnapshot:
-    """Store the board as the newest snapshot of a suite, as the chores worker would."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "board.npz")
-        snapshot_file.write(board, file)
-        stored = artifacts.store(file, kind="board")
-    return BoardSnapshot.objects.create(
-        suite=suite,
-        style=board.style,
-        built=board.built,
-        seconds=1.0,
-        data_version=board.data_version,
-        published=True,
-        sha256=stored.sha256,
-        bytes=stored.bytes,
-        models_n=len(board.models),
-        ranked_n=board.ranked,
-    )
+    """Store the board as the newest snapshot of a suite, as the boards worker would."""
+    return snapshots.publish(suite, board, seconds=1.0)
 
 
 def _column(number: int, *, plain: bool) -> Column:

