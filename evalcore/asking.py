@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
+from evalcore.energy import Meter, Part
 from evalcore.errors import InfraError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, EncodedRequest, Response
@@ -55,10 +56,13 @@ class Answers:
     """By task or group: how many of its requests an earlier process had answered."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By task or group: its share of the time, by its tokens."""
+    meter: Meter = field(default_factory=Meter)
+    joules: dict[str, dict[Part, float]] = field(default_factory=dict)
+    """By task or group: its share of the energy, by its tokens, too."""
 
     def ask(self, model: LM, parts: Sequence[Prepared], watch: Watch) -> None:
         """Asks what is not known yet. Raises Stopped after a pack when the watch wants it."""
-        clock = time.monotonic()
+        clock, energy = time.monotonic(), self.meter.read()
         stands = [self._stand(part) for part in parts]
         waiting = {
             one.key: one for part in parts for one in part.encoded if one.key not in self.known
@@ -68,7 +72,8 @@ class Answers:
         try:
             self._ask(model, list(waiting.values()), stands, watch)
         finally:
-            self._share(time.monotonic() - clock, stands)
+            used = {part: now - energy[part] for part, now in self.meter.read().items()}
+            self._share(time.monotonic() - clock, used, stands)
 
     def _stand(self, part: Prepared) -> Progress:
         asked = Counter(one.key for one in part.encoded)
@@ -88,6 +93,7 @@ class Answers:
     ) -> None:
         for pack in model.answer(waiting) if waiting else ():
             responses = [response for _, response in pack]
+            self.meter.read()
             if self.journal:
                 self.journal.append(responses)
             self.known.update({response.key: response for response in responses})
@@ -102,11 +108,27 @@ class Answers:
             if watch.wants_stop():
                 raise Stopped
 
-    def _share(self, seconds: float, stands: Sequence[Progress]) -> None:
+    def _share(
+        self, seconds: float, joules: Mapping[Part, float], stands: Sequence[Progress]
+    ) -> None:
         tokens = sum(stand.tokens for stand in stands)
         for stand in stands:
             share = stand.tokens / tokens if tokens else 1 / len(stands)
             self.seconds[stand.task] = self.seconds.get(stand.task, 0.0) + seconds * share
+            own = self.joules.setdefault(stand.task, {})
+            for part, used in joules.items():
+                own[part] = own.get(part, 0.0) + used * share
+
+    def energy(self, task: str) -> list[dict[str, Any]]:
+        """By part of the machine what answering took; nothing where some was used before."""
+        if self.journalled[task]:
+            return []
+        followed = self.meter.read()
+        return [
+            {"source": part[0], "part": part[1], "joules": round(joules, 3)}
+            for part, joules in self.joules[task].items()
+            if part in followed
+        ]
 
     def to(self, part: Prepared) -> list[Response]:
         """The responses to all requests of a part, in order. Raises InfraError if one lacks."""

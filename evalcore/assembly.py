@@ -6,6 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ class Account:
     tokens: float
     answers: float
     scores: float
+    energy: list[dict[str, Any]]
+    """What the answers took, as the record has it."""
     command: Mapping[str, float]
     """Seconds that whoever started the evaluation measured."""
 
@@ -115,6 +118,7 @@ def record_of(
         started=account.started,
         seconds=account.seconds,
         timing=account.timing,
+        energy=account.energy,
     )
 
 
@@ -279,10 +283,16 @@ def _dataset(task: Task) -> dict[str, Any]:
 
 
 def _environment(model: LM) -> dict[str, Any]:
-    packages = ("torch", "transformers", "tokenizers", "datasets", "numpy")
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "device": model.info.device,
-        **{package: version(package) for package in packages},
+        **_versions(),
     }
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    """Read once: each takes milliseconds, and a run of many tasks has a record for each."""
+    packages = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+    return {package: version(package) for package in packages}

@@ -13,11 +13,13 @@ from evalcore.asking import Answers
 from evalcore.asking import Stopped as Stopped
 from evalcore.asking import Watch as Watch
 from evalcore.assembly import Account, record_of
+from evalcore.energy import Meter
 from evalcore.errors import ModelError, TaskError
 from evalcore.journal import Journal
-from evalcore.model.base import LM, Mode
+from evalcore.model.base import LM, Mode, Spelled
 from evalcore.preparation import Benchmark, Prepared, Preparer, prepared
 from evalcore.record import RunRecord, write_samples
+from evalcore.score.sample import spell
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task
 from evalcore.score.withholding import without_text
@@ -102,11 +104,13 @@ def evaluate(
     watch: Watch,
     journal: Journal | None = None,
     timing: Callable[[], Mapping[str, float]] = dict,
+    meter: Meter | None = None,
 ) -> Iterator[Evaluation]:
     """Evaluate each task or group in turn, those of one benchmark that are neighbours together.
 
     What is done is handed out before the next benchmark is asked. While one is, the next is
     prepared, if the model `reads_ahead`. `timing`: what the caller has measured, for each record.
+    `meter` counts the energy; by default what this machine has.
 
     Raises TaskError, ModelError or InfraError by whose fault it is, and Stopped.
     """
@@ -121,8 +125,10 @@ def evaluate(
         forbid_truncation=settings.forbid_truncation,
     )
     ahead = bool(getattr(model, "reads_ahead", False))
+    meter = meter or Meter.of(model)
     for benchmark in prepared(preparer, specs, partial(watch.phase, "prepare"), ahead=ahead):
-        yield from _evaluated(model, benchmark, settings, chat, watch, journal, timing)
+        answers = Answers(journal, meter=meter)
+        yield from _evaluated(model, benchmark, settings, chat, watch, answers, timing)
         if benchmark.error:
             raise benchmark.error
 
@@ -187,10 +193,9 @@ def _evaluated(
     settings: Settings,
     chat: Chat | None,
     watch: Watch,
-    journal: Journal | None,
+    answers: Answers,
     timing: Callable[[], Mapping[str, float]],
 ) -> Iterator[Evaluation]:
-    answers = Answers(journal)
     together = len(benchmark.parts) > 1 and _answered(model, benchmark.parts, answers, watch)
     for part in benchmark.parts:
         try:
@@ -245,16 +250,19 @@ def _scored(
         tokens=part.token_seconds,
         answers=answers.seconds[spec.name],
         scores=time.monotonic() - clock,
+        energy=answers.energy(spec.name),
         command=timing(),
     )
     with fixed_randomness():
         record = record_of(model, spec, part.tasks, scored, settings, chat, account)
     withheld = set(record.without_text)
-    samples = [
-        without_text(sample) if sample["task"] in withheld else sample
-        for one in scored
-        for sample in one.samples
-    ]
+    spelled = model if isinstance(model, Spelled) else None
+    samples = [sample for one in scored for sample in one.samples]
+    for place, sample in enumerate(samples):
+        if sample["task"] in withheld:
+            samples[place] = without_text(sample)
+        elif spelled:
+            spell(sample, spelled)
     return Evaluation(record, samples)
 
 

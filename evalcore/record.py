@@ -122,6 +122,10 @@ class RunRecord:
     """Seconds, which add up to `seconds`: prompts, tokens, answers (of what was asked together its
     share), scores. Work on the next benchmark goes on meanwhile, so a whole command may take less.
     Of the command, where it was one: load (the model), first_forward (from its start)."""
+    energy: list[dict[str, Any]] = field(default_factory=list)
+    """What the machine's counters say of the time in which the model answered: source, part of the
+    machine and joules, of what was asked together its share. Empty where nothing measured it, or
+    where an earlier process had answered some."""
     clean_results: list[ResultRow] = field(default_factory=list)
     """The numbers on the documents without overlap, where training text was searched."""
     distribution: list[dict[str, Any]] = field(default_factory=list)
@@ -178,6 +182,8 @@ _RESPONSE = pa.struct(
         ("text", pa.string()),
         ("finish_reason", pa.string()),
         ("path", pa.string()),
+        # Of the tokens of a continuation, each by itself; null where the model does not show them.
+        ("token_texts", pa.list_(pa.string())),
     ]
 )
 SAMPLE_SCHEMA = pa.schema(

@@ -1,15 +1,21 @@
-"""How much energy a run took, as far as that can be said without a meter.
+"""How much energy a run took: as the machine's counters say, or else as far as can be estimated.
 
-No meter is read while a model is evaluated, so what is given is an estimate and says so: the power
+The engine records what the counters of GPUs and processors went up by while the model answered
+(evalcore/energy.py). Where none could be read, what is given is an estimate and says so: the power
 that the GPU's maker rates it at, times how long the run computed. The rest of the machine is not in
-it, and nothing is said of a device whose rating is not in the list. What that means in CO₂ depends
-on where the power came from, which nobody told us.
+it, and nothing is said of a device whose rating is not in the list. What either means in CO₂
+depends on where the power came from, which nobody told us.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+from evalcore.record import RunRecord
+
+JOULES = 3_600_000
+"""In a kilowatt hour."""
 
 # Watts by the name that the driver reports: the board power in the makers' data sheets.
 RATED_WATTS = {
@@ -24,14 +30,28 @@ RATED_WATTS = {
     "NVIDIA L40": 300,
     "NVIDIA L4": 72,
     "NVIDIA A40": 300,
-    "NVIDIA A10": 150,
     "NVIDIA RTX A6000": 300,
     "NVIDIA GeForce RTX 4090": 450,
     "NVIDIA GeForce RTX 3090": 350,
-    "Tesla V100-SXM2-16GB": 300,
-    "Tesla V100-SXM2-32GB": 300,
     "Tesla T4": 70,
 }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Kilowatt hours by counters, and of which parts of the machine they are."""
+
+    kilowatt_hours: float
+    parts: tuple[str, ...]
+
+
+def measured(record: RunRecord) -> Measured | None:
+    """What the record says that counters counted; None where it has none."""
+    if not record.energy:
+        return None
+    joules = sum(one["joules"] for one in record.energy)
+    parts = tuple(f"{one['part']} ({one['source']})" for one in record.energy)
+    return Measured(joules / JOULES, parts)
 
 
 @dataclass(frozen=True)
@@ -49,4 +69,4 @@ def estimate(device: str, seconds: float) -> Estimate | None:
     if match is None or rated is None:
         return None
     watts = int(match[1]) * rated
-    return Estimate(watts * seconds / 3_600_000, watts)
+    return Estimate(watts * seconds / JOULES, watts)

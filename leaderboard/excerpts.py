@@ -13,7 +13,8 @@ from duckdb import DuckDBPyConnection
 
 from leaderboard import artifacts
 from leaderboard.question import Question, read_question
-from leaderboard.samples import locked_database, question_in
+from leaderboard.sample_database import locked_database
+from leaderboard.samples import question_in
 
 LENGTH = 160
 """Letters of a question where one line has to do."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
@@ -61,8 +62,7 @@ def size_class(parameters: int) -> int:
     return bisect_left(SIZES, parameters)
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """A run that is done; moments as the database wrote them."""
 
     worker: str
@@ -106,7 +106,7 @@ def read() -> Pace:
     rows: QuerySet[Run, Any] = done.order_by("-finished").values_list(
         "worker_id", "task_id", "variant__parameters", "started", "finished"
     )
-    return Pace.of(Finished(*row) for row in rows[:LOOKED_AT])
+    return Pace.of(map(Finished._make, rows[:LOOKED_AT]))
 
 
 def _own_seconds(finished: Iterable[Finished]) -> list[tuple[Finished, float]]:
@@ -115,9 +115,9 @@ def _own_seconds(finished: Iterable[Finished]) -> list[tuple[Finished, float]]:
     A worker begins all runs of a claim at once and finishes them one after the other: a run's own
     time begins when the one before it was finished.
     """
-    ordered = sorted(finished, key=lambda run: (run.worker, run.finished))
+    ordered = sorted(finished, key=attrgetter("worker", "finished"))
     own: list[tuple[Finished, float]] = []
-    for _, runs in groupby(ordered, key=lambda run: run.worker):
+    for _, runs in groupby(ordered, key=attrgetter("worker")):
         before: datetime | None = None
         for run in runs:
             began = max(run.started, before) if before else run.started

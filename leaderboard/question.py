@@ -48,6 +48,17 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Token:
+    """A token whose likelihood was asked, or one window of a long text."""
+
+    loglikelihood: float
+    number: int | None
+    """In the model's vocabulary; None where it is not known."""
+    text: str | None
+    """None where only the number is known: older files have no texts."""
+
+
+@dataclass(frozen=True)
 class Scored:
     """A text whose likelihood was asked, token by token."""
 
@@ -55,9 +66,8 @@ class Scored:
     """The letter of its choice, else the number of its request."""
     text: str
     loglikelihood: float
-    tokens: tuple[tuple[int | None, float], ...]
-    """Number in the model's vocabulary and loglikelihood; of a long text the sums of its windows,
-    without a number."""
+    tokens: tuple[Token, ...]
+    """Of a long text the sums of its windows."""
 
 
 @dataclass(frozen=True)
@@ -240,11 +250,14 @@ def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
     )
 
 
-def _tokens(response: dict[str, Any], withheld: bool) -> tuple[tuple[int | None, float], ...]:
-    values, ids = response["token_logprobs"], response["token_ids"] or ()
+def _tokens(response: dict[str, Any], withheld: bool) -> tuple[Token, ...]:
+    values = response["token_logprobs"]
+    ids, texts = response["token_ids"] or (), response.get("token_texts") or ()
     # A long text has one sum for each window; of withheld tokens there is only the count.
-    known = [None] * len(values) if withheld or len(ids) != len(values) else ids
-    return tuple(zip(known, values, strict=True))
+    unknown = (None,) * len(values)
+    known = unknown if withheld or len(ids) != len(values) else ids
+    read = unknown if withheld or len(texts) != len(values) else texts
+    return tuple(map(Token, values, known, read))
 
 
 def _written(sample: dict[str, Any]) -> tuple[Written, ...]:

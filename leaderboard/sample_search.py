@@ -1,4 +1,4 @@
-"""Which questions of a run to show and in which order, as SQL over its samples.
+"""Which questions of a run to show and in which order.
 
 Everything here is computed from the samples file at the moment of asking, so that a filter and the
 figure beside a question can never disagree.
@@ -8,8 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from leaderboard.sample_facts import Facts
+
+Mask = NDArray[np.bool_]
+"""Of each question of a file, in its order."""
 
 OUTCOMES = {"all": "All", "right": "Right", "wrong": "Wrong", "unmeasured": "Not scored"}
 MARGINS = {
@@ -32,19 +44,6 @@ LEAD = 10
 LONGEST_TEXT = 200
 """Letters that can be searched for."""
 
-PART = "coalesce(subset, task)"
-"""The part of a benchmark that a question belongs to; of a plain task the task itself."""
-
-_KIND = "list_transform(responses, lambda r: r.kind)[1]"
-_RIGHT = (
-    "CASE WHEN len(choices) > 0 THEN list_max(list_transform(gold, lambda g: likelihoods[g + 1])) "
-    f"WHEN {_KIND} <> 'generate_until' THEN likelihoods[1] END"
-)
-_WRONG = (
-    "list_max(list_transform(range(1, len(choices) + 1), lambda i: "
-    "CASE WHEN list_contains(gold, CAST(i - 1 AS INTEGER)) THEN NULL ELSE likelihoods[i] END))"
-)
-_APART = "chr(1)"  # no white space: words do not run on from one text into the next
 _SPACE = r"[\s\p{Z}]+"
 # In JSON a line break is written with an n, which must not join the word behind it; and a name of a
 # field, whose closing quote a colon follows, is no text of the document.
@@ -52,37 +51,21 @@ _BEGIN_IN_JSON = r"(?:[^\\]|\\\\)"
 _SPACE_IN_JSON = r"(?:[\s\p{Z}]|\\[bfnrt])+"
 _END_IN_JSON = r"""(?:[^"\\]|\\.)*"[,}\]]"""
 
-MEASURED = f"""
-    SELECT *, likelihood_of_right - {_WRONG} AS margin
-    FROM (
-        SELECT *, {_RIGHT} AS likelihood_of_right
-        FROM (
-            SELECT *, {PART} AS part,
-                list_transform(responses, lambda r: r.loglikelihood) AS likelihoods,
-                list_max(list_transform(responses, lambda r: r.n_context_tokens)) AS tokens
-            FROM samples
-        )
-    )
-"""  # noqa: S608
-"""Samples with what they are filtered and sorted by.
-
-`margin`: loglikelihood of the likeliest right choice less that of the likeliest wrong one, in nats;
-null where there are no choices. `tokens`: length of the prompt as the model read it.
-"""
-
-_ORDERS = {
-    "file": "file_row_number",
-    "close": "abs(margin)",
-    "wrong": "margin",
-    "surprise": "likelihood_of_right",
-    "long": "-tokens",
-    "short": "tokens",
+_ORDERS: dict[str, Callable[[Facts], NDArray[np.float64]]] = {
+    "close": lambda facts: np.abs(facts.margin),
+    "wrong": lambda facts: facts.margin,
+    "surprise": lambda facts: facts.right,
+    "long": lambda facts: -facts.tokens,
+    "short": lambda facts: facts.tokens,
 }
-_MARGIN_CONDITIONS = {"close": "abs(margin) <= ln(2)", "clear": "abs(margin) > ln(10)"}
-_OUTCOME_CONDITIONS = {
-    "right": "correct >= 1",
-    "wrong": "correct < 1",
-    "unmeasured": "correct IS NULL",
+_MARGINS: dict[str, Callable[[Facts], Mask]] = {
+    "close": lambda facts: np.abs(facts.margin) <= log(2),
+    "clear": lambda facts: np.abs(facts.margin) > log(10),
+}
+_OUTCOMES: dict[str, Callable[[Facts], Mask]] = {
+    "right": lambda facts: facts.correct >= 1,
+    "wrong": lambda facts: facts.correct < 1,
+    "unmeasured": lambda facts: np.isnan(facts.correct),
 }
 
 
@@ -103,58 +86,74 @@ class Search:
     """Tokens of the prompt."""
     sort: str = "file"
 
-    @property
-    def order(self) -> str:
-        """The expression by which questions are sorted, smallest first, those without it last."""
-        return _ORDERS[self.sort]
-
-    @property
-    def conditions(self) -> dict[str, str]:
-        """By each field that filters, its condition on a row of MEASURED."""
-        conditions = {}
+    def masks(self, facts: Facts, file: pq.ParquetFile) -> dict[str, Mask]:
+        """By each field that filters whether it lets each question of the file through."""
+        masks = {}
         if self.text:
-            conditions["text"] = self._text_condition()
-        if self.outcome in _OUTCOME_CONDITIONS:
-            conditions["outcome"] = _OUTCOME_CONDITIONS[self.outcome]
+            masks["text"] = self._with_text(file)
+        if self.outcome in _OUTCOMES:
+            masks["outcome"] = _OUTCOMES[self.outcome](facts)
         if self.subset:
-            conditions["subset"] = "part = $subset"
-        if self.margin in _MARGIN_CONDITIONS:
-            conditions["margin"] = _MARGIN_CONDITIONS[self.margin]
+            parts = facts.parts
+            place = parts.index(self.subset) if self.subset in parts else len(parts)
+            masks["subset"] = facts.part == place
+        if self.margin in _MARGINS:
+            masks["margin"] = _MARGINS[self.margin](facts)
         if self.at_least is not None:
-            conditions["at_least"] = "tokens >= $at_least"
+            masks["at_least"] = facts.tokens >= self.at_least
         if self.at_most is not None:
-            conditions["at_most"] = "tokens <= $at_most"
-        return conditions
+            masks["at_most"] = facts.tokens <= self.at_most
+        return masks
 
-    @property
-    def values(self) -> dict[str, object]:
-        """The parameters that `conditions` name."""
-        values: dict[str, object] = {}
-        if self.text:
-            words = self.text.split()
-            values["text"] = "(?i)" + _SPACE.join(map(re.escape, words))
-            in_json = (re.escape(json.dumps(word, ensure_ascii=False)[1:-1]) for word in words)
-            pattern = _BEGIN_IN_JSON + _SPACE_IN_JSON.join(in_json) + _END_IN_JSON
-            values["text_in_json"] = "(?i)" + pattern
-        if self.subset:
-            values["subset"] = self.subset
-        if self.at_least is not None:
-            values["at_least"] = self.at_least
-        if self.at_most is not None:
-            values["at_most"] = self.at_most
-        return values
+    def ordered(self, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """These rows of the file in the order asked for; those without such a number come last."""
+        if self.sort not in _ORDERS:
+            return places
+        return places[np.argsort(_ORDERS[self.sort](facts)[places], kind="stable")]
 
-    def _text_condition(self) -> str:
-        """By regular expressions that take linear time, and less than bringing to one case does."""
-        return " OR ".join(
-            [
-                "regexp_matches(doc, $text_in_json)",
-                f"regexp_matches(array_to_string(choices, {_APART}), $text)",
-                "regexp_matches(array_to_string("
-                f"list_transform(responses, lambda r: r.text), {_APART}), $text)",
-                *(["regexp_matches(prompt, $text)"] if self.whole_prompt else []),
-            ]
+    def _with_text(self, file: pq.ParquetFile) -> Mask:
+        """Block by block, by regular expressions that take linear time."""
+        columns = ["doc", "choices", "responses.list.element.text"]
+        columns += ["prompt"] if self.whole_prompt else []
+        in_text, in_json = self._patterns()
+        found = []
+        for block in range(file.num_row_groups):
+            table = file.read_row_group(block, columns=columns, use_threads=False)
+            mask = _matches(table["doc"].combine_chunks(), in_json)
+            choices = table["choices"].combine_chunks()
+            mask |= _any_of(choices, _matches(choices.flatten(), in_text))
+            responses = table["responses"].combine_chunks()
+            written = responses.flatten().field("text")
+            if written.null_count < len(written):
+                mask |= _any_of(responses, _matches(written, in_text))
+            if self.whole_prompt:
+                mask |= _matches(table["prompt"].combine_chunks(), in_text)
+            found.append(mask)
+        return np.concatenate(found) if found else np.zeros(0, bool)
+
+    def _patterns(self) -> tuple[str, str]:
+        """Of the words in a text and in JSON."""
+        words = self.text.split()
+        in_json = (re.escape(json.dumps(word, ensure_ascii=False)[1:-1]) for word in words)
+        return (
+            "(?i)" + _SPACE.join(map(re.escape, words)),
+            "(?i)" + _BEGIN_IN_JSON + _SPACE_IN_JSON.join(in_json) + _END_IN_JSON,
         )
+
+
+def _matches(texts: Any, pattern: str) -> Mask:
+    """Whether each text has the pattern in it; one that is null has not."""
+    mask: Mask = pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy(
+        zero_copy_only=False
+    )
+    return mask.copy()
+
+
+def _any_of(lists: Any, mask: Mask) -> Mask:
+    """Whether each of these lists has a value for which `mask`, one entry a value, is true."""
+    found = np.zeros(len(lists), bool)
+    found[pc.list_parent_indices(lists).to_numpy()[mask]] = True
+    return found
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,15 @@ class Computing(Protocol):
         ...
 
 
+@runtime_checkable
+class Spelled(Protocol):
+    """A model whose tokens can be read; others need not show them."""
+
+    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
+        """The text of each by itself; None for a number that stands for none."""
+        ...
+
+
 class LM(Protocol):
     """A model that scores continuations and texts, and writes.
 

@@ -20,6 +20,7 @@ from evalcore.model.ladder import PathName
 from evalcore.model.loading import load_model, load_tokenizer, skeleton
 from evalcore.model.scoring import Scorer
 from evalcore.model.snapshot import Arguments, Files, download, download_tokenizer
+from evalcore.model.spelling import Spelling
 from evalcore.model.tokens import Encoder
 from evalcore.model.weights import WeightsDigest
 from evalcore.model.windows import rolling_windows
@@ -87,6 +88,7 @@ class HuggingFaceLM:
             prefix_token=arguments.prefix_token_id,
             truncation=arguments.truncation,
         )
+        self._spelling = Spelling(tokenizer)
         self._first_pass: FirstPass | None = None
         self._scorer = Scorer(model, batch_size=batch_size, path=path)
         self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
@@ -291,6 +293,21 @@ class HuggingFaceLM:
                     done.append((index, _whole(one, windows.pop(index))))
             if done:
                 yield done
+
+    @property
+    def accelerators(self) -> list[str]:
+        """UUIDs of the NVIDIA GPUs that hold it; an empty text for any other accelerator."""
+        places = {parameter.device for parameter in self._model.parameters()}
+        return [
+            f"GPU-{torch.cuda.get_device_properties(place).uuid}"
+            if place.type == "cuda" and torch.version.cuda
+            else ""
+            for place in sorted(places, key=str)
+            if place.type != "cpu"
+        ]
+
+    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
+        return [self._spelling.of(token) for token in tokens]
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """Raises ModelError where the tokenizer has no such template, naming those it has."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.model.base import Response
+from evalcore.model.base import Response, Spelled
 from evalcore.record import SCHEMA_VERSION
 from evalcore.task.config import TaskSpec
 from evalcore.task.digest import json_ready
@@ -78,6 +78,16 @@ def sample_of(spec: TaskSpec, asked: Asked, *, cluster: str | None, subset: str 
         "contaminated": None,
         "overlaps": None,
     }
+
+
+def spell(sample: Sample, model: Spelled) -> None:
+    """Puts beside the tokens of each scored continuation what they read.
+
+    Long texts, and what a model wrote, are read as they are.
+    """
+    for response in sample["responses"]:
+        if response["kind"] == "loglikelihood" and response["token_ids"]:
+            response["token_texts"] = model.token_texts(response["token_ids"])
 
 
 def score_of(metric: str, filter: str, item: Any) -> dict[str, Any]:

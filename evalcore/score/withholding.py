@@ -45,6 +45,7 @@ def without_text(sample: Mapping[str, Any]) -> Sample:
             {
                 **response,
                 "token_ids": [0] * len(response["token_ids"]),
+                "token_texts": None,
                 "text": _digest(response["text"]),
             }
             for response in sample["responses"]

@@ -131,7 +131,8 @@ def _responses(samples: Sequence[Sample]) -> Iterator[Response]:
     for sample in samples:
         for stated in sample["responses"]:
             token_ids, logprobs = tuple(stated["token_ids"]), tuple(stated["token_logprobs"])
-            yield Response(**{**stated, "token_ids": token_ids, "token_logprobs": logprobs})
+            known = {name: stated[name] for name in Response.__slots__}
+            yield Response(**{**known, "token_ids": token_ids, "token_logprobs": logprobs})
 
 
 def _compare(stated: Sample, found: Sample, report: Report) -> None:

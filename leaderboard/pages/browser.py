@@ -187,7 +187,7 @@ def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Fil
         "at_least": (f"from {search.at_least} tokens", {"from": ""}),
         "at_most": (f"up to {search.at_most} tokens", {"to": ""}),
     }
-    for name in search.conditions:
+    for name in samples.filters:
         label, without = fields[name]
         url = address.url(fragment="questions", page="", doc="", **without)
         yield Filter(label, url, samples.count_without(name))

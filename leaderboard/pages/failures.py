@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -12,9 +12,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from leaderboard.models import LIVE, Run
 from leaderboard.models.run import ErrorClass, State
-from leaderboard.pages.listing import by_benchmark, listed, of_model
+from leaderboard.pages.listing import by_benchmark, listed, named, of_model
 
-NAMED = 8
+NAMED = 5
 """So many runs of a cause are named; the others are counted."""
 MOST = 20_000
 """Failed runs, the newest, among which causes are looked for."""
@@ -22,26 +22,19 @@ FAULTS = {"model": ErrorClass.MODEL, "task": ErrorClass.TASK, "us": ErrorClass.I
 """Who must act, as addresses write it."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cause:
-    """Runs of one variant that failed for the same reason; `n` may be more than are at hand."""
+    """Runs of one variant that failed for the same reason."""
 
-    runs: list[Run] = field(default_factory=list)
-    n: int = 0
-
-    @property
-    def run(self) -> Run:
-        """The one that speaks for all."""
-        return self.runs[0]
-
-    @property
-    def named(self) -> list[Run]:
-        return self.runs[:NAMED]
+    run: Run
+    """The one that speaks for all."""
+    named: list[Run]
+    n: int
 
     @property
     def more(self) -> int:
         """How many are not named."""
-        return max(self.n, len(self.runs)) - len(self.named)
+        return self.n - len(self.named)
 
 
 def standing(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -54,11 +47,11 @@ def standing(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 def by_cause(runs: Iterable[Run]) -> list[Cause]:
     """The causes in the order in which they first come up."""
-    causes: dict[tuple[int, str, str], Cause] = {}
+    causes: dict[tuple[int, str, str], list[Run]] = {}
     for run in runs:
         key = (run.variant_id, run.error_class, run.error_message)
-        causes.setdefault(key, Cause()).runs.append(run)
-    return list(causes.values())
+        causes.setdefault(key, []).append(run)
+    return [Cause(runs[0], runs[:NAMED], len(runs)) for runs in causes.values()]
 
 
 class Failed(NamedTuple):
@@ -95,19 +88,20 @@ class Causes:
     def __getitem__(self, place: slice) -> list[Cause]:
         """In two queries, however many they are."""
         chosen = self._causes[place]
-        named = [run.pk for cause in chosen for run in cause[:NAMED]]
-        speak = [cause[0].pk for cause in chosen]
-        runs = listed(Run.objects.filter(pk__in=named))
-        found = runs.defer("log_tail", "environment", "dataset_commits").in_bulk()
-        logs = dict(Run.objects.filter(pk__in=speak).values_list("pk", "log_tail"))
-        causes = []
-        for cause in chosen:
-            # One that was repeated since it was read stands no more.
-            there = by_benchmark(found[run.pk] for run in cause[:NAMED] if run.pk in found)
-            if there:
-                there[0].log_tail = logs.get(cause[0].pk, "")
-                causes.append(Cause(there, len(cause)))
-        return causes
+        first = listed(Run.objects.filter(pk__in=[cause[0].pk for cause in chosen]))
+        speakers = {run.pk: run for run in first.defer("environment", "dataset_commits")}
+        keys = [run.pk for cause in chosen for run in cause[:NAMED]]
+        names = {run.pk: run for run in named(Run.objects.filter(pk__in=keys))}
+        return [
+            Cause(
+                speakers[cause[0].pk],
+                by_benchmark(names[run.pk] for run in cause[:NAMED] if run.pk in names),
+                len(cause),
+            )
+            for cause in chosen
+            # What was repeated since it was read stands no more.
+            if cause[0].pk in speakers
+        ]
 
 
 def _standing(model: str) -> list[Failed]:

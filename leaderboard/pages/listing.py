@@ -13,8 +13,18 @@ from leaderboard.models.task import Style
 
 def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Runs with model and task at hand, each with a `title`, in one query."""
+    return _titled(runs.select_related("variant__hub_model", "task", "worker"))
+
+
+def named(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Runs with no more than their title, benchmark and style: enough to be named in a list."""
+    light = runs.select_related("task").only("created", "task__benchmark", "task__style")
+    return _titled(light)
+
+
+def _titled(runs: QuerySet[Run]) -> QuerySet[Run]:
     titles = SuiteEntry.objects.filter(task=OuterRef("task")).order_by("-suite__created")
-    return runs.select_related("variant__hub_model", "task", "worker").annotate(
+    return runs.annotate(
         title=Coalesce(
             Subquery(titles.values("title")[:1]), F("task__benchmark"), output_field=CharField()
         )

@@ -12,7 +12,7 @@ from django.conf import settings
 from evalcore.record import ResultRow, RunRecord
 from evalcore.stats import Interval
 from leaderboard import reproduce
-from leaderboard.energy import Estimate, estimate
+from leaderboard.energy import Estimate, Measured, estimate, measured
 from leaderboard.models import Result, Run
 
 FEWEST_PARTS = 5
@@ -36,7 +36,8 @@ class Timed:
     seconds: float
     parts: list[tuple[str, float]]
     device: str
-    energy: Estimate | None
+    measured: Measured | None
+    estimate: Estimate | None
 
 
 def method_of(result: Result, record: RunRecord | None) -> str:
@@ -100,7 +101,8 @@ def timed(run: Run, record: RunRecord) -> Timed:
             if name in record.timing
         ],
         device=device,
-        energy=estimate(device, record.seconds),
+        measured=measured(record),
+        estimate=estimate(device, record.seconds),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
 from django.utils import timezone
 
 from leaderboard import estimate
-from leaderboard.models import Run
+from leaderboard.capacity import live_workers
+from leaderboard.models import Run, RunEvent
+from leaderboard.pages import kept
 from leaderboard.pages.address import Address
 from leaderboard.pages.failures import FAULTS, Causes
 from leaderboard.pages.listing import listed, of_model
@@ -20,10 +22,31 @@ from leaderboard.pages.turns import claims_of, held, lines, turns_of
 RUNNING, WAITING, FAILED, ENDED = 10, 25, 10, 12
 """Lines of each list on one page."""
 LATELY = timedelta(days=1)
+MOST_SECONDS = 4
+"""So long at most a page is given to several readers: the time after which it is refreshed."""
 FAULT_WORDS = {"": "All", "model": "The model’s", "task": "The task’s", "us": "Ours"}
 
 
-def queue(request: HttpRequest) -> HttpResponse:
+def queue(request: HttpRequest) -> HttpResponseBase:
+    return kept.answer(request, _stamp(), lambda: _page(request))
+
+
+def _stamp() -> object:
+    """What has changed since somebody else asked; the same for MOST_SECONDS at most.
+
+    Every change of a state is an event. What only time changes (who is alive, who has rested) the
+    page is behind by no more than that, and says of which second it is.
+    """
+    running = Run.objects.filter(state=Run.State.RUNNING).order_by("pk")
+    return (
+        int(timezone.now().timestamp() // MOST_SECONDS),
+        RunEvent.objects.order_by("-pk").values_list("pk", "run").first(),
+        list(running.values_list("pk", "lease_token", "phase", "progress_done", "progress_total")),
+        sorted((one.name, one.memory_bytes, one.dtypes) for one in live_workers()),
+    )
+
+
+def _page(request: HttpRequest) -> str | HttpResponseBase:
     """Each list has pages of its own; a search is for models in all of them."""
     firsts = dict.fromkeys(("running", "waiting", "failed", "done", "withdrawn"), "1")
     address = Address(request, {"q": "", "fault": "", **firsts})
@@ -64,7 +87,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "cancelled": cancelled,
         "found": bool(claims or turns or len(causes) or done or cancelled),
     }
-    return render(request, "pages/queue.html", context)
+    return render_to_string("pages/queue.html", context, request)
 
 
 def _ended(state: str, sought: str) -> QuerySet[Run]:

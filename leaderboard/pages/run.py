@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
 from leaderboard import artifacts
 from leaderboard.dialects import DIALECTS
-from leaderboard.models import Artifact, Result, Run
-from leaderboard.pages import materials
+from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry
+from leaderboard.pages import kept, materials
 from leaderboard.pages.address import Address
 from leaderboard.pages.browser import FIELDS, browse
 from leaderboard.pages.listing import listed
@@ -39,10 +40,45 @@ class Download:
     sha256: str = ""
 
 
-def run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    shown = get_object_or_404(listed(Run.objects.all()), pk=pk)
-    address = Address(request, FIELDS)
+def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    shown = get_object_or_404(_with_what_is_said_elsewhere(), pk=pk)
     files = {file.kind: file for file in shown.artifacts.all()}
+    if shown.state == Run.State.DONE:
+        stamp = _stamp(shown, files)
+        response = kept.answer(request, stamp, lambda: _page(request, shown, files))
+    else:
+        page = _page(request, shown, files)
+        response = page if isinstance(page, HttpResponseBase) else HttpResponse(page)
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _with_what_is_said_elsewhere() -> QuerySet[Run]:
+    """Runs with the `title` and metric that a suite gives them, and the key of their last event."""
+    entries = SuiteEntry.objects.filter(task=OuterRef("task"), run_key=OuterRef("run_key"))
+    events = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-pk")
+    return listed(Run.objects.all()).annotate(
+        suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
+        last_event=Subquery(events.values("pk")[:1]),
+    )
+
+
+def _stamp(run: Run, files: Mapping[str, Artifact]) -> object:
+    """All that the page of a finished run depends on besides its address.
+
+    Its results are not among it: they are written once, with the state and the files. Of its worker
+    the page names the device; the heartbeat is no reason to make it anew.
+    """
+    related = (run, run.variant, run.variant.hub_model, run.task)
+    columns = [{k: v for k, v in vars(row).items() if not k.startswith("_")} for row in related]
+    stored = [(kind, file.sha256, _path(file)) for kind, file in sorted(files.items())]
+    return (*columns, run.worker and run.worker.device, stored)
+
+
+def _page(
+    request: HttpRequest, shown: Run, files: Mapping[str, Artifact]
+) -> str | HttpResponseBase:
+    address = Address(request, FIELDS)
     record = _record(files.get(Artifact.Kind.RECORD))
     samples = _path(files.get(Artifact.Kind.SAMPLES))
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
@@ -63,9 +99,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
         "address": address,
     }
-    response = render(request, "pages/run.html", context)
-    response["X-Robots-Tag"] = "noindex"
-    return response
+    return render_to_string("pages/run.html", context, request)
 
 
 def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
@@ -80,7 +114,7 @@ def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     """The run's number with all that is known of how sure it is, its other numbers, its parts."""
-    metric = _metric(run)
+    metric = getattr(run, "suite_metric") or run.task.primary_metric  # noqa: B009
     results = list(run.results.all())
     own = [r for r in results if not r.subset and r.task_name == run.task.name]
     primary = next((r for r in own if r.metric == metric), None)
@@ -126,12 +160,6 @@ def _ahead(run: Run) -> int | None:
         | Q(priority=run.priority, created=run.created, pk__lt=run.pk)
     )
     return Run.objects.filter(earlier, state=Run.State.QUEUED).count()
-
-
-def _metric(run: Run) -> str:
-    """The metric that the board shows for this task: the suite's, else the task's own."""
-    in_suite = run.task.entries.filter(run_key=run.run_key).order_by("-suite__created")
-    return in_suite.values_list("metric", flat=True).first() or run.task.primary_metric
 
 
 def _path(artifact: Artifact | None) -> Path | None:

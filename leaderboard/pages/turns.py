@@ -14,10 +14,10 @@ from leaderboard.capacity import largest_memory
 from leaderboard.estimate import Obstacle, Plan, Running, Turn
 from leaderboard.models import Run, Submission
 from leaderboard.pace import Span, total
-from leaderboard.pages.listing import listed
+from leaderboard.pages.listing import listed, named
 from leaderboard.templatetags.figures import filesize
 
-NAMED = 8
+NAMED = 5
 """So many runs of a turn are named; the submission's page lists them all."""
 AT_ONCE = 3
 """So many runs of a claim are shown with what they are at."""
@@ -79,18 +79,20 @@ def turns_of(plan: Plan, model: str) -> list[list[Turn]]:
 
 
 def lines(groups: Sequence[Sequence[Turn]], plan: Plan) -> list[Line]:
-    """The lines with their models, in two queries."""
-    named = [_positions(turns)[:NAMED] for turns in groups]
-    runs = _by_pk({pk for of_line in named for _, pk in of_line})
+    """The lines with their models, in three queries."""
+    chosen = [_positions(turns)[:NAMED] for turns in groups]
+    runs = _by_pk({turns[0].first.pk for turns in groups})
+    names = named(Run.objects.filter(pk__in={pk for of_line in chosen for _, pk in of_line}))
+    by_pk = {run.pk: run for run in names}
     return [
         Line(
             turns,
             runs[turns[0].first.pk],
-            [(position, runs[pk]) for position, pk in of_line if pk in runs],
+            [(position, by_pk[pk]) for position, pk in of_line if pk in by_pk],
             total(turn.takes for turn in turns),
             reason(turns[0], plan),
         )
-        for turns, of_line in zip(groups, named, strict=True)
+        for turns, of_line in zip(groups, chosen, strict=True)
         # What was taken since the plan was made waits no more.
         if turns[0].first.pk in runs
     ]

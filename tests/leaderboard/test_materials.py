@@ -102,3 +102,16 @@ def test_energy_is_called_an_estimate_or_unknown(client: Client, run: Run) -> No
     shown = text(get(client, f"/runs/{run.pk}"))
     assert "Energy about 72 Wh an estimate, not a measurement: 72 W" in shown
     assert "CO" not in shown[shown.index("Energy about") : shown.index("Started")]
+
+
+def test_energy_that_was_measured_is_said_to_be_and_by_what(client: Client, run: Run) -> None:
+    counted = [
+        {"source": "NVML", "part": "NVIDIA L4", "joules": 120_000.0},
+        {"source": "RAPL", "part": "package-0", "joules": 60_000.0},
+    ]
+    make.finish(run, record={"seconds": 3600.0, "energy": counted})
+    Worker.objects.update(device="1 x NVIDIA L4")
+    shown = text(get(client, f"/runs/{run.pk}"))
+    said = "Energy 50 Wh measured while the model answered: NVIDIA L4 (NVML), package-0 (RAPL);"
+    assert said in shown
+    assert "estimate" not in shown[shown.index("Energy 50 Wh") : shown.index("Started")]

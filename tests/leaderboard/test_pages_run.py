@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html as html_module
 import json
 import re
@@ -15,7 +16,7 @@ from django.test import Client
 from evalcore.digest import digest_of
 from evalcore.record import RunRecord
 from leaderboard import artifacts
-from leaderboard.models import Artifact, Run, Suite
+from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker
 from tests.leaderboard import factories as make
 
 HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }}'
@@ -138,6 +139,84 @@ def test_results_by_part_have_intervals_and_lead_to_their_questions(
     html = get(client, f"/runs/{done.pk}")
     assert 'href="?subset=tools#questions"' in html
     assert text(get(client, f"/runs/{done.pk}?subset=tools")).count("Which tool number") == 12 + 1
+
+
+def test_a_finished_run_can_be_compared_and_no_other(client: Client, submitted: Any) -> None:
+    run = submitted.runs.get(task__name="facts_mmlu")
+    assert "Compare with" not in get(client, f"/runs/{run.pk}")
+    make.finish(run, n=4)
+    html = get(client, f"/runs/{run.pk}")
+    link = re.search(r'<a class="btn" href="([^"]+)">Compare with…</a>', html)
+    assert link
+    assert link[1] == f"/compare?run={run.pk}"
+    assert "lab/one" in get(client, link[1])
+
+
+# What is kept of it
+
+
+def test_a_finished_run_is_kept_for_visitors_until_something_on_it_changes(
+    client: Client, done: Run
+) -> None:
+    address = f"/runs/{done.pk}"
+    etag = client.get(address)["ETag"]
+    known = {"If-None-Match": etag}
+    assert client.get(address, headers=known).status_code == 304
+    model, entry = done.variant.hub_model, done.task.entries.get()
+    changes: list[Any] = [
+        lambda: HubModel.objects.filter(pk=model.pk).update(repo_id="lab/renamed"),
+        lambda: Variant.objects.filter(pk=done.variant_id).update(quantisation="int8"),
+        lambda: type(entry).objects.filter(pk=entry.pk).update(title="Other words"),
+        lambda: type(entry).objects.filter(pk=entry.pk).update(metric="acc_norm"),
+        lambda: done.events.create(at=done.created, state="done", by="ada", why="looked at"),
+        lambda: Worker.objects.update(device="9 x NVIDIA L4"),
+        lambda: artifacts.path_of(done.artifacts.get(kind="samples").sha256).unlink(),
+    ]
+    said = (
+        'lab/</span><wbr><span class="nm">renamed',
+        "int8",
+        "Other words",
+        "(acc_norm)",
+        "looked at",
+        "9 x NVIDIA L4",
+        "could not be read just now",
+    )
+    for change, words in zip(changes, said, strict=True):
+        assert words not in get(client, address)
+        change()
+        response = client.get(address, headers={"If-None-Match": etag})
+        assert response.status_code == 200, words
+        assert words in response.content.decode()
+        etag = response["ETag"]
+
+
+def test_a_heartbeat_of_its_worker_changes_nothing_of_a_finished_run(
+    client: Client, done: Run
+) -> None:
+    etag = client.get(f"/runs/{done.pk}")["ETag"]
+    Worker.objects.update(seen=done.created)
+    assert client.get(f"/runs/{done.pk}")["ETag"] == etag
+
+
+def test_each_view_of_a_run_is_kept_by_itself(client: Client, done: Run) -> None:
+    for doc in (3, 7, 3, 7):
+        assert f"Question {doc}" in get(client, f"/runs/{done.pk}?doc={doc}")
+
+
+def test_a_run_that_goes_on_is_never_kept(client: Client, submitted: Any) -> None:
+    run = make.start(submitted.runs.get(task__name="facts"), 12, 160)
+    assert "ETag" not in client.get(f"/runs/{run.pk}")
+    Run.objects.filter(pk=run.pk).update(progress_done=80)
+    assert 'value="80"' in get(client, f"/runs/{run.pk}")
+
+
+def test_a_kept_page_is_sent_compressed_to_those_who_take_it(client: Client, done: Run) -> None:
+    response = client.get(f"/runs/{done.pk}", headers={"Accept-Encoding": "gzip"})
+    assert response["Content-Encoding"] == "gzip"
+    assert gzip.decompress(response.content).decode() == get(client, f"/runs/{done.pk}")
+
+
+# Live
 
 
 def test_a_running_run_shows_how_far_it_is_and_no_number(client: Client, submitted: Any) -> None:

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from evalcore.record import write_samples
 from leaderboard import artifacts
 from leaderboard.models import Artifact, Run, Suite
+from leaderboard.sample_database import locked_database
 from leaderboard.sample_search import Search
-from leaderboard.samples import Samples, locked_database, whole_sample
+from leaderboard.samples import Samples
 from leaderboard.templatetags.prompts import sent
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
@@ -344,6 +345,62 @@ def test_each_token_has_its_loglikelihood(client: Client, run: Run) -> None:
         assert f"{letter} {letter} {number} {value:.3f}".replace("-", "−") in table
 
 
+def responses(*texts: list[str | None] | None) -> list[dict[str, Any]]:
+    """One for each choice, its tokens numbered from 700."""
+    return [
+        {
+            "key": str(place),
+            "kind": "loglikelihood",
+            "loglikelihood": -1.5,
+            "is_greedy": False,
+            "token_ids": [700, 701],
+            "token_logprobs": [-1.0, -0.5],
+            "token_texts": of_tokens,
+            "n_context_tokens": 10,
+            "n_truncated": 0,
+            "path": "plain",
+        }
+        for place, of_tokens in enumerate(texts)
+    ]
+
+
+def tokens_table(client: Client, run: Run) -> str:
+    html = get(client, f"/runs/{run.pk}?doc=0")
+    start = html.index("Loglikelihoods token by token")
+    return html[start : html.index("</table>", start)]
+
+
+def test_each_token_is_shown_by_its_text_and_by_its_number_where_no_text_was_kept(
+    client: Client, suite: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    read = responses([" wood", "\n<b>"], [" a", None], None, ["stray"])
+    run = make.finish(submission.runs.get(task__name="facts_mmlu"), extra={"responses": read}, n=2)
+    table = tokens_table(client, run)
+    assert table.count('title="token 700"') == 2
+    shown = text(table)
+    assert "·wood −1.000 ↵ <b> −0.500" in shown
+    assert "·a −1.000 701 −0.500" in shown
+    assert shown.count("700 −1.000 701 −0.500") == 2
+    assert "stray" not in shown
+    assert "<b>" not in table
+
+
+def test_tokens_of_a_withheld_document_show_neither_text_nor_number(
+    client: Client, suite: Suite
+) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    withheld = {
+        "doc": json.dumps({"doc_digest": "d" * 64}),
+        "responses": responses([" secret", " answer"], None, None, None),
+    }
+    run = make.finish(submission.runs.get(task__name="facts_mmlu"), extra=withheld, n=2)
+    table = tokens_table(client, run)
+    assert "secret" not in table
+    assert "700" not in table
+    assert text(table).count("−1.000 −0.500") == 4
+
+
 def test_a_written_answer_stands_with_what_was_taken_from_it(
     client: Client, tmp_path: Path, db: None
 ) -> None:
@@ -359,10 +416,13 @@ def test_a_written_answer_stands_with_what_was_taken_from_it(
 
 
 def test_a_whole_sample_has_every_field(run: Run) -> None:
-    assert whole_sample(path_of(run), "facts_mmlu", 5) == rows_of(run)[5]
-    assert whole_sample(path_of(run), "facts_mmlu", 99) is None
-    with pytest.raises(FileNotFoundError):
-        whole_sample(path_of(run).with_name("gone"), "facts_mmlu", 5)
+    with Samples.open(path_of(run), Search()) as samples:
+        assert samples.one("facts_mmlu", 5) == rows_of(run)[5]
+        assert samples.one("facts_mmlu", 99) is None
+        assert samples.one("facts", 5) is None
+    gone = Samples.open(path_of(run).with_name("gone"), Search())
+    with pytest.raises(FileNotFoundError), gone:
+        pass
 
 
 def test_the_database_reads_its_files_and_nothing_else(run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""What the questions of a sample file are found, filtered and sorted by, as columns of numbers.
+
+Of a file only the small columns are read. They are kept in this process for the next page: files in
+the artifact store never change, and one that did has another time or size.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+ROOM = 32 * 2**20
+"""Bytes of such columns that a process keeps."""
+
+_COLUMNS = (
+    *("task", "subset", "doc_id", "correct", "choices", "gold"),
+    *(f"responses.list.element.{name}" for name in ("kind", "loglikelihood", "n_context_tokens")),
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One entry for each question in the order of the file; NaN where there is no such number."""
+
+    tasks: tuple[str, ...]
+    """Names of the leaf tasks, in the order of the file."""
+    parts: tuple[str, ...]
+    """Names of the parts of the benchmark, of a plain task the task itself; in that order, too."""
+    task: NDArray[np.int32]
+    """Its place in `tasks`."""
+    part: NDArray[np.int32]
+    doc_id: NDArray[np.int32]
+    correct: NDArray[np.float64]
+    right: NDArray[np.float64]
+    """Loglikelihood of the likeliest right choice; without choices that of the text, nats."""
+    margin: NDArray[np.float64]
+    """`right` less the loglikelihood of the likeliest wrong choice."""
+    tokens: NDArray[np.float64]
+    """Length of the prompt as the model read it."""
+    has_choices: bool
+    """Whether any question has choices, so that there is a margin between them."""
+
+    def __len__(self) -> int:
+        return len(self.doc_id)
+
+    @cached_property
+    def bytes(self) -> int:
+        arrays = (getattr(self, column.name) for column in fields(self))
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+    def place_of(self, task: str, doc_id: int) -> int | None:
+        """The row of a question in the file, counted from 0; None where there is none such."""
+        if task not in self.tasks:
+            return None
+        wanted = (self.doc_id == doc_id) & (self.task == self.tasks.index(task))
+        places = np.flatnonzero(wanted)
+        return int(places[0]) if len(places) else None
+
+
+class _Kept:
+    """Facts by file; those asked for longest ago make room."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._facts: OrderedDict[object, Facts] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def of(self, key: object, read: Callable[[], Facts]) -> Facts:
+        with self._lock:
+            if key in self._facts:
+                self._facts.move_to_end(key)
+                return self._facts[key]
+        facts = read()
+        with self._lock:
+            if key not in self._facts:
+                self._facts[key] = facts
+                self._bytes += facts.bytes
+            while self._bytes > self._room:
+                self._bytes -= self._facts.popitem(last=False)[1].bytes
+        return facts
+
+
+_kept = _Kept(ROOM)
+
+
+def facts_of(file: pq.ParquetFile, path: Path) -> Facts:
+    """The columns of `file`, which lies at `path`, read unless they are at hand."""
+    state = path.stat()
+    key = (path, state.st_ino, state.st_size, state.st_mtime_ns)
+    return _kept.of(key, lambda: read(file))
+
+
+def read(file: pq.ParquetFile) -> Facts:
+    table = file.read(columns=list(_COLUMNS), use_threads=False)
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    tasks, task = _coded(columns["task"])
+    parts, part = _coded(pc.coalesce(columns["subset"], columns["task"]))
+    responses = _Lists.of(columns["responses"])
+    choices, gold = _Lists.of(columns["choices"]), _Lists.of(columns["gold"])
+    likelihoods = _numbers(responses.values.field("loglikelihood"))
+    right, margin = _likelihoods(likelihoods, responses, choices, gold)
+    lengths = _numbers(responses.values.field("n_context_tokens"))
+    plain = (choices.sizes == 0) & (responses.sizes > 0)
+    written = pc.fill_null(pc.equal(responses.values.field("kind"), "generate_until"), True)
+    first = responses.starts[plain]
+    scored = ~written.to_numpy(zero_copy_only=False)[first]
+    right[plain] = np.where(scored, likelihoods[first], np.nan)
+    return Facts(
+        tasks=tasks,
+        parts=parts,
+        task=task,
+        part=part,
+        doc_id=columns["doc_id"].to_numpy(zero_copy_only=False).astype(np.int32),
+        correct=_numbers(columns["correct"]),
+        right=right,
+        margin=margin,
+        tokens=_largest(lengths, responses.rows, len(table)),
+        has_choices=len(gold.values) > 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """A column of lists: all their values one after the other, and where each list begins."""
+
+    values: Any
+    sizes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: Any) -> _Lists:
+        """A list that is null has no values."""
+        sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+        return cls(column.flatten(), sizes, np.cumsum(sizes) - sizes)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """For each value the row that its list stands in."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def within(self) -> NDArray[np.int64]:
+        """For each value its place in its list."""
+        return np.arange(len(self.values)) - np.repeat(self.starts, self.sizes)
+
+
+def _likelihoods(
+    likelihoods: NDArray[np.float64], responses: _Lists, choices: _Lists, gold: _Lists
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each question with choices that of its likeliest right one, and its lead over the wrong.
+
+    A choice's response stands in the place of the choice.
+    """
+    rows, places = choices.rows, choices.within
+    values = np.full(len(rows), np.nan)
+    answered = places < responses.sizes[rows]
+    values[answered] = likelihoods[(responses.starts[rows] + places)[answered]]
+    keys = gold.values.to_numpy(zero_copy_only=False).astype(np.int64)
+    within = (keys >= 0) & (keys < choices.sizes[gold.rows])
+    is_right = np.zeros(len(rows), bool)
+    is_right[(choices.starts[gold.rows] + keys)[within]] = True
+    right = _largest(values[is_right], rows[is_right], len(choices.sizes))
+    wrong = _largest(values[~is_right], rows[~is_right], len(choices.sizes))
+    with np.errstate(invalid="ignore"):  # both may be without any likelihood
+        return right, right - wrong
+
+
+def _largest(
+    values: NDArray[np.float64], rows: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """Of each row the largest of its values; NaN where it has none."""
+    largest = np.full(count, np.nan)
+    np.fmax.at(largest, rows, values)
+    return largest
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """With NaN for null."""
+    numbers: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return numbers.astype(np.float64)
+
+
+def _coded(column: Any) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """The different texts in the order in which they come up, and the place of each row's."""
+    coded = column.dictionary_encode()
+    return tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy().astype(np.int32)
