@@ -72,7 +72,7 @@ def compare(lineup: Lineup, base: int) -> Compared:
         [difference(task, base, side, vectors) for task in lineup.tasks] for side in others
     ]
     averages = [_average(lineup, base, side, row) for side, row in zip(others, found, strict=True)]
-    against = zip(others, _corrected(found), _corrected([averages])[0], strict=True)
+    against = zip(others, corrected(found), corrected([averages])[0], strict=True)
     return Compared(lineup, base, tuple(Against(*one) for one in against), vectors)
 
 
@@ -84,8 +84,8 @@ def _claim(found: Found) -> Tally:
     return Tally(better=1) if found.ahead else Tally(worse=1)
 
 
-def _corrected(found: Sequence[Sequence[Found]]) -> list[tuple[Found, ...]]:
-    """With p-values that allow for how many there are: on the page, and of one pair."""
+def corrected(found: Sequence[Sequence[Found]]) -> list[tuple[Found, ...]]:
+    """With p-values that allow for how many there are: over all rows (Holm), and within a row."""
     by_pair = [[one.p_value for one in row if isinstance(one, Difference)] for row in found]
     of_page = iter(_adjusted(holm, [p for row in by_pair for p in row]))
     rows: list[tuple[Found, ...]] = []

@@ -9,7 +9,8 @@ from uuid import UUID
 import numpy as np
 
 from evalcore.stats import Interval
-from leaderboard.board_data import EVERY, Board, Column, Model, Standing
+from leaderboard.board_data import EVERY, Board, Column, Standing
+from leaderboard.board_models import Model
 from leaderboard.compare import Lineup, Number, Side, Task, named
 from leaderboard.models import Result, SuiteEntry
 from leaderboard.units import is_share

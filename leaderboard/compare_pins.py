@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from evalcore.record import RunRecord
@@ -133,17 +134,48 @@ _RECORDED: tuple[tuple[str, str], ...] = (
     ("Context", "A shorter context may cut examples off."),
     ("Prompts cut to fit", "A model that was shown less had it harder."),
 )
+PINNED = (
+    *("task__name", "task__version", "task__config_digest", "task__style"),
+    *("docs_digest", "shots", "fewshot_draw", "fewshot_seed", "mode", "dataset_commits"),
+    *("engine_version", "environment"),
+    *("variant__dtype", "variant__quantisation", "variant__adapter", "variant__backend"),
+)
+"""The fields of a run that are read here."""
 
 
-def runs_of(lineup: Lineup) -> dict[UUID, Run]:
-    """The runs behind a lineup's numbers, each with what `pins` needs, in one query."""
-    wanted = [number.run for task in lineup.tasks for number in task.numbers if number]
+def runs_of(tasks: Sequence[Task]) -> dict[UUID, Run]:
+    """The runs behind these tasks' numbers, each with what `pins` needs, in one query."""
+    wanted = [number.run for task in tasks for number in task.numbers if number]
     return (
         Run.objects.filter(pk__in=wanted)
         .select_related("task", "variant")
         .defer("log_tail", "error_message", "task__changelog")
         .in_bulk()
     )
+
+
+def in_full(run: Run) -> dict[str, Any]:
+    """The pins of one run, for files."""
+    return {
+        "task": run.task.name,
+        "task_version": run.task.version,
+        "task_digest": run.task.config_digest,
+        "style": run.task.style,
+        "docs_digest": run.docs_digest,
+        "shots": run.shots,
+        "fewshot_draw": run.fewshot_draw,
+        "fewshot_seed": run.fewshot_seed,
+        "mode": run.mode,
+        "run_key": run.run_key,
+        "commit": run.variant.commit,
+        "dtype": run.variant.dtype,
+        "quantisation": run.variant.quantisation,
+        "adapter": run.variant.adapter,
+        "dataset_commits": run.dataset_commits,
+        "engine_version": run.engine_version,
+        "backend": run.variant.backend,
+        "environment": run.environment,
+    }
 
 
 def pins(lineup: Lineup, runs: Mapping[UUID, Run], chosen: Task | None) -> Pins:

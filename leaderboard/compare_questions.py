@@ -40,6 +40,8 @@ class Partings:
     other_answers: Answers | None
     """None where a sample file is not at hand: then only scores are known."""
     higher_is_better: bool
+    part: int | None = None
+    """Place of the only part whose questions are listed; None for all."""
 
     @cached_property
     def outcome(self) -> NDArray[np.int8]:
@@ -59,10 +61,7 @@ class Partings:
     @cached_property
     def counts(self) -> dict[str, int]:
         """By what an address may ask for how many questions that is."""
-        return {
-            name: int((self.outcome > 0).sum() if of is None else (self.outcome == of).sum())
-            for name, of in SHOWN.items()
-        }
+        return {name: int(self._shown(name).sum()) for name in SHOWN}
 
     @cached_property
     def distance(self) -> Floats:
@@ -74,13 +73,17 @@ class Partings:
 
     def places(self, shown: str, sort: str) -> NDArray[np.intp]:
         """Places in the file of the questions where they part, in the order asked for."""
-        of = SHOWN[shown]
-        found = np.flatnonzero(self.outcome > 0 if of is None else self.outcome == of)
+        found = np.flatnonzero(self._shown(shown))
         if sort == "file":
             return found
         apart = np.abs(self.other.scores - self.base.scores)[found]
         distance = np.nan_to_num(self.distance[found], nan=-1.0)
         return found[np.lexsort((found, -distance, -apart))]
+
+    def _shown(self, shown: str) -> NDArray[np.bool_]:
+        of = SHOWN[shown]
+        found = self.outcome > 0 if of is None else self.outcome == of
+        return found if self.part is None else found & (self.base.layout.part == self.part)
 
     def place_of(self, task: str, doc_id: int) -> int | None:
         """The place of a question in the file; None where the task has none such."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats import best_of, difference_interval, paired_rows
+from evalcore.stats import BestStyles, best_by_part, best_of, difference_interval, paired_rows
 from leaderboard import vectors
 from leaderboard.board_data import BestOf, Board, Flags, Scores, StyleGap
 from leaderboard.cells import ColumnCells
@@ -93,8 +93,9 @@ class Past:
 def _past(board: Board, earlier: Board | None) -> Past | None:
     if earlier is None or earlier.columns != board.columns or len(earlier.best) != len(board.best):
         return None
-    here = np.array([row for row, m in enumerate(board.models) if m.variant in earlier.row_of], int)
-    there = np.array([earlier.row_of[board.models[row].variant] for row in here], int)
+    variants = board.models.values("variant")
+    here = np.array([row for row, one in enumerate(variants) if one in earlier.row_of], int)
+    there = np.array([earlier.row_of[variants[row]] for row in here], int)
     unchanged = board.run[here] == earlier.run[there]
     unchanged &= board.standing[here] == earlier.standing[there]
     place = {row: number for number, row in enumerate(here.tolist())}
@@ -132,7 +133,7 @@ def _take_over(facts: Facts, past: Past | None, rows: int) -> Flags:
 
 def _measure(board: Board, columns: Sequence[ColumnCells], facts: Facts, rows: Rows) -> None:
     """Compute the facts of these rows, of which each has two scores or more."""
-    variants = [board.models[row].variant for row in rows]
+    variants = board.models.take(rows).values("variant")
     by_style = {place: _by_question(columns[place], variants) for place in facts.places}
     for gap in facts.gaps:
         first, second = by_style[gap.first], by_style[gap.second]
@@ -179,19 +180,29 @@ def _compare_unpaired(board: Board, gap: StyleGap, rows: Rows) -> None:
 
 
 def _name_best(facts: Facts, rows: Rows, by_style: Sequence[vectors.Matrix]) -> None:
-    if by_style[0].weighting != Weighting.DOCUMENTS:
-        return
     complete = _complete(by_style)
-    cluster = by_style[0].layout.cluster
-    if not complete.any() or (cluster is not None and cluster.min() == cluster.max()):
+    if not complete.any():
         return
-    best = best_of(
-        np.stack([matrix.scores[complete] for matrix in by_style], axis=1),
-        draws=DRAWS,
-        clusters=None if cluster is None else cluster.tolist(),
-    )
+    scores = np.stack([matrix.scores[complete] for matrix in by_style], axis=1)
+    best = _best(scores, by_style[0])
+    if best is None:
+        return
     _put(facts.best.score, rows[complete], best.value, best.low, best.high)
     facts.best.column[rows[complete]] = np.array(facts.places, np.int32)[best.style]
+
+
+def _best(scores: NDArray[np.float32], asked: vectors.Matrix) -> BestStyles | None:
+    """The best of scores of shape (models, styles, questions); None where there is no interval."""
+    layout = asked.layout
+    if layout.cluster is not None and layout.cluster.min() == layout.cluster.max():
+        return None
+    if asked.weighting == Weighting.PARTS:
+        try:
+            return best_by_part(scores, layout.task, clusters=layout.cluster, draws=DRAWS)
+        except ValueError:  # parts of one question each: they say nothing of others
+            return None
+    clusters = None if layout.cluster is None else layout.cluster.tolist()
+    return best_of(scores, draws=DRAWS, clusters=clusters)
 
 
 def _comparable(first: vectors.Matrix, second: vectors.Matrix) -> bool:

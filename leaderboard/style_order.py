@@ -9,7 +9,7 @@ interval lies above as a whole. Either way what is said of a style holds at once
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from evalcore.stats import Interval, clear_flips, flipped_share, kendall_interval, kendall_tau
 from evalcore.stats.interval import normal_quantile
-from leaderboard.board_data import Board, Flags, Floats, Ints, Model, Scores
+from leaderboard.board_data import Board, Flags, Floats, Ints, Scores
+from leaderboard.board_models import Models
 from leaderboard.style_claims import Claims, claimed_flips
 
 Rows = NDArray[np.intp]
@@ -58,7 +59,7 @@ class Order:
 class Change:
     """The same models in two orders."""
 
-    models: Sequence[Model]
+    models: Models
     first: Order
     second: Order
     shown_flips: int
@@ -116,13 +117,14 @@ def of_benchmark(every: Board, places: tuple[int, int]) -> Change | None:
 
 def _of_averages(first: Board, second: Board) -> Change | None:
     ranked = np.flatnonzero(first.ranks.rank > 0)
-    elsewhere = np.array([_place(second, first.models[row].variant) for row in ranked], np.intp)
+    variants = first.models.take(ranked).values("variant")
+    elsewhere = np.array([_place(second, variant) for variant in variants], np.intp)
     places, other_places = np.flatnonzero(elsewhere >= 0), elsewhere[elsewhere >= 0]
     if len(places) < 2:
         return None
     claims = Claims.of(first, places), Claims.of(second, other_places)
     return Change(
-        [first.models[row] for row in ranked[places]],
+        first.models.take(ranked[places]),
         _order_of_averages(first, claims[0]),
         _order_of_averages(second, claims[1]),
         claimed_flips(*claims),
@@ -150,27 +152,29 @@ def _order_of_averages(board: Board, claims: Claims) -> Order:
 
 def _of_benchmark(every: Board, places: tuple[int, int]) -> Change | None:
     scored = ~np.isnan(every.scores.value[:, places]).any(axis=1)
-    unflagged = np.array([not model.flagged for model in every.models], np.bool_)
+    unflagged = np.array([not reason for reason in every.models.values("flag_reason")], np.bool_)
     rows = _newest(every.models, np.flatnonzero(scored & unflagged))
     if len(rows) < 2:
         return None
     one, other = (_together(every.scores.column(place).rows(rows)) for place in places)
     intervals = (np.stack([scores.low, scores.high], axis=1) for scores in (one, other))
     return Change(
-        [every.models[row] for row in rows],
+        every.models.take(rows),
         _order_of_scores(one),
         _order_of_scores(other),
         clear_flips(*intervals),
     )
 
 
-def _newest(models: Sequence[Model], rows: Rows) -> Rows:
+def _newest(models: Models, rows: Rows) -> Rows:
     """Of several commits of one model the newest among these rows, as boards rank them."""
+    identities = models.identities
+    came = list(zip(models.values("added"), models.values("variant"), strict=True))
     latest: dict[tuple[str, ...], int] = {}
     for row in rows.tolist():
-        held = latest.setdefault(models[row].identity, row)
-        if (models[row].added, models[row].variant) > (models[held].added, models[held].variant):
-            latest[models[row].identity] = row
+        held = latest.setdefault(identities[row], row)
+        if came[row] > came[held]:
+            latest[identities[row]] = row
     return np.array(sorted(latest.values()), np.intp)
 
 

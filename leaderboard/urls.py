@@ -43,6 +43,7 @@ urlpatterns = [
     path("styles.parquet", styles_download.as_parquet, name="styles-parquet"),
     path("compare", compare.compare, name="compare"),
     path("compare.csv", compare_download.as_csv, name="compare-csv"),
+    path("compare.json", compare_download.as_json, name="compare-json"),
     path("compare.parquet", compare_download.as_parquet, name="compare-parquet"),
     path("submit", submit_page.submit, name="submit"),
     path("submissions/<uuid:pk>", submission.submission, name="submission"),

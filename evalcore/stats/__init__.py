@@ -1,6 +1,7 @@
 """Statistics, one file per question; each function names its source."""
 
 from evalcore.stats.agreement import kendall_interval, kendall_tau
+from evalcore.stats.best_of_parts import best_by_part
 from evalcore.stats.blocks import Block, block
 from evalcore.stats.board_ranges import BoardRanges, bands, board_ranges
 from evalcore.stats.bootstrap import Resampled, bootstrap, bootstrap_stderr, multinomial_bootstrap
@@ -52,6 +53,7 @@ __all__ = [
     "VarianceShares",
     "bands",
     "benjamini_hochberg",
+    "best_by_part",
     "best_of",
     "block",
     "board_ranges",

@@ -97,7 +97,7 @@ def paired_rows(
     questions (or clusters) less parts. A model whose every question has the same difference has an
     interval of no width. Raises ValueError as `block` does, and for shapes that differ.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     if a.ndim != 2 or a.shape != b.shape or not a.size:
         raise ValueError(f"b: expected as many models and questions as a, {a.shape}; got {b.shape}")
@@ -110,7 +110,7 @@ def paired_rows(
         found = block(apart, clusters=clusters, strata=strata, by_part=by_part)
         error = np.sqrt((found.deviations**2).sum(axis=1))
         difference[part] = found.means
-        half[part] = float(t.ppf((1 + confidence) / 2, found.freedom)) * error
+        half[part] = float(stdtrit(found.freedom, (1 + confidence) / 2)) * error
     return PairedRows(difference, difference - half, difference + half)
 
 

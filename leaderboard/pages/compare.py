@@ -9,18 +9,18 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard import compare_models, compare_pins, compare_runs, snapshots
+from leaderboard import compare_models, compare_pins, compare_runs, compare_state, snapshots
 from leaderboard.board_data import EVERY, OWN, Board
 from leaderboard.compare import Lineup, Task
 from leaderboard.compare_differences import Compared
 from leaderboard.compare_differences import compare as differences
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.pages import compare_chosen, compare_picker, compare_words
+from leaderboard.pages import compare_chosen, compare_picker, compare_words, kept
 from leaderboard.pages.address import Address
 from leaderboard.pages.board_columns import column_keys
 from leaderboard.pages.board_view import chosen_board
@@ -47,6 +47,18 @@ class Request:
     chosen: list[tuple[str, str]]
     """Of a single model or run: its ID and the address without it."""
 
+    def state(self, address: Address) -> tuple[object, ...]:
+        """Everything besides the address that the page depends on."""
+        suite, board = self.suite, self.board
+        return (
+            suite and (suite.pk, suite.name, suite.version),
+            board and (board.suite, board.version, board.title, board.style),
+            board and (board.built, board.data_version),
+            (self.base, self.problems, self.picker, self.chosen),
+            self.lineup,
+            compare_state.state(self.lineup.tasks, address["task"]) if self.lineup else (),
+        )
+
 
 def fields() -> dict[str, str]:
     """The page's state in the address, each field with what it says when it is not there."""
@@ -59,6 +71,7 @@ def fields() -> dict[str, str]:
         "base": "",
         "vs": "",
         "task": "",
+        "part": "",
         "show": "all",
         "sort": "size",
         "page": "",
@@ -74,17 +87,19 @@ def compare(request: HttpRequest) -> HttpResponseBase:
     asked = read(address)
     if asked.picker and asked.picker.exact:
         return HttpResponseRedirect(asked.picker.exact)
-    if asked.lineup is None:
-        if redirect := address.redirect():
-            return redirect
-        return render(request, "pages/compare_pick.html", _surroundings(asked, address))
-    compared = differences(asked.lineup, asked.base)
-    context = _page(compared, asked, address)
-    if redirect := address.redirect():
-        return redirect
-    response = render(request, "pages/compare.html", context)
-    response["X-Robots-Tag"] = "noindex"
+    response = kept.answer(request, asked.state(address), lambda: _answer(request, asked, address))
+    if asked.lineup:
+        response["X-Robots-Tag"] = "noindex"
     return response
+
+
+def _answer(request: HttpRequest, asked: Request, address: Address) -> str | HttpResponseBase:
+    if asked.lineup is None:
+        template, context = "pages/compare_pick.html", _surroundings(asked, address)
+    else:
+        template = "pages/compare.html"
+        context = _page(differences(asked.lineup, asked.base), asked, address)
+    return address.redirect() or render_to_string(template, context, request)
 
 
 def read(address: Address) -> Request:
@@ -145,7 +160,7 @@ def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any
     lineup = compared.lineup
     task = _task(lineup, address)
     vs = _vs(compared, address)
-    pins = compare_pins.pins(lineup, compare_pins.runs_of(lineup), task)
+    pins = compare_pins.pins(lineup, compare_pins.runs_of(lineup.tasks), task)
     return {
         **_surroundings(asked, address),
         "lineup": lineup,
@@ -237,9 +252,15 @@ def _sides(compared: Compared, address: Address) -> list[dict[str, Any]]:
 
 def _downloads(address: Address) -> list[tuple[str, str]]:
     """The comparison by question as files: of the shown task, else of all."""
-    short = address.url(show="all", sort="size", page="", doc="", spaces="", q="", base="", vs="")
+    short = address.url(
+        part="", show="all", sort="size", page="", doc="", spaces="", q="", base="", vs=""
+    )
     query = short.partition("?")[2]
     return [
         (label, f"{reverse(name)}?{query}")
-        for label, name in (("CSV", "compare-csv"), ("Parquet", "compare-parquet"))
+        for label, name in (
+            ("CSV", "compare-csv"),
+            ("JSON", "compare-json"),
+            ("Parquet", "compare-parquet"),
+        )
     ]

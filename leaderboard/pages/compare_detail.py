@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from leaderboard import compare_samples
 from leaderboard.compare import Number, Side, Task
 from leaderboard.compare_differences import Compared, Found
 from leaderboard.compare_pair import ByQuestion, Difference
+from leaderboard.compare_parts import by_part
 from leaderboard.compare_questions import Partings
 from leaderboard.pages.address import Address
 from leaderboard.pages.compare_list import (
@@ -26,8 +28,10 @@ from leaderboard.pages.compare_list import (
     neighbour,
     place_of,
 )
+from leaderboard.pages.compare_part_table import PartTable, part_table
 from leaderboard.pages.compare_question import Pair, read_pair
 from leaderboard.pages.compare_words import p_value
+from leaderboard.vectors import Layout
 
 MOST_SHOWN = 40
 """Characters of an unknown question that are shown again."""
@@ -65,7 +69,11 @@ class Detail:
     questions: Questions | None = None
     """None where either side has no scores by question."""
     shown: Shown | None = None
-    problem: str = ""
+    problems: Sequence[str] = ()
+    parts: PartTable | None = None
+    part: str = ""
+    """The only part whose questions are listed; empty for all."""
+    all_parts_url: str = ""
 
     @property
     def mcnemar(self) -> str:
@@ -96,24 +104,38 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
     )
     if counted is None:
         return plain
+    problems = []
     vectors = compared.vectors[base.results[0]], compared.vectors[other.results[0]]
     files = files_of([base.run, other.run], vectors[0].layout.n)
-    partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better)
+    part = _part(vectors[0].layout, address["part"])
+    if address["part"] and part is None:
+        unknown = address["part"][:MOST_SHOWN]
+        problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
+    partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better, part=part)
     doc = place_of(partings, address["doc"]) if address["doc"] else None
     questions = list_of(partings, files, doc, address)
-    shown, problem = None, ""
+    shown = None
     if doc is not None:
         shown = _shown(partings, files, questions, (base, other), doc, address)
     elif address["doc"]:
         unknown = address["doc"][:MOST_SHOWN]
-        problem = f"doc: {task.title} has no question “{unknown}”. Choose one from the list."
+        problems.append(f"doc: {task.title} has no question “{unknown}”. Choose one from the list.")
+    parts = by_part(task, compared.base, vs, compared.vectors)
     return replace(
         plain,
         has_files=any(files.paths),
         questions=questions,
         shown=shown,
-        problem=problem,
+        problems=problems,
+        parts=part_table(parts, task, (plain.base.name, plain.other.name), address),
+        part="" if part is None else address["part"],
+        all_parts_url=address.url("questions", part="", page="", doc=""),
     )
+
+
+def _part(layout: Layout, name: str) -> int | None:
+    """The place of the part of this name; None where the task has none such."""
+    return layout.parts.index(name) if len(layout.parts) > 1 and name in layout.parts else None
 
 
 def _run_url(number: Number) -> str:
@@ -144,7 +166,9 @@ def _shown(
         number=int(here[0]) + 1 if len(here) else None,
         before=neighbour(partings, questions, doc, -1, address),
         after=neighbour(partings, questions, doc, 1, address),
-        permalink=address.url("question", doc=label, show="all", sort="size", page="", spaces=""),
+        permalink=address.url(
+            "question", doc=label, show="all", sort="size", page="", spaces="", part=""
+        ),
         spaces_url=address.url(
             "question", doc=label, page="", spaces="" if address["spaces"] else "1"
         ),

@@ -13,57 +13,67 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
-from leaderboard import compare_samples, compare_vectors
+from leaderboard import compare_pins, compare_samples, compare_vectors
 from leaderboard.compare import Lineup, Number, Task
 from leaderboard.compare_samples import NONE, Answers
 from leaderboard.compare_vectors import Vector
 from leaderboard.models import Artifact, Run
+from leaderboard.pages import table_file
 from leaderboard.pages.address import Address
 from leaderboard.pages.compare import JOINED, fields, read
 from leaderboard.pages.compare_list import letter
-from leaderboard.pages.table_file import TableFile, answer, numbers, refusal
+from leaderboard.pages.table_file import Refused, TableFile, numbers
 
 
-@require_safe
-def as_csv(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "csv")
-
-
-@require_safe
-def as_parquet(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "parquet")
-
-
-def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
-    """The file, or 400: what cannot be read is not half applied."""
+def _file(request: HttpRequest) -> TableFile:
     address = Address(request, fields(), JOINED)
     asked = read(address)
     lineup = asked.lineup
     if asked.problems:
-        return refusal(problem.text for problem in asked.problems)
+        raise Refused(problem.text for problem in asked.problems)
     if lineup is None:
-        return refusal(["m: name two to six models, as in /compare.csv?m=12,34."])
+        raise Refused([f"m: name two to six models, as in {request.path}?m=12,34."])
     tasks = [task for task in lineup.tasks if address["task"] in ("", task.key)]
     if not tasks:
         known = ", ".join(task.key for task in lineup.tasks)
-        return refusal([f"task: there is no task “{address['task'][:40]}”. There are {known}."])
+        raise Refused([f"task: there is no task “{address['task'][:40]}”. There are {known}."])
     site = request.build_absolute_uri("/").rstrip("/")
     newest = _newest(tasks)
-    file = TableFile(
+    return TableFile(
         name=f"plumbline-compare-{'-'.join(side.name for side in lineup.sides)}"[:120],
         built=asked.board.built if asked.board else newest,
         about={
             **_about(lineup, f"{site}{reverse('compare')}", address),
             **({"data_version": asked.board.data_version} if asked.board else {}),
         },
-        columns=[],
+        details={"pins": _pins(lineup, tasks, site)},
         batches=lambda: _batches(lineup, tasks, site),
+        rows="questions",
     )
-    return answer(request, file, ending)
+
+
+as_csv = table_file.view(_file, "csv")
+as_json = table_file.view(_file, "json")
+as_parquet = table_file.view(_file, "parquet")
+
+
+def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, Any]]:
+    """What every run was asked and computed with, by task and side; no digest is cut short."""
+    runs = compare_pins.runs_of(tasks)
+    return [
+        {
+            "benchmark": task.benchmark,
+            "side": side.letter,
+            "run": f"{site}{reverse('run', args=[number.run])}",
+            **compare_pins.in_full(runs[number.run]),
+        }
+        for task in tasks
+        for side, number in zip(lineup.sides, task.numbers, strict=True)
+        if number and number.run in runs
+    ]
 
 
 def _newest(tasks: Sequence[Task]) -> datetime:
@@ -83,7 +93,9 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
             ("precision", side.quantisation or side.dtype),
         )
     }
-    query = address.url(show="all", sort="size", page="", doc="", spaces="", q="").partition("?")[2]
+    query = address.url(
+        part="", show="all", sort="size", page="", doc="", spaces="", q=""
+    ).partition("?")[2]
     return {**models, "address": f"{page}?{query}"}
 
 

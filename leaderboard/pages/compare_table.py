@@ -76,7 +76,7 @@ def table(compared: Compared, address: Address, chosen: Task | None, vs: int) ->
     lines = [
         Line(
             task=task,
-            url=address.url("task", task=task.key, show="", page="", doc=""),
+            url=address.url("task", task=task.key, part="", show="", page="", doc=""),
             chosen=task is chosen,
             base=task.numbers[base],
             base_why=task.why[base],

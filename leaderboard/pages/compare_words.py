@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from leaderboard.compare_differences import LEVEL, Against, Compared
 from leaderboard.compare_pair import Apart, Difference, How
 from leaderboard.compare_pins import Pins, Setting
 from leaderboard.units import is_share
 
+By = Literal["task", "part"]
+"""What a difference is one of."""
 MINUS = "−"
 _SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -168,12 +171,17 @@ def _of_several(compared: Compared) -> Verdict:
     )
 
 
-def claimed(found: Difference) -> bool:
-    """Whether a difference stands when all of its kind on the page are allowed for."""
-    return found.clear and found.p_holm <= LEVEL
+def claimed(found: Difference, by: By = "task") -> bool:
+    """Whether a difference stands when all of its kind on the page are allowed for.
+
+    Over tasks none of the claims may be wrong (Holm), over parts one in twenty (Benjamini and
+    Hochberg).
+    """
+    p = found.p_holm if by == "task" else found.p_bh
+    return found.clear and p <= LEVEL
 
 
-def reading(found: Difference | Apart, base: str, other: str) -> str:
+def reading(found: Difference | Apart, base: str, other: str, by: By = "task") -> str:
     """What one difference says."""
     if isinstance(found, Apart):
         return found.why
@@ -182,7 +190,7 @@ def reading(found: Difference | Apart, base: str, other: str) -> str:
     if not found.clear:
         return "cannot tell"
     ahead = other if found.ahead else base
-    return f"{ahead} ahead" if claimed(found) else f"{ahead} ahead, if seen alone"
+    return f"{ahead} ahead" if claimed(found, by) else f"{ahead} ahead, if seen alone"
 
 
 def beats(compared: Compared, against: Against) -> list[str]:

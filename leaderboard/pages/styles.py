@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from leaderboard import snapshots, style_split
 from leaderboard.board_data import EVERY, Board
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.pages import kept, styles_order, styles_table
+from leaderboard.pages import board_frame, kept, styles_order, styles_table
 from leaderboard.pages.address import Address
+from leaderboard.pages.board_view import chosen_board
 from leaderboard.pages.pager import page_links
 from leaderboard.pages.styles_view import (
     ALL,
@@ -28,6 +30,7 @@ from leaderboard.pages.styles_view import (
     in_both,
     pair_of,
     view,
+    wanted,
 )
 from leaderboard.style_facts import in_styles
 
@@ -37,15 +40,41 @@ def styles(request: HttpRequest) -> HttpResponseBase:
     """Searched, sorted and paged by the address alone."""
     address = address_of(request)
     suite = suite_of(address)
-    board = snapshots.newest(suite, EVERY) if suite else None
+    board = chosen_board(suite, wanted(address)) if suite else None
     if not suite or not board or not in_styles(board):
         return _without_scores(request, address, suite, built=board is not None)
-    first, second = (snapshots.newest(suite, style) for style in pair_of(board, address))
-    data = [(one.data_version, one.built) for one in (board, first, second) if one]
+    pair = pair_of(board, address)
+    first, second = (chosen_board(suite, wanted(address, style)) for style in pair)
+    data = [one and (one.data_version, one.built) for one in (board, first, second)]
+    days = days_of(suite, address)
     return kept.answer(
         request,
-        (suite.pk, suite.notice, suite.reported, data),
-        lambda: _page(request, address, suite, board, (first, second)),
+        (suite.pk, suite.notice, suite.reported, data, days),
+        lambda: _page(request, address, suite, board, (first, second), days),
+    )
+
+
+@dataclass(frozen=True)
+class Days:
+    """Which days the page can be seen as of; all in UTC."""
+
+    shown: date | None
+    """A past one; None for now."""
+    first: date | None
+    before: date | None
+    """The last with a snapshot before the one shown ..."""
+    after: date | None
+    """... and the first after it."""
+    today: date
+
+
+def days_of(suite: Suite, address: Address) -> Days:
+    asked = wanted(address)
+    return Days(
+        asked.moment and (asked.moment - timedelta(days=1)).date(),
+        board_frame.first_day(suite, EVERY),
+        *board_frame.days_around(suite, asked),
+        datetime.now(UTC).date(),
     )
 
 
@@ -63,7 +92,13 @@ def _without_scores(
     """The explanations alone, with the reason why there is nothing to compare."""
     if redirect := address.redirect():
         return redirect
-    context = {"suite": suite, "built": built, "reported": suite and _reported(suite)}
+    context = {
+        "suite": suite,
+        "built": built,
+        "reported": suite and _reported(suite),
+        "days": suite and days_of(suite, address),
+        "now_url": address.url(at=""),
+    }
     return render(request, "pages/styles.html", context)
 
 
@@ -73,6 +108,7 @@ def _page(
     suite: Suite,
     board: Board,
     averages: styles_order.Averages,
+    days: Days,
 ) -> str | HttpResponseBase:
     shown = view(board, address)
     if redirect := address.redirect():
@@ -97,6 +133,12 @@ def _page(
         ],
         "split": _split(shown),
         "reported": _reported(suite),
+        "days": days,
+        "asked_at": days.shown,
+        "now_url": address.url(at=""),
+        "day_urls": [
+            (day, address.url(at=day, page=1)) if day else None for day in (days.before, days.after)
+        ],
     }
     return render_to_string("pages/styles.html", context, request)
 
@@ -114,7 +156,7 @@ def _choices(shown: View) -> dict[str, Any]:
     pair = shown.first, shown.second
 
     def carried(*own: str) -> list[tuple[str, str]]:
-        fields = ("suite", "benchmark", "a", "b", "draw", "q", "sort", "cols", "model")
+        fields = ("suite", "at", "benchmark", "a", "b", "draw", "q", "sort", "cols", "model")
         return [(name, address[name]) for name in fields if name not in own and address[name]]
 
     return {
@@ -126,7 +168,7 @@ def _choices(shown: View) -> dict[str, Any]:
         "order": address["benchmark"],
         "with_order": carried("a", "b", "benchmark"),
         "benchmarks": [(name, title, name in chosen) for name, title in shown.titles.items()],
-        "with_table": carried("q", "cols"),
+        "with_table": carried("q", "cols", "at"),
         "all_url": address.url("table", cols=ALL, page=1),
         "few_url": address.url("table", cols="", page=1),
         "clear_url": address.url("table", q="", page=1),

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from leaderboard import snapshots
-from leaderboard.board_data import EVERY
 from leaderboard.pages import table_file
+from leaderboard.pages.board_view import chosen_board
 from leaderboard.pages.styles import suite_of
-from leaderboard.pages.styles_view import Group, View, address_of, view
+from leaderboard.pages.styles_view import Group, View, address_of, view, wanted
+from leaderboard.pages.table_file import Refused, TableFile
 from leaderboard.style_facts import in_styles
 
 BATCH = 500
@@ -27,33 +26,23 @@ BATCH = 500
 Rows = NDArray[np.intp]
 
 
-@require_safe
-def as_csv(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "csv")
-
-
-@require_safe
-def as_json(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "json")
-
-
-@require_safe
-def as_parquet(request: HttpRequest) -> HttpResponseBase:
-    return _file(request, "parquet")
-
-
-def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
+def _file(request: HttpRequest) -> TableFile:
     address = address_of(request)
     suite = suite_of(address)
-    board = snapshots.newest(suite, EVERY) if suite else None
+    board = chosen_board(suite, wanted(address)) if suite else None
     if board is None or not in_styles(board):
         raise Http404("there is nothing to put side by side yet")
     seen = view(board, address, every_row=True)
     if seen.problems:
-        return table_file.refusal(seen.problems)
+        raise Refused(seen.problems)
     site = request.build_absolute_uri("/").rstrip("/")
-    page = address.url(suite=f"{board.suite}@{board.version}", page=1, model="")
-    file = table_file.TableFile(
+    page = address.url(
+        suite=f"{board.suite}@{board.version}",
+        at=board.built.date().isoformat(),
+        page=1,
+        model="",
+    )
+    return TableFile(
         name=f"plumbline-{board.suite}-{board.version}-styles-{board.built:%Y-%m-%d}",
         built=board.built,
         about={
@@ -66,30 +55,20 @@ def _file(request: HttpRequest, ending: str) -> HttpResponseBase:
             "address": f"{site}{page.replace(request.path, reverse('styles'), 1)}",
             "note": "best is derived: the largest of a benchmark's styles, never to be ranked by",
         },
-        columns=[column for group in seen.groups for column in _columns(seen, group)],
+        details={"columns": [column for group in seen.groups for column in _columns(seen, group)]},
         batches=lambda: _batches(seen, site),
     )
-    return table_file.answer(request, file, ending)
+
+
+as_csv = table_file.view(_file, "csv")
+as_json = table_file.view(_file, "json")
+as_parquet = table_file.view(_file, "parquet")
 
 
 def _columns(seen: View, group: Group) -> list[dict[str, Any]]:
     """What the scores of a benchmark are, in the order of their fields."""
-    return [
-        {
-            "field": group.key(column.style),
-            "title": column.title,
-            "task": column.task,
-            "task_version": column.task_version,
-            "style": column.style,
-            "shots": column.shots,
-            "draws": column.draws,
-            "metric": column.metric,
-            "filter": column.filter,
-            "chance": column.chance,
-            "comparability_key": column.comparability_key,
-        }
-        for column in (seen.board.columns[place] for place in group.places)
-    ]
+    columns = [seen.board.columns[place] for place in group.places]
+    return [table_file.of_column(column, group.key(column.style)) for column in columns]
 
 
 def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:

@@ -86,5 +86,5 @@ def _found(shown: View, change: Change) -> Flags:
     """Which of the compared models the search finds."""
     if shown.found.all():
         return np.ones(len(change.models), np.bool_)
-    rows = [shown.board.row_of.get(model.variant) for model in change.models]
+    rows = [shown.board.row_of.get(variant) for variant in change.models.values("variant")]
     return np.array([row is not None and bool(shown.found[row]) for row in rows], np.bool_)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board_data import Model, Score, Scores
+from leaderboard.board_data import Score, Scores
+from leaderboard.board_models import Model
 from leaderboard.models.task import Style
 from leaderboard.pages.board_cells import (
     COLUMN,
@@ -30,12 +32,13 @@ from leaderboard.pages.board_cells import (
 )
 from leaderboard.pages.board_filters import facets_of
 from leaderboard.pages.scale import STEP, Scale
-from leaderboard.pages.styles_view import MODEL, Group, View
+from leaderboard.pages.styles_view import MODEL, Group, View, wanted
 from leaderboard.pages.wanted import Wanted
 from leaderboard.search import precision_of
 from leaderboard.templatetags.figures import exactly, half_width, parameters, percent, points
 from leaderboard.templatetags.marks import axis, style_mark
 
+UNDRAWN = Scale(0.0, 1.0)
 HERE = "\0"
 """Stands for a variant in an address that is made once for all rows."""
 
@@ -197,7 +200,9 @@ def _facts_of_benchmark(n: int | None, chance: float | None) -> str:
 
 
 def _scale(view: View, group: Group) -> Scale:
-    """One for all styles of a benchmark, from the whole board."""
+    """One for all styles of a benchmark, from the whole board; nothing is drawn in a wide table."""
+    if view.wide:
+        return UNDRAWN
     columns = [view.board.columns[place] for place in group.places]
     scales = [
         column_scale(view.board.scores, place, column.metric, column.chance)
@@ -216,12 +221,15 @@ def _plumb(scale: Scale, chance: float | None) -> SafeString:
 
 def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:
     board, rows = view.board, view.page_rows
-    parts = [_parts(view, group, head) for group, head in zip(view.groups, heads, strict=True)]
+    listed = list(board.models.take(rows))
+    variants = [str(model.variant) for model in listed]
+    parts = [
+        _parts(view, group, head, variants) for group, head in zip(view.groups, heads, strict=True)
+    ]
     model_url = reverse("model", args=["x"]).removesuffix("x")
     split_url = view.address.url("split", model=HERE)
     rows_of = facets_of(board).rows_of
-    for row, *of_row in zip(rows, *parts, strict=True):
-        model = board.models[row]
+    for row, model, *of_row in zip(rows, listed, *parts, strict=True):
         owner, _, name = model.repo_id.rpartition("/")
         yield Line(
             owner=owner,
@@ -240,10 +248,10 @@ def facts_of(model: Model, *, several: bool) -> str:
     return " · ".join([*facts, f"@{model.commit[:7]}"] if several else facts)
 
 
-def _parts(view: View, group: Group, head: GroupHead) -> list[Part]:
+def _parts(view: View, group: Group, head: GroupHead, variants: Sequence[str]) -> list[Part]:
     """The benchmark's cells for each row of the page."""
     scores = [
-        column_cells(view.board, place, group.benchmark, head.scale, _look(view, place))
+        column_cells(view.board, place, group.benchmark, head.scale, _look(view, place, variants))
         for place in group.places
     ]
     chosen = np.array(view.page_rows, np.intp)
@@ -258,7 +266,7 @@ def _parts(view: View, group: Group, head: GroupHead) -> list[Part]:
         )
         for of_row, change, spread, cell, win in zip(
             zip(*scores, strict=True),
-            _differences(group, chosen),
+            _differences(view, group, chosen),
             _spreads(view, group, head.scale, chosen),
             best,
             wins,
@@ -267,22 +275,29 @@ def _parts(view: View, group: Group, head: GroupHead) -> list[Part]:
     ]
 
 
-def _look(view: View, place: int) -> Look:
+def _look(view: View, place: int, variants: Sequence[str]) -> Look:
     """Links of a wide table are those of the board of the column's own style."""
-    wanted = Wanted(suite=view.address["suite"], style=view.board.columns[place].style)
-    cell_url = f"/cells/{ROW}/{COLUMN}?{wanted.url().partition('?')[2]}"
-    return Look(view.board.scores, view.page_rows, view.wide, cell_url)
+    cell_url = _cell_url(wanted(view.address, view.board.columns[place].style))
+    return Look(view.board.scores, view.page_rows, view.wide, cell_url, variants)
+
+
+@lru_cache(maxsize=64)
+def _cell_url(of_style: Wanted) -> str:
+    return f"/cells/{ROW}/{COLUMN}?{of_style.url().partition('?')[2]}"
 
 
 def _mark(view: View, place: int) -> SafeString:
-    return mark_safe("") if place < 0 else style_mark(view.board.columns[place].style)
+    return mark_safe("") if place < 0 else _mark_of(view.board.columns[place].style)
 
 
-def _differences(group: Group, rows: np.ndarray) -> Iterator[Difference | None]:
+_mark_of = cache(style_mark)
+
+
+def _differences(view: View, group: Group, rows: np.ndarray) -> Iterator[Difference | None]:
     if group.change is None:
         yield from (None for _ in rows)
         return
-    scale = _around_zero(group.change.difference)
+    scale = UNDRAWN if view.wide else _around_zero(group.change.difference)
     chosen = group.change.difference.rows(rows)
     sides = (chosen.value.tolist(), chosen.low.tolist(), chosen.high.tolist())
     for value, low, high, paired in zip(*sides, group.change.paired[rows].tolist(), strict=True):
@@ -320,11 +335,13 @@ def _spreads(view: View, group: Group, scale: Scale, rows: np.ndarray) -> Iterat
         if low != low:
             yield None
             continue
+        texts = f"{100 * (high - low):.1f}", percent(low), percent(high)
+        if view.wide:
+            yield Spread(*texts, "", "", "", [])
+            continue
         left, right = scale.x(low), scale.x(high)
         yield Spread(
-            f"{100 * (high - low):.1f}",
-            percent(low),
-            percent(high),
+            *texts,
             f"lowest {low!r}, median {middle!r}, highest {high!r}",
             f"{left:.1f}",
             f"{right - left:.1f}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,13 +16,16 @@ from django.http import HttpRequest
 from numpy.typing import NDArray
 
 from evalcore.stats import style_spreads
-from leaderboard.board_data import BestOf, Board, Flags, Floats, Scores, StyleGap
+from leaderboard.board_data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
 from leaderboard.pages.address import Address
 from leaderboard.pages.board_filters import facets_of
+from leaderboard.pages.board_view import date_problem
+from leaderboard.pages.wanted import Wanted
 from leaderboard.search import SearchError, any_of, parse
 from leaderboard.style_facts import in_styles
 
-PAGE = 25
+PAGE, CELLS = 25, 5_000
+"""Rows of a page, fewer where they have so many columns that it would be too large."""
 FIT = 12
 """Columns that stand beside each other on a wide screen: so many benchmarks the table has unless
 the reader chooses."""
@@ -89,10 +93,10 @@ class View:
     """The row whose variance is split."""
     problems: list[str]
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Columns of the table besides the models."""
-        return sum(len(group.places) + 2 + (group.change is not None) for group in self.groups)
+        return columns_of(self.groups)
 
     @property
     def wide(self) -> bool:
@@ -101,18 +105,32 @@ class View:
     @property
     def first_row(self) -> int:
         """Number of the page's first row, from 1."""
-        return (self.page - 1) * PAGE + 1
+        return (self.page - 1) * rows_beside(self.columns) + 1
+
+
+def columns_of(groups: Sequence[Group]) -> int:
+    return sum(len(group.places) + 2 + (group.change is not None) for group in groups)
+
+
+def rows_beside(columns: int) -> int:
+    """Rows of a page with so many columns."""
+    return max(1, min(PAGE, CELLS // max(columns, 1)))
 
 
 def address_of(request: HttpRequest) -> Address:
     """The page's state.
 
-    `benchmark` is what models are ordered by, `draw` which of them the chart draws, `cols` are the
-    table's benchmarks, and `model` is a variant or a repository.
+    `at` is a past day, `benchmark` what models are ordered by, `draw` which of them the chart
+    draws, `cols` are the table's benchmarks, and `model` is a variant or a repository.
     """
     usual = {"suite": settings.PLUMBLINE_SUITE, "benchmark": AVERAGE}
-    empty = dict.fromkeys(("a", "b", "draw", "q", "sort", "cols", "model"), "")
+    empty = dict.fromkeys(("at", "a", "b", "draw", "q", "sort", "cols", "model"), "")
     return Address(request, {**usual, **empty, "page": "1"}, {"cols": ","})
+
+
+def wanted(address: Address, style: str = EVERY) -> Wanted:
+    """The board of a style that the page is made of, on the day asked for."""
+    return Wanted(suite=address["suite"], style=style, at=address["at"])
 
 
 def pair_of(board: Board, address: Address) -> tuple[str, str]:
@@ -145,7 +163,7 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     """
     pair = pair_of(board, address)
     of_benchmark = dict(in_styles(board))
-    problems: list[str] = []
+    problems = date_problem(wanted(address))
     shown = _chosen_benchmarks(address, of_benchmark, problems)
     groups = [_group(board, name, of_benchmark[name], pair) for name in shown]
     address.choice("benchmark", [AVERAGE, *in_both(board, pair)])
@@ -156,9 +174,10 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     columns = _sortable(board, groups)
     sort_key, ascending = _sorting(address, columns)
     rows = _in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
-    pages = 1 if every_row else max(1, -(-len(rows) // PAGE))
+    size = len(rows) if every_row else rows_beside(columns_of(groups))
+    pages = max(1, -(-len(rows) // max(size, 1)))
     page = address.number("page", last=pages)
-    start = (page - 1) * PAGE
+    start = (page - 1) * size
     return View(
         board=board,
         address=address,
@@ -174,7 +193,7 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
         rows=rows,
         page=page,
         pages=pages,
-        page_rows=rows.tolist() if every_row else rows[start : start + PAGE].tolist(),
+        page_rows=rows[start : start + size].tolist(),
         chosen=_chosen_model(board, address["model"], problems),
         problems=problems,
     )

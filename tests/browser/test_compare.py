@@ -72,6 +72,30 @@ def test_from_the_board_to_a_question(built: Suite, visit: Open, script: bool) -
     assert window.complaints == []
 
 
+def test_other_views_of_a_comparison_swap_the_page_in_place(built: Suite, visit: Open) -> None:
+    keys = [str(pk) for pk in Variant.objects.order_by("pk").values_list("pk", flat=True)]
+    window = visit()
+    page = window.go(f"/compare?m={keys[0]}%2C{keys[1]}")
+    page.evaluate("window.stayed = true")
+    part = page.locator(".byparts tbody th a").first
+    name = part.text_content()
+    part.press("Enter")
+    expect(page).to_have_url(re.compile(rf"&part={name}$"))
+    heading = page.get_by_role("heading", name=f"Questions where they part, {name}")
+    expect(heading).to_be_in_viewport()
+    expect(heading).to_be_focused()
+    page.get_by_role("link", name="Order of the file").click()
+    expect(page).to_have_url(re.compile(rf"&part={name}&sort=file$"))
+    expect(page.get_by_role("link", name="Order of the file")).to_be_focused()
+    page.locator(".parting tbody th a").first.click()
+    expect(page.get_by_role("heading", name=re.compile("^Question "))).to_be_in_viewport()
+    page.get_by_role("link", name="Make baseline").click()
+    expect(page).to_have_url(re.compile(rf"&base={keys[1]}&"))
+    expect(page.locator(".sides li").nth(1)).to_contain_text("Baseline")
+    assert page.evaluate("window.stayed")
+    assert window.complaints == []
+
+
 def test_another_model_is_found_by_keyboard(built: Suite, visit: Open) -> None:
     page = visit().go("/compare")
     page.get_by_label("Model ID, or part of it").focus()

@@ -52,17 +52,46 @@ def test_from_a_question_about_styles_to_the_answers_with_keys_alone(
     page.keyboard.type("Riddles")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/styles\?benchmark=riddles&b=hybrid#order$"))
+    expect(page).to_have_url(re.compile(r"/styles\?benchmark=riddles&b=hybrid$"))
     expect(page.get_by_role("heading", name="Cloze order", exact=False)).to_be_visible()
     page.get_by_label("Search models").focus()
     page.keyboard.type("letters")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"\?benchmark=riddles&b=hybrid&q=letters#table$"))
+    expect(page).to_have_url(re.compile(r"\?benchmark=riddles&b=hybrid&q=letters$"))
     expect(page.locator(".bystyle tbody tr")).to_have_count(1)
     page.get_by_role("link", name="split the variance of letters-7b").press("Enter")
     expect(page.get_by_role("heading", name="Where letters-7b’s answers differ")).to_be_visible()
     page.locator(".bystyle td.score a").first.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
+
+
+def test_choices_and_searches_swap_the_page_in_place(visit: Open, two_benchmarks: Suite) -> None:
+    window = visit()
+    page = window.go("/styles")
+    page.evaluate("window.stayed = true")
+    page.get_by_label("To", exact=True).select_option("hybrid")
+    expect(page).to_have_url(re.compile(r"/styles\?b=hybrid$"))
+    expect(page.get_by_role("columnheader", name="Cloze − Hybrid").first).to_be_visible()
+    page.get_by_label("Search models").focus()
+    page.keyboard.type("letters")
+    expect(page).to_have_url(re.compile(r"\?b=hybrid&q=letters$"))
+    expect(page.locator(".bystyle tbody tr")).to_have_count(1)
+    expect(page.get_by_label("Search models")).to_be_focused()
+    expect(page.get_by_label("Search models")).to_have_value("letters")
+    expect(page.locator("#said")).to_contain_text("Rows 1–1 of 1")
+    page.get_by_text("2 of 3").click()
+    page.get_by_role("checkbox", name="Riddles").uncheck()
+    expect(page).to_have_url(re.compile(r"\?b=hybrid&q=letters&cols=history$"))
+    expect(page.get_by_role("checkbox", name="Riddles")).to_be_focused()
+    place = page.evaluate("scrollY")
+    page.locator(".bystyle thead").get_by_role("link", name="Hybrid", exact=True).click()
+    expect(page).to_have_url(re.compile(r"&sort=history\.hybrid&cols=history$"))
+    assert abs(page.evaluate("scrollY") - place) < 2
+    assert page.evaluate("window.stayed")
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"\?b=hybrid&q=letters&cols=history$"))
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("Cloze")
+    assert window.complaints == []
 
 
 def test_benchmarks_are_chosen_and_columns_sorted_without_javascript(

@@ -74,6 +74,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "styles-parquet": _one_address("styles-parquet"),
     "compare": lambda: [*_compared("compare", "run"), *_compared("compare", "m")],
     "compare-csv": lambda: _compared("compare-csv", "m"),
+    "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
     "submit": _one_address("submit"),
     "submission": lambda: [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -502,6 +503,183 @@ def test_a_file_of_what_is_not_there_is_refused_in_words(client: Client, pair: s
         response = client.get(address)
         assert response.status_code == 400
         assert words in response.content.decode()
+
+
+def test_a_json_file_holds_the_same_questions_and_the_pins(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    address = f"{pair}&task=facts"
+    rows = csv.DictReader(io.StringIO(content(client, address.replace("compare", "compare.csv"))))
+    file = json.loads(content(client, address.replace("compare", "compare.json")))
+    for row, question in zip(rows, file["questions"], strict=True):
+        told = {name: "" if value is None else value for name, value in question.items()}
+        assert [str(told[name]) for name in ("task", "doc_id", "part", "A.pick", "B.pick")] == [
+            row[name] for name in ("task", "doc_id", "part", "A.pick", "B.pick")
+        ]
+        for name in ("A.score", "B.score", "A.margin", "B.margin"):
+            assert told[name] == float(row[name])
+    assert file["about"]["A.model"] == "lab/strong"
+    pins = {(one["benchmark"], one["side"]): one for one in file["about"]["pins"]}
+    assert set(pins) == {("facts", "A"), ("facts", "B")}
+    for side, variant in (("A", strong), ("B", weak)):
+        run = run_of(variant, "facts")
+        assert pins["facts", side]["docs_digest"] == run.docs_digest, "no digest is cut short"
+        assert pins["facts", side]["commit"] == variant.commit
+        assert pins["facts", side]["environment"] == run.environment
+        assert pins["facts", side]["run"].endswith(f"/runs/{run.pk}")
+
+
+def by_part(html: str) -> dict[str, list[str]]:
+    """The cells of each part, as read."""
+    table = html[html.index("byparts") :]
+    body = table[table.index("<tbody") : table.index("</tbody>")]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in body.split("<tr")]
+    return {text(row[0]).split()[0]: [text(cell) for cell in row] for row in rows if row}
+
+
+def test_parts_have_the_differences_of_their_own_questions(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    part = np.array([row["subset"] for row in samples(strong, "facts")])
+    a, b = scores(strong, "facts"), scores(weak, "facts")
+    expected = {name: paired_difference(b[part == name], a[part == name]) for name in make.PARTS}
+    html = get(client, f"{pair}&task=facts")
+    found = by_part(html)
+    titles = {name: html[html.index(f">{name}</a>") :] for name in make.PARTS}
+    order = sorted(make.PARTS, key=lambda name: -expected[name].difference)
+    assert [expected[name].difference for name in found] == [expected[n].difference for n in order]
+    adjusted = benjamini_hochberg([expected[name].p_value for name in make.PARTS])
+    for name, p in zip(make.PARTS, adjusted, strict=True):
+        cells, one = found[name], expected[name]
+        assert cells[0] == f"{name} {(part == name).sum()}"
+        assert cells[1:3] == [f"{100 * side[part == name].mean():.1f}" for side in (a, b)]
+        value = f"{100 * one.difference:+.1f}".replace("-", "−")
+        assert cells[3] == f"{value} ±{100 * (one.high - one.low) / 2:.1f}"
+        full = re.search(r'title="(\S+), 95% interval (\S+) to (\S+)"', titles[name])
+        assert full
+        exact = [float(number) for number in full.groups()]
+        assert exact == pytest.approx([one.difference, one.low, one.high], abs=1e-12)
+        assert cells[5] == ("< 0.001" if p < 0.001 else f"{p:.3f}")
+        claimed = p <= 0.05 and (one.high < 0 or one.low > 0)
+        assert (cells[6].endswith("ahead")) == claimed
+
+
+def test_a_part_leads_to_its_own_questions(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    rows = zip(samples(strong, "facts"), samples(weak, "facts"), strict=True)
+    apart = [
+        first["doc_id"]
+        for first, second in rows
+        if first["subset"] == "tools" and first["correct"] > second["correct"]
+    ]
+    html = get(client, f"{pair}&task=facts")
+    (address,) = re.findall(r'<a href="([^"#]*)#questions">tools</a>', html)
+    assert unescape(address) == f"{pair}&task=facts&part=tools"
+    own = get(client, unescape(address))
+    assert f"Only strong, {len(apart)}" in text(own)
+    assert "Questions where they part, tools" in text(own)
+    assert sorted(listed(client, f"{pair}&task=facts&part=tools&show=base")) == sorted(apart)
+    assert f'href="{pair.replace("&", "&amp;")}&amp;task=facts#questions">All parts</a>' in own
+    assert "part=tools" not in re.findall(r'href="([^"]*)#task">Sums</a>', own)[0]
+
+
+def test_an_unknown_part_is_named(client: Client, pair: str) -> None:
+    html = text(get(client, f"{pair}&task=facts&part=poetry"))
+    assert "part: Facts has no part “poetry”. Choose one from the table." in html
+
+
+def test_a_task_without_parts_has_no_table_of_them(client: Client, suite: Suite) -> None:
+    variants = []
+    for name in ("lab/one", "lab/two"):
+        submission = make.make_submission(make.make_variant(name), suite)
+        for run in submission.runs.all():
+            make.finish(run, n=N, seed=len(name + name[-1]) + ord(name[-1]), extra={"subset": None})
+        variants.append(submission.variant)
+    html = get(client, f"{compared(suite, *variants)}&task=facts")
+    assert "Questions where they part" in html
+    assert "Part by part" not in html
+
+
+def test_a_page_that_is_kept_is_not_made_again(
+    client: Client, pair: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = client.get(f"{pair}&task=facts", headers={"accept-encoding": "gzip"})
+    assert first["Content-Encoding"] == "gzip"
+    monkeypatch.setattr("leaderboard.pages.compare.differences", None)
+    again = client.get(f"{pair}&task=facts", headers={"accept-encoding": "gzip"})
+    assert again.content == first.content
+    assert again["X-Robots-Tag"] == "noindex"
+    asked = {"if-none-match": first["ETag"]}
+    assert client.get(f"{pair}&task=facts", headers=asked).status_code == 304
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "engine": {"engine_version": "9.9.9"},
+    "environment": {"environment": {"device": "abacus"}},
+    "mode": {"mode": "compat"},
+    "shots": {"shots": 25},
+    "draw": {"fewshot_draw": "other", "shots": 3},
+    "seed": {"fewshot_seed": 77, "shots": 3},
+    "questions": {"docs_digest": "f" * 64},
+    "data set": {"dataset_commits": {"facts": "e" * 40}},
+}
+
+
+@pytest.mark.parametrize("by", ["m", "run"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_a_run_is_followed(
+    client: Client, pair: str, strong: Variant, weak: Variant, by: str, change: dict[str, Any]
+) -> None:
+    runs = [run_of(one, "facts") for one in (strong, weak)]
+    address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}" if by == "run" else pair
+    before = get(client, address)
+    assert get(client, address) == before
+    Run.objects.filter(pk=runs[1].pk).update(**change)
+    assert get(client, address) != before
+
+
+def test_what_a_variant_was_run_with_is_followed(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    for field in ("dtype", "quantisation", "adapter", "backend"):
+        before = get(client, pair)
+        Variant.objects.filter(pk=weak.pk).update(**{field: "other"})
+        assert get(client, pair) != before, field
+
+
+def test_files_and_vectors_that_come_and_go_are_followed(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    address = f"{pair}&task=facts"
+    whole = get(client, address)
+    sha256 = run_of(weak, "facts").artifacts.get(kind="samples").sha256
+    file = artifacts.path_of(sha256)
+    hidden = file.rename(file.with_suffix(".away"))
+    lost = get(client, address)
+    assert lost != whole
+    hidden.rename(file)
+    assert get(client, address) == whole
+    ScoreVector.objects.filter(result__run=run_of(weak, "facts")).delete()
+    assert "There is nothing to compare question by question" in text(get(client, address))
+
+
+def test_a_new_board_and_a_flag_are_followed(client: Client, pair: str, suite: Suite) -> None:
+    before = get(client, pair)
+    HubModel.objects.filter(repo_id="lab/weak").update(flag_reason="Trained on the questions")
+    snapshots.build(suite, "own")
+    assert "flagged: Trained on the questions" in text(get(client, pair))
+    assert "flagged" not in before
+
+
+def test_runs_that_a_page_suggests_are_those_there_are(
+    client: Client, suite: Suite, strong: Variant, weak: Variant
+) -> None:
+    runs = [run_of(one, "facts") for one in (strong, weak)]
+    address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}"
+    assert "lab/newcomer" not in get(client, address)
+    make.evaluated("lab/newcomer", suite, {"cloze": 0.5, "mmlu": 0.5}, n=N)
+    assert "lab/newcomer" in get(client, address)
 
 
 @pytest.mark.django_db

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,19 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from evalcore.stats import variance_shares
-from leaderboard import artifacts, snapshots
+from leaderboard import artifacts, snapshots, vectors
 from leaderboard.board_data import EVERY, Board
 from leaderboard.cells import ColumnCells
-from leaderboard.models import Artifact, HubModel, ScoreVector, Suite, Variant
+from leaderboard.models import (
+    Artifact,
+    BoardSnapshot,
+    HubModel,
+    QuestionSet,
+    ScoreVector,
+    Suite,
+    Variant,
+)
+from leaderboard.pages import styles_view
 from leaderboard.style_facts import with_facts
 from tests.leaderboard import boards
 from tests.leaderboard import factories as make
@@ -454,9 +464,10 @@ def test_a_file_says_what_it_is_of(client: Client, suite: Suite) -> None:
     make.evaluated("lab/one", suite, TEXTS)
     make.publish(suite)
     response = client.get("/styles.json?b=hybrid")
+    today = board_of(suite).built.date().isoformat()
     about = json.loads(b"".join(response.streaming_content))["about"]  # type: ignore[arg-type]
     assert (about["first_style"], about["second_style"]) == ("cloze", "hybrid")
-    assert about["address"] == "http://testserver/styles?suite=demo%401.0&b=hybrid"
+    assert about["address"] == (f"http://testserver/styles?suite=demo%401.0&at={today}&b=hybrid")
     assert "never" in about["note"]
     unchanged = client.get("/styles.json?b=hybrid", headers={"if-none-match": response["ETag"]})
     assert unchanged.status_code == 304
@@ -527,6 +538,97 @@ def test_the_number_of_queries_does_not_grow_with_the_models(
             get(client, f"/styles{address}")
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def past_and_now(suite: Suite) -> None:
+    """A model on 5 January 2025, another since 8 January, and the boards of each day."""
+    for number, (day, name) in enumerate((("05", "lab/texts"), ("08", "lab/letters"))):
+        make.evaluated(name, suite, (TEXTS, LETTERS)[number])
+        make.publish(suite)
+        built = datetime.fromisoformat(f"2025-01-{day}T12:00:00+00:00")
+        found = [snapshots.newest(suite, style) for style in snapshots.styles_of(suite)]
+        BoardSnapshot.objects.filter(built__gt=built).delete()
+        for board in found:
+            assert board is not None
+            boards.publish(replace(board, built=built), suite)
+
+
+def test_a_day_in_the_past_shows_the_boards_of_that_day(client: Client, suite: Suite) -> None:
+    past_and_now(suite)
+    assert names(get(client)) == ["lab/texts", "lab/letters"]
+    past = get(client, "/styles?at=2025-01-06")
+    assert names(past) == ["lab/texts"]
+    said = " ".join(re.sub(r"<[^>]+>", " ", past).split())
+    assert "The board as it stood on 6 Jan 2025" in said
+    assert "Built 5 Jan 2025 12:00 UTC" in said
+    assert "No order to compare yet" in said, "the boards of single styles are of that day, too"
+    assert 'href="/styles?at=2025-01-08">Later: ' in past
+    assert 'href="/styles">See it as it is now</a>' in past
+    later = get(client, "/styles?at=2025-01-08")
+    assert names(later) == ["lab/texts", "lab/letters"]
+    assert 'href="/styles?at=2025-01-05">Earlier: ' in later
+
+
+def test_the_file_of_a_past_day_is_of_that_day(client: Client, suite: Suite) -> None:
+    past_and_now(suite)
+    page = get(client, "/styles?at=2025-01-06")
+    link = re.search(r'href="/styles\.json(\?[^"]+)" download', page)
+    assert link
+    assert [row["model"] for row in rows_of(client, "json", link[1])] == ["lab/texts"]
+    assert len(rows_of(client, "json")) == 2
+
+
+def test_a_day_before_the_first_board_leads_to_the_boards_there_are(
+    client: Client, suite: Suite
+) -> None:
+    past_and_now(suite)
+    html = " ".join(get(client, "/styles?at=2020-01-01").split())
+    assert "There was no board on" in html
+    assert "The first one that was kept is of" in html
+    assert 'href="/styles">See it as it is now</a>' in html
+    assert client.get("/styles.csv?at=2020-01-01").status_code == 404
+
+
+def test_what_is_no_date_is_said_and_the_newest_is_shown(client: Client, suite: Suite) -> None:
+    make.evaluated("lab/one", suite, TEXTS)
+    make.publish(suite)
+    html = get(client, "/styles?at=yesterday")
+    assert "“yesterday” is no date. Write it as 2025-01-31." in html
+    assert names(html) == ["lab/one"]
+    assert client.get("/styles.csv?at=yesterday").status_code == 400
+
+
+def test_the_best_of_a_mean_over_parts_is_shown_with_its_interval(
+    client: Client, suite: Suite
+) -> None:
+    variant = make.evaluated("lab/one", suite, TEXTS, n=60)
+    part = (np.arange(60) < 12).astype(np.int32)
+    for questions in list(QuestionSet.objects.all()):
+        layout = vectors.layout_of(questions.digest)
+        parted = replace(layout, tasks=("large", "small"), task=part)
+        own = ScoreVector.objects.filter(questions=questions)
+        own.update(questions=vectors.questions_row(parted), weighting="parts")
+    make.publish(suite)
+    asked = answers(variant, "facts")
+    means = np.mean([asked[:, part == one].mean(axis=1) for one in range(2)], axis=0)
+    best = board_of(suite).best[0].score
+    half = 100 * max(best.high[0] - best.value[0], best.value[0] - best.low[0])
+    shown = cells(get(client), "Best, derived")[0]
+    assert shown.startswith(f"{100 * means.max():.1f} ±{half:.1f}")
+
+
+def test_a_table_of_very_many_columns_has_fewer_rows_on_a_page(
+    client: Client, db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PLUMBLINE_SUITE = "broad"
+    suite = make.make_suite("broad", benchmarks=("one", "two"), styles=("cloze", "mmlu"))
+    boards.publish(large(61), suite)
+    monkeypatch.setattr(styles_view, "CELLS", 100)
+    pages = [names(get(client, f"/styles?sort=model{page}")) for page in ("", "&page=2", "&page=6")]
+    assert [len(page) for page in pages] == [10, 10, 10]
+    assert "Rows 11–20 of" in get(client, "/styles?sort=model&page=2")
+    listed = names(get(client, "/styles?sort=model&cols=one"))
+    assert listed == [*pages[0], *pages[1]]
 
 
 def test_many_models_are_shown_in_pages(client: Client, db: None, settings: Any) -> None:

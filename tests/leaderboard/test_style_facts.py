@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from evalcore.stats import best_of, difference_interval, paired_difference
+from evalcore.stats import best_by_part, best_of, difference_interval, paired_difference
 from leaderboard import artifacts, snapshots, style_facts, vectors
 from leaderboard.board_data import EVERY, Board, Scores, StyleGap
 from leaderboard.models import Artifact, QuestionSet, Result, ScoreVector, Suite, Variant
@@ -162,6 +162,30 @@ def test_means_over_parts_are_paired_part_by_part(suite: Suite) -> None:
     assert found.difference.value[0] == pytest.approx(
         np.mean([apart[part == one].mean() for one in range(3)])
     )
+
+
+def test_the_best_of_means_over_parts_is_such_a_mean(suite: Suite) -> None:
+    variant = make.evaluated("lab/one", suite, SKILL, n=N)
+    asked = np.array(answers(variant))
+    part = (np.arange(N) < 10).astype(np.int32)
+    every_set(lambda layout: replace(layout, tasks=("large", "small"), task=part))
+    ScoreVector.objects.update(weighting="parts")
+    (best,) = built(suite).best
+    means = np.mean([asked[:, part == one].mean(axis=1) for one in range(2)], axis=0)
+    expected = best_by_part(asked[None], part, draws=style_facts.DRAWS)
+    assert best.column[0] == means.argmax()
+    assert best.score.value[0] == pytest.approx(means.max())
+    assert bounds(best.score) == pytest.approx(
+        (expected.low[0], expected.value[0], expected.high[0])
+    )
+
+
+def test_parts_of_one_question_each_have_no_best(suite: Suite) -> None:
+    make.evaluated("lab/one", suite, SKILL, n=N)
+    part, names = np.arange(N, dtype=np.int32), tuple(f"part {one}" for one in range(N))
+    every_set(lambda layout: replace(layout, tasks=names, task=part))
+    ScoreVector.objects.update(weighting="parts")
+    assert built(suite).best[0].column[0] == -1
 
 
 def test_the_facts_of_many_models_are_those_of_each_alone(suite: Suite, monkeypatch: Any) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evalcore.digest import digest_of
 from leaderboard import style_order
 from leaderboard.board_data import Board, Ranks, Scores
+from leaderboard.board_models import Models
 from leaderboard.style_claims import Claims, claimed_flips
 from tests.leaderboard.boards import synthetic_board
 
@@ -111,7 +112,7 @@ def in_style(board: Board, style: str, averages: list[float]) -> Board:
     return replace(
         board,
         style=style,
-        models=tuple(replace(board.models[row], flag_reason="") for row in order),
+        models=Models.of(replace(board.models[row], flag_reason="") for row in order),
         average=Scores(value, value - 0.01, value + 0.01),
         ranks=ranks,
         data_version=digest_of([style, averages]),
@@ -153,7 +154,7 @@ def test_a_model_of_one_board_alone_has_no_place(plain: Board) -> None:
 def test_fewer_than_two_models_in_both_have_no_order(plain: Board) -> None:
     first = in_style(plain, "cloze", [0.9, 0.8])
     alone = replace(plain.models[10], variant=77, flag_reason="")
-    second = replace(first, models=(first.models[0], alone), data_version="other")
+    second = replace(first, models=Models.of([first.models[0], alone]), data_version="other")
     assert style_order.of_averages(first, second) is None
 
 
@@ -172,7 +173,7 @@ def of_scores(plain: Board, values: list[list[float]], half: float) -> Board:
     n = len(value)
     return replace(
         plain,
-        models=tuple(replace(model, flag_reason="") for model in plain.models[:n]),
+        models=Models.of(replace(model, flag_reason="") for model in plain.models[:n]),
         scores=Scores(value, value - half, value + half),
         data_version=digest_of([str(values), half]),
     )
@@ -196,7 +197,9 @@ def test_flagged_and_older_commits_have_no_place_in_a_benchmarks_order(plain: Bo
     board = of_scores(plain, [[0.8, 0.2], [0.5, 0.5], [0.2, 0.8], [0.1, 0.1]], 0.1)
     one, two, _, four = board.models
     newer = replace(two, variant=99, commit="f" * 40, added=two.added.replace(year=2030))
-    board = replace(board, models=(replace(one, flag_reason="Trained on it"), two, newer, four))
+    board = replace(
+        board, models=Models.of([replace(one, flag_reason="Trained on it"), two, newer, four])
+    )
     change = style_order.of_benchmark(board, (0, 1))
     assert change is not None
     assert [model.variant for model in change.models] == [99, four.variant]
