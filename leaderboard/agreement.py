@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.stats import bootstrap, kendall_tau
+from evalcore.stats import kendall_interval
 from leaderboard import snapshots
 from leaderboard.board_data import OWN, Board
 from leaderboard.models import SuiteEntry
 from leaderboard.units import is_share
 
-DRAWS, SEED = 500, 0
+SEED = 0
 FEWEST, MOST = 10, 1_000
 """Models: with fewer the interval says nothing, of more so many are drawn."""
 
@@ -28,7 +28,7 @@ class Agreement:
     tau: float
     low: float
     high: float
-    """95 %, models drawn again with replacement."""
+    """95 %, had other models been measured (docs/method.md)."""
     models: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -59,18 +59,12 @@ def _agreement(board: Board, key: str) -> Agreement | None:
     rows = np.flatnonzero(board.ranks.rank > 0)
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(SEED).choice(rows, MOST, replace=False))
-    sign = 1.0 if is_share(board.columns[column].metric) else -1.0
-    pairs = np.column_stack([sign * scores[rows, column], scores[rows][:, others].mean(axis=1)])
-    if len(pairs) < FEWEST:
+    if len(rows) < FEWEST:
         return None
+    sign = 1.0 if is_share(board.columns[column].metric) else -1.0
     try:
-        tau = _tau(list(pairs))
-        bounds = bootstrap(_tau, list(pairs), draws=DRAWS, seed=SEED).interval(tau)
-    except ValueError:  # models that are all equal, here or in a draw of them, have no order
+        found = kendall_interval(sign * scores[rows, column], scores[rows][:, others].mean(axis=1))
+    except ValueError:  # models that are all equal, or all but one, have no order
         return None
     about = (board.suite, board.version, board.style)
-    return Agreement(*about, tau, bounds.low, bounds.high, len(pairs))
-
-
-def _tau(pairs: list[Any]) -> float:
-    return kendall_tau(*np.array(pairs).T)
+    return Agreement(*about, found.value, found.low, found.high, len(rows))

@@ -5,6 +5,7 @@ The best of many tries looks better than it is, so all tries of one submitter st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, QuerySet
@@ -24,22 +25,31 @@ class Tries:
     submissions: int
 
 
-def base_of(model: HubModel, variant: Variant) -> str:
-    """The model that its family is called by: a base that one of its commits states, or itself."""
-    stated = model.variants.exclude(base_model="").values_list("base_model", flat=True)
-    return variant.base_model or stated.order_by("-created").first() or model.repo_id
+def base_of(model: HubModel, variant: Variant | None, variants: Sequence[Variant]) -> str:
+    """The model that its family is called by: a base that one of its commits states, or itself.
+
+    `variants` are all of the model's, the newest first; `variant`, if any, is asked before them.
+    """
+    stated = (one.base_model for one in (variant, *variants) if one and one.base_model)
+    return next(stated, model.repo_id)
 
 
-def family(model: HubModel, base: str) -> QuerySet[HubModel]:
-    """The base, all that state it as theirs, and the model itself."""
-    of_base = Q(repo_id=base) | Q(variants__base_model=base) | Q(pk=model.pk)
-    return HubModel.objects.filter(of_base).distinct()
+def relatives(model: HubModel, base: str) -> QuerySet[HubModel]:
+    """The others of the family: the base, and all that state it as theirs."""
+    return _family(model, base).exclude(pk=model.pk).order_by("repo_id")
+
+
+def _family(model: HubModel, base: str) -> QuerySet[HubModel]:
+    stated = Variant.objects.filter(base_model=base)
+    return HubModel.objects.filter(
+        Q(repo_id=base) | Q(pk=model.pk) | Q(pk__in=stated.values("hub_model"))
+    )
 
 
 def tries(model: HubModel, base: str) -> list[Tries]:
     """Of each who submitted this model and more of its family: how much; most tries first."""
     submitters = Submission.objects.filter(variant__hub_model=model).values("submitter")
-    of_family = Submission.objects.filter(variant__hub_model__in=family(model, base).values("pk"))
+    of_family = Submission.objects.filter(variant__hub_model__in=_family(model, base).values("pk"))
     by_them = Q(submitter__in=submitters.exclude(submitter=None))
     if_visitors = Q(submitter=None, variant__hub_model=model)
     rows = (
@@ -61,4 +71,5 @@ def same_weights(variant: Variant) -> QuerySet[Variant]:
     if not variant.weights_digest:
         return Variant.objects.none()
     others = Variant.objects.filter(weights_digest=variant.weights_digest)
-    return others.exclude(hub_model=variant.hub_model).select_related("hub_model")
+    named = others.exclude(hub_model=variant.hub_model_id).select_related("hub_model")
+    return named.order_by("hub_model__repo_id", "pk")

@@ -70,13 +70,15 @@ class Table:
         return len(self.task)
 
 
-def latest(comparability_key: str) -> Table | None:
+def newest(comparability_key: str) -> ItemAnalysis | None:
     """The newest analysis of a column; None where there is none, or its file is lost."""
     rows = ItemAnalysis.objects.filter(comparability_key=comparability_key)
     row = rows.order_by("-built", "-pk").first()
-    if row is None or not artifacts.path_of(row.sha256).is_file():
-        return None
-    return Table(row=row, **_columns(row.sha256))
+    return row if row and artifacts.path_of(row.sha256).is_file() else None
+
+
+def table(analysis: ItemAnalysis) -> Table:
+    return Table(row=analysis, **_columns(analysis.sha256))
 
 
 def models_of(comparability_key: str) -> int:

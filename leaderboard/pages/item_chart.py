@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.items import Table
 
@@ -20,6 +21,7 @@ ACROSS, DOWN = 72, 36
 """Cells of the grid in which near questions are counted together."""
 SMALLEST, LARGEST = 2.2, 9.0
 """Radius in pixels."""
+_SUSPECT = ' class="suspect"'
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,16 @@ class Chart:
     """Questions that all models answer alike; they have no place."""
     height: int = HEIGHT
     bottom: int = HEIGHT - BOTTOM
+
+    @property
+    def circles(self) -> SafeString:
+        """All dots, the largest first: hundreds, which a template would take its time over."""
+        drawn = (
+            f'<circle{_SUSPECT if dot.suspicious else ""} cx="{dot.x:.2f}%" '
+            f'cy="{dot.y:.1f}" r="{dot.radius:.1f}"/>'
+            for dot in self.dots
+        )
+        return mark_safe("\n".join(drawn))  # noqa: S308 numbers of our own
 
 
 def chart(table: Table) -> Chart:

@@ -88,12 +88,35 @@ class Place:
         return [(title, standing) for title, standing in found if standing is not Standing.SCORED]
 
 
+@dataclass(frozen=True)
+class Boards:
+    """The newest boards that may have a model."""
+
+    own: Board | None
+    """Of the chosen suite, in the styles that it counts."""
+    styled: tuple[Board, ...]
+    """Of the chosen suite, in one style each."""
+    others: tuple[Board, ...]
+    """Of other suites."""
+    older: tuple[Board, ...]
+    """Of versions that were submitted to and are not the newest."""
+
+    @property
+    def all(self) -> list[Board]:
+        own = [self.own] if self.own else []
+        return [*own, *self.styled, *self.others, *self.older]
+
+
+WORDS = ("description", "notice", "changelog", "reported")
+"""Texts of a suite that no page of a model shows."""
+
+
 def suites_of(submitted: Collection[int], site_suite: str) -> tuple[list[Suite], list[Suite]]:
     """The newest versions of the suites that were submitted to, the site's first; and older ones.
 
     `submitted` are primary keys; for none it is the site's suite.
     """
-    rows = list(Suite.objects.order_by("created", "pk"))
+    rows = list(Suite.objects.order_by("created", "pk").defer(*WORDS))
     newest = {suite.name: suite for suite in rows}
     names = {suite.name for suite in rows if suite.pk in submitted} or {site_suite}
     current = [suite for suite in newest.values() if suite.name in names]
@@ -102,19 +125,40 @@ def suites_of(submitted: Collection[int], site_suite: str) -> tuple[list[Suite],
     return current, older
 
 
-def place(suite: Suite, style: str, variant: int, *, current: bool = True) -> Place | None:
+def boards(
+    suite: Suite | None,
+    own: Board | None,
+    suites: Iterable[Suite],
+    older: Iterable[Suite],
+    variant: int | None,
+) -> Boards:
+    """Those to look at for a variant; those in one style only where it is on the suite's own."""
+    styles = own.styles if suite and own and variant in own.row_of else ()
+    styled = [(suite, style) for style in styles if suite]
+    others = [(one, OWN) for one in suites if one != suite]
+    before = [(one, OWN) for one in older]
+    found = snapshots.newest_of([*styled, *others, *before])
+
+    def built(wanted: Iterable[tuple[Suite, str]]) -> tuple[Board, ...]:
+        keys = [(one.pk, style) for one, style in wanted]
+        return tuple(found[key] for key in keys if key in found)
+
+    return Boards(own, built(styled), built(others), built(before))
+
+
+def place(board: Board | None, variant: int, *, current: bool = True) -> Place | None:
     """Where the variant stands; None where the board was not built or does not have it."""
-    board = snapshots.newest(suite, style)
     row = board.row_of.get(variant) if board else None
     return None if board is None or row is None else Place(board, row, current)
 
 
-def by_style(suite: Suite, own: Place | None, variant: int) -> list[Place]:
-    """The suite's own board first, then each style that has an average of this model."""
-    if own is None:
-        return []
-    styled = [place(suite, style, variant) for style in own.board.styles]
-    return [own, *(one for one in styled if one and one.average)]
+def places(boards: Boards, variant: int) -> list[Place]:
+    """The suite's own board first, then each style that has an average, then other suites."""
+    own = place(boards.own, variant)
+    styled = [one for board in boards.styled if (one := place(board, variant)) and one.average]
+    others = [place(board, variant) for board in boards.others]
+    older = [place(board, variant, current=False) for board in boards.older]
+    return [one for one in (own, *styled, *others, *older) if one]
 
 
 def scale_of(places: Iterable[Place]) -> Scale:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from leaderboard.board_data import Board, Score
-from leaderboard.models import HubModel, Result, Run, Submission, SuiteEntry, Variant
+from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
 from leaderboard.pages.address import Address
 from leaderboard.pages.listing import listed
-from leaderboard.pages.model_places import Place
+from leaderboard.pages.model_known import Known
+from leaderboard.pages.model_places import WORDS, Place
 from leaderboard.pages.paging import Part, part
 
 RUNS, REVISIONS, SUBMISSIONS = 20, 10, 10
@@ -51,60 +52,41 @@ class History:
     submissions_part: Part
 
 
-def history(
-    model: HubModel,
-    variants: Sequence[int],
-    shown: int | None,
-    board: Board | None,
-    address: Address,
-) -> History:
-    """What the address asks for; the number of queries does not depend on how much there is.
-
-    `variants` are all of the model's by primary key, the newest first, and `shown` the one that the
-    page is about.
-    """
-    counts = _counts(model)
-    state = address["state"]
-    submissions = Submission.objects.filter(variant__hub_model=model)
-    of_revisions = part(address, "revisions", len(variants), REVISIONS, "revisions")
-    of_runs = part(address, "runs", counts[state], RUNS, "runs")
-    of_submissions = part(address, "submissions", submissions.count(), SUBMISSIONS, "submissions")
-    runs = Run.objects.filter(variant__hub_model=model)
+def history(found: Known, address: Address) -> History:
+    """What the address asks for; the number of queries does not depend on how much there is."""
+    state = address.choice("state", STATES)
+    counts = {**found.runs, "": sum(found.runs.values())}
+    of_revisions = part(address, "revisions", len(found.variants), REVISIONS, "revisions")
+    of_runs = part(address, "runs", counts.get(state, 0), RUNS, "runs")
+    of_submissions = part(address, "submissions", found.submissions, SUBMISSIONS, "submissions")
+    keys = [variant.pk for variant in found.variants]
+    runs = Run.objects.filter(variant__in=keys)
     chosen = runs.filter(state=state) if state else runs
+    submissions = Submission.objects.filter(variant__in=keys)
     related = submissions.select_related("variant", "suite", "submitter")
     return History(
         revisions=[
             Revision(
                 variant,
-                _place(board, variant),
+                _place(found.boards.own, variant),
                 address.url(variant=variant.pk, revisions=1),
-                variant.pk == shown,
+                variant == found.variant,
             )
-            for variant in _variants(variants[of_revisions.slice])
+            for variant in found.variants[of_revisions.slice]
         ],
         revisions_part=of_revisions,
-        runs=_ran(chosen.order_by("-created", "task__benchmark", "pk")[of_runs.slice]),
+        runs=_ran(
+            chosen.order_by("-created", "task__benchmark", "pk")[of_runs.slice], found.variants
+        ),
         runs_part=of_runs,
         states=[
             (words, counts[name], address.url("runs", state=name, runs=1), name == state)
             for name, words in STATES.items()
-            if counts[name] or not name
+            if counts.get(name) or not name
         ],
-        submissions=related[of_submissions.slice],
+        submissions=related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
         submissions_part=of_submissions,
     )
-
-
-def _counts(model: HubModel) -> dict[str, int]:
-    """Runs by state, and of all under the empty name."""
-    runs = Run.objects.filter(variant__hub_model=model).order_by()
-    by_state = dict(runs.values_list("state").annotate(n=Count("pk")))
-    return {name: by_state.get(name, 0) for name in STATES} | {"": sum(by_state.values())}
-
-
-def _variants(wanted: Sequence[int]) -> list[Variant]:
-    found = Variant.objects.in_bulk(list(wanted))
-    return [found[pk] for pk in wanted if pk in found]
 
 
 def _place(board: Board | None, variant: Variant) -> Place | None:
@@ -112,15 +94,26 @@ def _place(board: Board | None, variant: Variant) -> Place | None:
     return None if board is None or row is None else Place(board, row, current=True)
 
 
-def _ran(chosen: QuerySet[Run]) -> list[Ran]:
-    whole = Prefetch("results", Result.objects.filter(subset=""))
-    light = listed(chosen).defer("log_tail", "environment", "dataset_commits")
+def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
+    whole = Prefetch("results", Result.objects.filter(subset="").only(*_OF_RESULT))
+    light = listed(chosen).select_related(None).select_related("task").only(*_OF_RUN)
     runs = list(light.prefetch_related(whole))
+    by_key = {variant.pk: variant for variant in variants}
+    for run in runs:
+        run.variant = by_key[run.variant_id]
     entries = SuiteEntry.objects.filter(run_key__in={run.run_key for run in runs})
     shown_by = {key: of for key, *of in entries.values_list("run_key", "metric", "filter")}
     return [
         _with_score(run, *shown_by.get(run.run_key, (run.task.primary_metric, ""))) for run in runs
     ]
+
+
+_OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n")
+_OF_RUN = (
+    *("variant", "shots", "run_key", "state", "created", "not_before", "finished", "phase"),
+    *("progress_done", "progress_total", "error_message", "task"),
+    *("task__name", "task__benchmark", "task__style", "task__primary_metric"),
+)
 
 
 def _with_score(run: Run, metric: str, of_filter: str) -> Ran:

@@ -6,9 +6,9 @@ board is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -18,16 +18,31 @@ from numpy.typing import NDArray
 from evalcore.stats import Interval, difference_interval, over_draws, paired_rows
 from leaderboard import vectors
 from leaderboard.board_data import STANDINGS, Score, Standing
-from leaderboard.models import Result, Run, ScoreVector, Suite, SuiteEntry, Variant
+from leaderboard.models import Result, Run, ScoreVector, Suite, Variant
 from leaderboard.pages.scale import Scale
 from leaderboard.units import is_share
+
+
+class Entry(NamedTuple):
+    """What is shown of a suite entry, by the names of its fields: a page has hundreds of them."""
+
+    benchmark: str
+    title: str
+    style: str
+    shots: int
+    metric: str
+    filter: str
+    run_key: str
+    comparability_key: str
+    task__name: str
+    task__chance: float | None
 
 
 @dataclass(frozen=True)
 class Cell:
     """One benchmark in one style, or what keeps it from a number."""
 
-    entry: SuiteEntry
+    entry: Entry
     standing: Standing
     score: Score | None = None
     run: UUID | None = None
@@ -43,8 +58,8 @@ class Cell:
 class Spread:
     """The highest minus the lowest of a benchmark's styles."""
 
-    high: SuiteEntry
-    low: SuiteEntry
+    high: Entry
+    low: Entry
     difference: Interval
     paired: bool
     """Whether the same questions were compared one by one; else as independent scores."""
@@ -63,11 +78,12 @@ class Benchmark:
 
 def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
     """Every column of the suite, by benchmark in its order; empty where none was ever asked."""
-    entries = list(suite.entries.select_related("task").order_by("position", "draw"))
+    rows = suite.entries.order_by("position", "draw").values_list(*Entry._fields)
+    entries = [Entry(*row) for row in rows]
     of_key = _of_keys(entries, variant)
     if not of_key:
         return []
-    columns: dict[tuple[str, str], list[SuiteEntry]] = {}
+    columns: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         columns.setdefault((entry.benchmark, entry.style), []).append(entry)
     cells: dict[str, list[Cell]] = {}
@@ -76,16 +92,22 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
         cells.setdefault(benchmark, []).append(_of_draws(found))
     ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
     by_question = _vectors([cell for pair in ends.values() if pair for cell in pair])
+    layouts = vectors.layouts_of(questions for questions, _, _ in by_question.values())
     return [
-        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question))
+        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question, layouts))
         for benchmark, found in cells.items()
     ]
 
 
-def _of_keys(entries: Sequence[SuiteEntry], variant: Variant) -> dict[str, Cell]:
+_SCORE = ("value", "low", "high", "n")
+Packed = tuple[str, str, bytes]
+"""Digest of the questions, weighting, scores."""
+
+
+def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
     """By run key the best that the variant's runs have to show; of equals the newest."""
     by_key = {entry.run_key: entry for entry in entries}
-    runs = Run.objects.filter(variant=variant, run_key__in=by_key)
+    runs = Run.objects.filter(variant=variant)
     results: QuerySet[Result, Any] = Result.objects.filter(
         run__in=runs.filter(state=Run.State.DONE), subset="", task_name=F("run__task__name")
     ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
@@ -96,6 +118,8 @@ def _of_keys(entries: Sequence[SuiteEntry], variant: Variant) -> dict[str, Cell]
     cells: dict[str, Cell] = {}
     ended = runs.exclude(state=Run.State.CANCELLED).order_by("created", "pk")
     for pk, run_key, state in ended.values_list("pk", "run_key", "state"):
+        if run_key not in by_key:
+            continue
         entry = by_key[run_key]
         number = numbers.get((pk, entry.metric, entry.filter, entry.comparability_key))
         if number:
@@ -108,11 +132,6 @@ def _of_keys(entries: Sequence[SuiteEntry], variant: Variant) -> dict[str, Cell]
         if old is None or STANDINGS.index(new.standing) <= STANDINGS.index(old.standing):
             cells[run_key] = new
     return cells
-
-
-_SCORE = ("value", "low", "high", "n")
-Packed = tuple[str, str, bytes]
-"""Digest of the questions, weighting, scores."""
 
 
 def _of_draws(cells: Sequence[Cell]) -> Cell:
@@ -137,13 +156,17 @@ def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
     return cells[max(scored)[1]], cells[min(scored)[1]]
 
 
-def _spread(ends: tuple[Cell, Cell] | None, by_question: dict[int, Packed]) -> Spread | None:
+def _spread(
+    ends: tuple[Cell, Cell] | None,
+    by_question: Mapping[int, Packed],
+    layouts: Mapping[str, vectors.Layout],
+) -> Spread | None:
     if ends is None:
         return None
     high, low = ends
     if high.score is None or low.score is None:
         return None
-    if paired := _paired(high, low, by_question):
+    if paired := _paired(high, low, by_question, layouts):
         return Spread(high.entry, low.entry, paired, paired=True)
     apart = difference_interval(high.score.interval, low.score.interval)
     return Spread(high.entry, low.entry, apart, paired=False)
@@ -154,18 +177,21 @@ def _vectors(cells: Iterable[Cell]) -> dict[int, Packed]:
     rows = ScoreVector.objects.filter(
         result_id__in=[pk for cell in cells for pk in cell.results], questions__isnull=False
     ).values_list("result_id", "questions__digest", "weighting", "values")
-    found = {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
-    vectors.layouts_of(questions for questions, _, _ in found.values())  # with one query
-    return found
+    return {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
 
 
-def _paired(high: Cell, low: Cell, by_question: dict[int, Packed]) -> Interval | None:
+def _paired(
+    high: Cell,
+    low: Cell,
+    by_question: Mapping[int, Packed],
+    by_digest: Mapping[str, vectors.Layout],
+) -> Interval | None:
     """The paired difference; None where the questions differ, or say nothing of others."""
     found = [by_question.get(pk) for cell in (high, low) for pk in cell.results]
     known = [one for one in found if one]
     if len(known) < len(found):
         return None
-    layouts = [vectors.layout_of(questions) for questions, _, _ in known]
+    layouts = [by_digest[questions] for questions, _, _ in known]
     weightings = {weighting for _, weighting, _ in known}
     if len({layout.docs_digest for layout in layouts}) > 1 or len(weightings) > 1:
         return None
@@ -196,7 +222,7 @@ def scale_of(found: Iterable[Benchmark]) -> Scale:
     """One scale for all shares on the page, chance among them."""
     cells = [cell for benchmark in found for cell in benchmark.cells if cell.share]
     scores = [cell.score for cell in cells if cell.score]
-    chances = [cell.entry.task.chance for cell in cells]
+    chances = [cell.entry.task__chance for cell in cells]
     bounds = [bound for score in scores for bound in (score.low, score.high)]
     bounds += [chance for chance in chances if chance is not None]
     return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)

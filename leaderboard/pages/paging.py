@@ -12,6 +12,7 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet
 
 from leaderboard.pages.address import Address
+from leaderboard.pages.pager import page_links
 
 MOST = 10_000
 """No list is read farther than so many pages."""
@@ -53,13 +54,7 @@ def part(address: Address, field: str, total: int, size: int, heading: str) -> P
     """The page of a counted list that the address asks for."""
     pages = max(1, -(-total // size))
     number = address.number(field, last=pages)
-    near = {1, pages, *range(number - 2, number + 3)} & set(range(1, pages + 1))
-    links = [
-        (n, "" if n == number else address.url(heading, **{field: n}))
-        for n in sorted(near)
-        if pages > 1
-    ]
-    return Part(size, number, total, links)
+    return Part(size, number, total, page_links(number, pages, address, field, heading))
 
 
 def uncounted(

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import (
     FileResponse,
     Http404,
     HttpRequest,
-    HttpResponse,
     HttpResponseBase,
     HttpResponseNotModified,
 )
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
 from leaderboard import artifacts, excerpts, items
 from leaderboard.agreement import Agreement
-from leaderboard.models import Run, SuiteEntry, TaskVersion
-from leaderboard.pages import task_column
+from leaderboard.board_data import Board
+from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
+from leaderboard.pages import kept, stamps, task_column
 from leaderboard.pages.address import Address
 
 
@@ -38,56 +38,120 @@ class Version:
     """Finished runs."""
 
 
-def task(request: HttpRequest, name: str) -> HttpResponse:
+@dataclass(frozen=True)
+class Known:
+    """What the page is made from, found with few queries."""
+
+    found: list[TaskVersion]
+    """Its versions, the newest first."""
+    others: list[TaskVersion]
+    """The same questions in other styles: the newest version of each task."""
+    entries: list[SuiteEntry]
+    """Where suites ask any of its versions."""
+    columns: list[SuiteEntry]
+    """The newest column of each suite that asks the newest version, the site's suite first."""
+    column: SuiteEntry | None
+    board: Board | None
+    analysis: ItemAnalysis | None
+    models: int
+    """How many models have a number, counted up to a few, where there is no analysis."""
+
+    @property
+    def stamp(self) -> object:
+        """Everything on the page is in this, or changes only with an event of a run.
+
+        The texts of questions come from a run's file; one that the store loses stays quoted until
+        the next event.
+        """
+        return (
+            stamps.of_site(),
+            [stamps.of_row(one) for one in (*self.found, *self.others)],
+            [(stamps.of_row(one), stamps.of_row(one.suite)) for one in self.entries],
+            stamps.of_board(self.board),
+            stamps.of_row(self.analysis) if self.analysis else self.models,
+            stamps.of_events(),
+        )
+
+
+@require_safe
+def task(request: HttpRequest, name: str) -> HttpResponseBase:
     """Of all versions that a suite of this site has asked; as a column of one suite."""
-    found = _versions(name)
-    newest = found[0]
     address = Address(request, {"suite": "", "questions": "1"})
-    columns = _columns(newest)
+    known = _known(name, address)
+    return kept.answer(request, known.stamp, lambda: _page(request, known, address))
+
+
+def _known(name: str, address: Address) -> Known:
+    """Raises Http404 for a task that no suite of this site has asked."""
+    of_name = TaskVersion.objects.filter(name=name)
+    related = TaskVersion.objects.filter(benchmark__in=of_name.values("benchmark"))
+    rows = list(related.order_by("created", "pk"))
+    found = [one for one in reversed(rows) if one.name == name]
+    if not found:
+        raise Http404(f"no task {name} in a suite of this site")
+    same = [one for one in rows if one.name != name and one.benchmark == found[0].benchmark]
+    entries = _entries(name)
+    columns = _columns(found[0], entries)
     column = _column(address, columns)
-    others = _others(newest)
+    key = column.comparability_key if column else ""
+    analysis = items.newest(key) if key else None
+    return Known(
+        found=found,
+        others=list({other.name: other for other in same}.values()),
+        entries=entries,
+        columns=columns,
+        column=column,
+        board=task_column.board(column) if column else None,
+        analysis=analysis,
+        models=items.models_of(key) if key and analysis is None else 0,
+    )
+
+
+def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpResponseBase:
+    newest, column = known.found[0], known.column
     run, samples = task_column.run_with_samples(newest)
-    first = excerpts.first(samples, task_column.DOCUMENTS) if run else ()
-    questions = task_column.questions(column, run, samples, address) if column else None
+    table = items.table(known.analysis) if known.analysis else None
+    questions = task_column.questions(table, known.models, run, samples, address)
     if redirect := address.redirect():
         return redirect
-    standings = task_column.standings(column) if column else None
+    first = excerpts.first(samples, task_column.DOCUMENTS) if run else ()
+    standings = task_column.standings(known.board, column) if known.board and column else None
     context = {
         "task": newest,
         "column": column,
         "columns": [
             (entry, address.url(suite=entry.suite.name, questions=1), entry == column)
-            for entry in columns
+            for entry in known.columns
         ],
         "run": run,
         "first": first,
-        "beside": task_column.beside(newest, others, first[0].doc_digest) if first else [],
+        "beside": task_column.beside(newest, known.others, first[0].doc_digest) if first else [],
         "standings": standings,
         "ends": [standings.best, standings.worst] if standings else [],
-        "questions": questions,
-        "agreement": _agreement(questions, column),
+        "questions": questions if column else None,
+        "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
-        "versions": [_version(one) for one in found],
-        "earlier_changes": _earlier_changes(newest, found),
-        "other_styles": others,
+        "versions": _told(known),
+        "earlier_changes": _earlier_changes(newest, known.found),
+        "other_styles": known.others,
     }
-    return render(request, "pages/task.html", context)
+    return render_to_string("pages/task.html", context, request)
 
 
 @require_safe
 def questions_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """The item analysis of the task's column as parquet, a row for each question."""
     address = Address(request, {"suite": ""})
-    column = _column(address, _columns(_versions(name)[0]))
-    table = items.latest(column.comparability_key) if column else None
-    if column is None or table is None:
+    known = _known(name, address)
+    column, analysis = known.column, known.analysis
+    if column is None or analysis is None:
         raise Http404(f"no analysis of the questions of {name}")
-    etag = f'"{table.row.sha256}"'
+    etag = f'"{analysis.sha256}"'
     if etag in parse_etags(request.headers.get("If-None-Match", "")):
         return HttpResponseNotModified(headers={"ETag": etag})
     called = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{name}_{column.suite.name}_questions.parquet")
     response = FileResponse(
-        artifacts.open(table.row.sha256),
+        artifacts.open(analysis.sha256),
         content_type="application/vnd.apache.parquet",
         as_attachment=True,
         filename=called,
@@ -97,24 +161,17 @@ def questions_file(request: HttpRequest, name: str) -> HttpResponseBase:
     return response
 
 
-def _versions(name: str) -> list[TaskVersion]:
-    """The newest first. Raises Http404 for a task that no suite of this site has asked."""
-    found: list[TaskVersion] = list(
-        TaskVersion.objects.filter(name=name)
-        .annotate(measured=Count("runs", filter=Q(runs__state=Run.State.DONE)))
-        .prefetch_related("entries__suite")
-        .order_by("-created", "-pk")
-    )
-    if not found:
-        raise Http404(f"no task {name} in a suite of this site")
-    return found
+def _entries(name: str) -> list[SuiteEntry]:
+    """Of each suite that asks a version of the task; a column's further draws are left out."""
+    asked = SuiteEntry.objects.filter(task__name=name, draw=0).select_related("suite")
+    texts = (f"suite__{text}" for text in ("description", "notice", "changelog", "reported"))
+    return list(asked.defer(*texts).order_by("position", "suite"))
 
 
-def _columns(task: TaskVersion) -> list[SuiteEntry]:
-    """The newest column of each suite that asks this version, that of the site's suite first."""
-    entries = [entry for entry in task.entries.all() if not entry.draw]
-    entries.sort(key=lambda entry: (entry.suite.created, entry.suite_id))
-    newest = {entry.suite.name: entry for entry in entries}
+def _columns(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
+    asked = [entry for entry in entries if entry.task_id == task.pk]
+    asked.sort(key=lambda entry: (entry.suite.created, entry.suite_id))
+    newest = {entry.suite.name: entry for entry in asked}
     return sorted(
         newest.values(),
         key=lambda entry: (entry.suite.name != settings.PLUMBLINE_SUITE, entry.suite.title),
@@ -127,26 +184,27 @@ def _column(address: Address, columns: Sequence[SuiteEntry]) -> SuiteEntry | Non
     return next(iter([*named, *columns]), None)
 
 
-def _others(task: TaskVersion) -> list[TaskVersion]:
-    """The same questions in other styles: the newest version of each task."""
-    others = TaskVersion.objects.filter(benchmark=task.benchmark).exclude(name=task.name)
-    return list({other.name: other for other in others.order_by("created", "pk")}.values())
-
-
-def _agreement(
-    questions: task_column.Questions | None, column: SuiteEntry | None
-) -> Agreement | None:
+def _agreement(table: items.Table | None, column: SuiteEntry | None) -> Agreement | None:
     """With the rest of the suite that the page is about."""
-    if questions is None or questions.table is None or column is None:
+    if table is None or column is None:
         return None
-    of_suite = (one for one in questions.table.agreements if one.suite == column.suite.name)
+    of_suite = (one for one in table.agreements if one.suite == column.suite.name)
     return next(of_suite, None)
 
 
-def _version(task: TaskVersion) -> Version:
-    entries = [entry for entry in task.entries.all() if not entry.draw]
-    measured: int = task.measured  # type: ignore[attr-defined]
-    return Version(task, str(task.changelog.get(task.version, "")), entries, measured)
+def _told(known: Known) -> list[Version]:
+    keys = [one.pk for one in known.found]
+    done = Run.objects.filter(task__in=keys, state=Run.State.DONE).order_by()
+    measured = dict(done.values_list("task").annotate(n=Count("pk")))
+    return [
+        Version(
+            one,
+            str(one.changelog.get(one.version, "")),
+            [entry for entry in known.entries if entry.task_id == one.pk],
+            measured.get(one.pk, 0),
+        )
+        for one in known.found
+    ]
 
 
 def _earlier_changes(newest: TaskVersion, found: Sequence[TaskVersion]) -> list[tuple[str, str]]:

@@ -9,7 +9,8 @@ import numpy as np
 from django.urls import reverse
 
 from leaderboard import excerpts, items, snapshots
-from leaderboard.board_data import OWN, Board, Column, Model, Score
+from leaderboard.board_data import OWN, Board, Column, Score
+from leaderboard.board_models import Model
 from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style
 from leaderboard.pages.address import Address
@@ -51,16 +52,23 @@ class Standings:
     n: int
     url: str
     """The board sorted by this column."""
+    csv_url: str
+    """This column of it, every model, as a file."""
 
 
-def standings(entry: SuiteEntry) -> Standings | None:
-    """None where no board shows the column yet, or it has no number."""
-    board = snapshots.newest(entry.suite, OWN if entry.own else entry.style)
-    place = _place(board, entry) if board else None
-    if board is None or place is None:
+def board(entry: SuiteEntry) -> Board | None:
+    """The board that shows the column."""
+    return snapshots.newest(entry.suite, OWN if entry.own else entry.style)
+
+
+def standings(board: Board, entry: SuiteEntry) -> Standings | None:
+    """None where the board does not show the column yet, or it has no number."""
+    place = _place(board, entry)
+    if place is None:
         return None
     column, values = board.columns[place], board.scores.value[:, place]
-    may = np.array([not (m.flagged or m.superseded_by) for m in board.models], dtype=np.bool_)
+    out = zip(board.models.values("flag_reason"), board.models.values("superseded_by"), strict=True)
+    may = np.array([not any(reasons) for reasons in out], dtype=np.bool_)
     rows = np.flatnonzero(may & ~np.isnan(values))
     if not len(rows):
         return None
@@ -68,7 +76,8 @@ def standings(entry: SuiteEntry) -> Standings | None:
     ordered = rows[np.argsort(sign * values[rows], kind="stable")].tolist()
     best = ordered[:ENDS]
     worst = [row for row in ordered[-ENDS:] if row not in best]
-    wanted = Wanted(suite=board.suite, style=board.style, sort=column_keys(board)[place])
+    key = column_keys(board)[place]
+    wanted = Wanted(suite=board.suite, style=board.style, sort=key)
     shown = [_placed(board, row, place) for row in (*best, *worst)]
     return Standings(
         column,
@@ -77,6 +86,7 @@ def standings(entry: SuiteEntry) -> Standings | None:
         _scale(column, [one.score for one in shown]),
         len(rows),
         wanted.url(),
+        wanted.url(to="board-csv", cols=key),
     )
 
 
@@ -126,12 +136,12 @@ class Questions:
     n_suspects: int = 0
 
 
-def questions(entry: SuiteEntry, run: Run | None, samples: str, address: Address) -> Questions:
+def questions(
+    table: items.Table | None, models: int, run: Run | None, samples: str, address: Address
+) -> Questions:
     """`run` and the digest of its `samples` lead from a question to its text."""
-    key = entry.comparability_key
-    table = items.latest(key) if key else None
     if table is None:
-        return Questions(None, items.models_of(key) if key else 0)
+        return Questions(None, models)
     suspicious = np.flatnonzero(table.suspicious)
     ordered = suspicious[np.argsort(table.discrimination[suspicious], kind="stable")]
     shown = part(address, "questions", len(ordered), SUSPICIOUS, "suspects")

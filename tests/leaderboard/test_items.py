@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html as html_module
 import re
 from io import BytesIO
@@ -81,9 +82,9 @@ def matrix(suite: Suite) -> Any:
 
 
 def table(suite: Suite) -> items.Table:
-    found = items.latest(column(suite).comparability_key)
+    found = items.newest(column(suite).comparability_key)
     assert found is not None
-    return found
+    return items.table(found)
 
 
 def test_difficulty_and_discrimination_are_those_of_the_answers(suite: Suite) -> None:
@@ -251,6 +252,12 @@ def test_the_ends_of_the_column_and_the_way_to_all_of_it(client: Client, suite: 
     assert "lab/m11" not in ends
     assert 'href="/?sort=facts"' in ends
     assert client.get("/?sort=facts").status_code == 200
+    (address,) = re.findall(r'href="(/board.csv[^"]*)"', ends)
+    lines = b"".join(client.get(html_module.unescape(address))).decode().splitlines()  # type: ignore[arg-type]
+    rows = list(csv.DictReader(lines))
+    by_name = {row["model"]: float(row["facts.cloze"]) for row in rows}
+    assert by_name.keys() == set(names)
+    assert max(v for name, v in by_name.items() if name != "lab/m11") == pytest.approx(best)
 
 
 def test_every_question_can_be_taken_along(client: Client, suite: Suite) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html as html_module
 import re
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -272,6 +271,20 @@ def test_it_can_be_compared_pinned_and_downloaded(client: Client, suite: Suite) 
     assert sum("lab/one" in row for row in rows) == 1
 
 
+def test_markup_in_names_and_messages_stays_text(client: Client, suite: Suite) -> None:
+    submission = make.make_submission(make.make_variant("lab/one"), suite)
+    for number, run in enumerate(submission.runs.order_by("pk")):
+        if number == 0:
+            make.fail(run, "TaskError", "<i>column</i> is missing")
+        else:
+            make.finish(run)
+    suite.entries.update(title='"><b>Facts</b>')
+    html = get(client)
+    assert "<b>Facts" not in html
+    assert "<i>column" not in html
+    assert html.count("&quot;&gt;&lt;b&gt;Facts&lt;/b&gt;") > 10
+
+
 def test_an_unknown_model_is_not_found_and_names_those_close_by(
     client: Client, suite: Suite
 ) -> None:
@@ -283,24 +296,18 @@ def test_an_unknown_model_is_not_found_and_names_those_close_by(
     assert 'href="/submit?model=lab/heron-70b"' in html
 
 
-def test_queries_and_time_do_not_grow_with_the_runs(client: Client, suite: Suite) -> None:
+def test_queries_do_not_grow_with_the_runs(client: Client, suite: Suite) -> None:
     variant = make.evaluated("lab/one", suite, SKILL)
     publish(suite)
     asked = []
     for n in (10, 1_000):
+        get(client)  # what a process finds once is no matter of the runs
         more_runs(variant, suite, n)
-        get(client)
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            begun = perf_counter()
+        with CaptureQueriesContext(connection) as queries:
             html = get(client)
-            seconds = perf_counter() - begun
         asked.append(len(queries))
     assert asked[0] == asked[1] < 40
     assert f"1–20 of {Run.objects.count():,}" in html
-    # A tenth of this on an idle machine; the limit leaves room for a busy one.
-    assert seconds < 1.0
     last = -(-Run.objects.count() // 20)
     assert f"of {Run.objects.count():,}" in get(client, f"/models/lab/one?runs={last}")
 
