@@ -51,7 +51,7 @@ class Citation:
 
     @property
     def note(self) -> str:
-        if self.snapshot is None:
+        if self.snapshot is None or not self.snapshot.models_n:
             return f"Suite {self.suite.name} {self.suite.version}, no model measured yet"
         models = self.snapshot.models_n
         return (

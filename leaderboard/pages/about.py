@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
 
 from leaderboard.cite import LICENCE
+from leaderboard.pages import kept
 
 
-def about(request: HttpRequest) -> HttpResponse:
+def about(request: HttpRequest) -> HttpResponseBase:
     context = {
         "operator": settings.PLUMBLINE_OPERATOR,
         "contact": settings.PLUMBLINE_CONTACT,
         "contact_link": _link(settings.PLUMBLINE_CONTACT),
         "licence": LICENCE,
     }
-    return render(request, "pages/about.html", context)
+    return kept.compressed(request, render_to_string("pages/about.html", context, request))
 
 
 def _link(contact: str) -> str:

@@ -65,7 +65,7 @@ def answer(
     if request.user.is_authenticated or settings.DEBUG:
         page = render()
         return page if isinstance(page, HttpResponseBase) else _of_one_person(request, page)
-    key = digest_of([_release(), request.build_absolute_uri(), repr(of)])
+    key = digest_of([release(), request.build_absolute_uri(), repr(of)])
     etag = f'W/"{key}"'
     if unchanged := get_conditional_response(request, etag=etag):
         return _marked(unchanged, etag)
@@ -81,6 +81,16 @@ def answer(
     else:
         response = HttpResponse(gzip.decompress(kept))
     return _marked(response, etag)
+
+
+def compressed(request: HttpRequest, page: str) -> HttpResponseBase:
+    """A page that is cheap to make: made each time, so it is its own stamp, and compressed once."""
+    return answer(request, page, lambda: page)
+
+
+def passing(request: HttpRequest, page: str) -> HttpResponse:
+    """A page that is another one with every second: compressed, and never kept."""
+    return _of_one_person(request, page)
 
 
 def _of_one_person(request: HttpRequest, page: str) -> HttpResponse:
@@ -107,7 +117,7 @@ def _takes_gzip(request: HttpRequest) -> bool:
 
 
 @cache
-def _release() -> str:
+def release() -> str:
     """Digest of what pages are made with: another release makes other pages of the same data."""
     folders = [Path(settings.BASE_DIR, name) for name in ("templates", "static", "leaderboard")]
     files = sorted(

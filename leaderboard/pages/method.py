@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
 
+from leaderboard.pages import kept
 from leaderboard.pages.prose import read_prose
 
 SOURCE = settings.BASE_DIR / "docs" / "method.md"
 
 
-def method(request: HttpRequest) -> HttpResponse:
-    return render(request, "pages/method.html", {"prose": read_prose(SOURCE)})
+def method(request: HttpRequest) -> HttpResponseBase:
+    page = render_to_string("pages/method.html", {"prose": read_prose(SOURCE)}, request)
+    return kept.compressed(request, page)

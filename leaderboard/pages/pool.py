@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils import timezone
 
 from leaderboard.capacity import ALIVE
 from leaderboard.models import Run, Worker
+from leaderboard.pages import kept
 from leaderboard.pages.listing import listed
 
 REMEMBERED = timedelta(days=7)
@@ -51,4 +52,4 @@ def pool(request: HttpRequest) -> HttpResponse:
         "memory": sum(place.worker.memory_bytes for place in alive),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
-    return render(request, "pages/pool.html", context)
+    return kept.passing(request, render_to_string("pages/pool.html", context, request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from django.contrib.auth.views import LogoutView
@@ -12,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
 
-from leaderboard.models import HubModel
+from leaderboard.models import HubModel, Suite, TaskVersion
 
 CLOSE_BY = 3
 LONGEST_REASON = 200
@@ -50,7 +51,7 @@ def favicon(_request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404 with a way on: what is missing, a search, and the models with an ID like the one asked.
+    """404 with a way on: what is missing, a search, and what has a name like the one asked.
 
     An address that is one of ours but for a slash at its end leads there.
     """
@@ -63,7 +64,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
         "run": _run_address(request),
         "asked": asked,
         "word": asked.rpartition("/")[2],
-        "close_by": _close_by(asked) if asked else [],
+        "close_by": _close_by(request.path),
     }
     return render(request, "404.html", context, status=404)
 
@@ -91,8 +92,34 @@ def _run_address(request: HttpRequest) -> str:
     return reverse("run", args=[match.kwargs["pk"]]) if match and of_run else ""
 
 
-def _close_by(asked: str) -> list[HubModel]:
-    owner = asked.partition("/")[0]
-    known = HubModel.objects.filter(repo_id__istartswith=owner[:4])[:500]
-    by_id = {model.repo_id: model for model in [*known, *HubModel.objects.order_by("-pk")[:500]]}
-    return [by_id[repo_id] for repo_id in get_close_matches(asked, by_id, CLOSE_BY, cutoff=0.55)]
+def _close_by(path: str) -> list[tuple[str, str]]:
+    """Name and address of models, tasks or suites called nearly like what `path` asks for."""
+    _, section, asked = ("/" + path.strip("/") + "//").split("/", 2)
+    names = _NAMES.get(section)
+    asked = asked.rstrip("/")
+    if names is None or not asked:
+        return []
+    close = get_close_matches(asked, names(asked), CLOSE_BY, cutoff=0.55)
+    return [(name, reverse(section.removesuffix("s"), args=[name])) for name in close]
+
+
+def _models(asked: str) -> list[str]:
+    """Those of an owner called alike, and the newest: there may be too many to look at all."""
+    ids = HubModel.objects.values_list("repo_id", flat=True)
+    alike = ids.filter(repo_id__istartswith=asked.partition("/")[0][:4])[:500]
+    return [*dict.fromkeys([*alike, *ids.order_by("-pk")[:500]])]
+
+
+def _tasks(_asked: str) -> list[str]:
+    return list(TaskVersion.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+def _suites(_asked: str) -> list[str]:
+    return list(Suite.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+_NAMES: dict[str, Callable[[str], list[str]]] = {
+    "models": _models,
+    "tasks": _tasks,
+    "suites": _suites,
+}

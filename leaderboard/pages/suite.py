@@ -9,13 +9,14 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, OuterRef, Subquery
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from leaderboard.board_data import OWN
 from leaderboard.cite import LICENCE, Citation
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
+from leaderboard.pages import kept
 from leaderboard.pages.method import SOURCE
 from leaderboard.pages.prose import address_of, read_prose
 from leaderboard.snapshots import newest_suite
@@ -38,7 +39,7 @@ class Asked:
     """The sentence that says how its metric is made; empty where there is none."""
 
 
-def suites(request: HttpRequest) -> HttpResponse:
+def suites(request: HttpRequest) -> HttpResponseBase:
     """The newest version of each."""
     newest = {suite.name: suite for suite in Suite.objects.order_by("created", "pk")}
     snapshots = _newest_snapshots(newest.values())
@@ -52,10 +53,10 @@ def suites(request: HttpRequest) -> HttpResponse:
     in_order = sorted(newest.values(), key=lambda one: (one.name != default, one.title.casefold()))
     rows = [(suite, benchmarks.get(suite.pk, 0), snapshots.get(suite.pk)) for suite in in_order]
     context = {"rows": rows, "default": default}
-    return render(request, "pages/suites.html", context)
+    return kept.compressed(request, render_to_string("pages/suites.html", context, request))
 
 
-def suite(request: HttpRequest, reference: str) -> HttpResponse:
+def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
     """`reference` is a name, for the newest version, or `name@version`."""
     shown = find_suite(reference)
     versions = list(Suite.objects.filter(name=shown.name).order_by("-created", "-pk"))
@@ -83,7 +84,7 @@ def suite(request: HttpRequest, reference: str) -> HttpResponse:
         "licence": LICENCE,
         "dataset": citation.dataset([one.entry for one in asked], _downloads(request, shown)),
     }
-    return render(request, "pages/suite.html", context)
+    return kept.compressed(request, render_to_string("pages/suite.html", context, request))
 
 
 def cite(request: HttpRequest, reference: str) -> HttpResponse:

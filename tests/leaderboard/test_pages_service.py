@@ -141,6 +141,18 @@ def test_a_suite_that_is_not_there_is_named(client: Client, suite: Suite) -> Non
     assert "There is no page" not in response.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [("/tasks/fact_mmlu", "/tasks/facts_mmlu"), ("/suites/demmo", "/suites/demo")],
+)
+def test_a_mistyped_task_or_suite_leads_to_the_one_meant(
+    client: Client, suite: Suite, address: str, meant: str
+) -> None:
+    html = client.get(address).content.decode()
+    assert "Close by:" in html
+    assert f'href="{meant}"' in html
+
+
 def test_an_unknown_run_has_no_sentence_of_the_framework(client: Client, suite: Suite) -> None:
     html = client.get("/runs/00000000-0000-4000-8000-000000000000").content.decode()
     assert "There is no page at" in html

@@ -44,13 +44,14 @@ def test_a_suite_is_found_by_its_name_and_by_its_version(client: Client, suite: 
     assert client.get("/suites/nosuch").status_code == 404
 
 
-def test_it_says_what_each_column_asks(client: Client, suite: Suite) -> None:
+def test_it_says_what_each_column_asks(client: Client, suite: Suite, settings: Any) -> None:
     html = read(client, "/suites/demo")
     own, others = (part.partition("</table>")[0] for part in html.split("<table")[1:3])
-    assert "Facts Cloze facts version 1.0 0 acc 25.0" in words(own)
-    assert "Facts MMLU-style facts_mmlu version 1.0 2 acc 25.0" in words(others)
+    assert "Facts Cloze facts version 1.0, of workshop/questions 0 acc 25.0" in words(own)
+    assert "Facts MMLU-style facts_mmlu version 1.0, of workshop/questions 2 acc" in words(others)
     assert 'href="/tasks/facts_mmlu"' in others
     assert 'href="/method#acc"' in own
+    assert f'href="{settings.HF_ENDPOINT}/datasets/workshop/questions"' in own
 
 
 def test_a_column_in_several_draws_is_one_row(client: Client, suite: Suite) -> None:
@@ -77,7 +78,9 @@ def test_versions_tell_what_changed_and_which_were_never_here(client: Client, su
 
 
 def test_a_suite_is_cited_with_the_data_that_were_read(client: Client, suite: Suite) -> None:
+    snapshots.build(suite, "own")
     assert "no model measured yet" in read(client, "/suites/demo/cite.bib")
+    assert "Data as of" not in read(client, "/suites/demo")
     make.evaluated("lab/one", suite, {"cloze": 0.8, "mmlu": 0.5, "hybrid": 0.5})
     snapshot = snapshots.build(suite, "own")
     response = client.get("/suites/demo/cite.bib")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from leaderboard.models import Suite, TaskVersion
-from leaderboard.pages.changelog import DAYS
+from leaderboard.models import HubModel, Suite, TaskVersion
+from leaderboard.pages.changelog import DAYS, NAMED
 from tests.leaderboard import factories as make
 
 
@@ -86,9 +87,43 @@ class TestChangelog:
         self, client: Client, django_assert_num_queries: Any
     ) -> None:
         make.make_suite(benchmarks=())
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(6):
             read(client, "/changelog")
         for number in range(12):
             make.make_suite(f"suite-{number}", benchmarks=(f"facts_{number}",))
-        with django_assert_num_queries(4):
+            HubModel.objects.create(repo_id=f"lab/model-{number}")
+        with django_assert_num_queries(6):
             read(client, "/changelog")
+
+    def test_new_models_are_named_and_beyond_a_few_counted(self, client: Client) -> None:
+        for number in range(NAMED + 2):
+            HubModel.objects.create(repo_id=f"lab/model-{number}")
+        old = HubModel.objects.create(repo_id="lab/older")
+        HubModel.objects.filter(pk=old.pk).update(first_seen=datetime(2026, 3, 1, tzinfo=UTC))
+        today, march = read(client, "/changelog").split('<article class="job day">')[1:]
+        assert f"{NAMED + 2} models submitted for the first time" in today
+        assert 'href="/models/lab/model-0"' in today
+        assert f"lab/model-{NAMED}" not in today
+        assert "and 2 more" in today
+        assert "1 model submitted" in march
+        assert "more" not in march.partition("</article>")[0]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("address", ["/method", "/about", "/changelog", "/suites", "/suites/demo"])
+def test_a_text_is_sent_compressed_and_once(client: Client, address: str) -> None:
+    make.make_suite()
+    plain = client.get(address)
+    short = client.get(address, headers={"accept-encoding": "gzip"})
+    assert gzip.decompress(short.content) == plain.content
+    known = client.get(address, headers={"if-none-match": plain["ETag"]})
+    assert known.status_code == 304
+
+
+@pytest.mark.django_db
+def test_a_suite_that_changed_is_sent_again(client: Client) -> None:
+    suite = make.make_suite()
+    known = client.get("/suites/demo")["ETag"]
+    Suite.objects.filter(pk=suite.pk).update(title="Another name")
+    again = client.get("/suites/demo", headers={"if-none-match": known})
+    assert "Another name" in again.content.decode()
