@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_ARGS ?=
+# One process for each core, at most four: `make test TEST_ARGS="-n 0 -k board"` runs in one.
+TEST_PROCESSES := -n logical --maxprocesses 4 --dist loadscope
 BENCH_ARGS ?=
 BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
@@ -31,7 +33,7 @@ demo-large: $(VENV)/.demo  ## A board of 10,000 made-up models, and the site on 
 	@$(BIN)/python -m demo.generated $(BOARD) --serve
 
 test: $(VENV)/.dev  ## Set up and run all tests
-	@$(BIN)/python -m pytest $(TEST_ARGS)
+	@$(BIN)/python -m pytest $(TEST_PROCESSES) $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)

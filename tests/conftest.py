@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from demo.screenshots import FLAGS
+from tests import groups, shots
 from tests.services import missing
 
 
@@ -34,3 +36,36 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def shot(request: pytest.FixtureRequest) -> shots.Shots:
+    """Takes a picture of a page: `shot(page, "the board")`; CONTRIBUTING.md says where it lies."""
+    return shots.Shots(shots.folder_of(request.node))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> groups.Groups:
+    return groups.scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # In each of several processes, after pytest-django has put them into its own order.
+    if hasattr(config, "workerinput"):
+        groups.order(items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "chromium" in getattr(item, "fixturenames", ()):
+        shots.forget(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where a test fails, the pages that it has open are kept as pictures."""
+    report = yield
+    browser = getattr(item, "funcargs", {}).get("chromium")
+    if report.when == "call" and report.failed and browser is not None:
+        report.sections.append(("Pages", "\n".join(shots.keep_open_pages(item, browser))))
+    return report

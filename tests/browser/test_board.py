@@ -197,7 +197,7 @@ def test_everything_works_without_javascript(visit: Open) -> None:
     page.get_by_label("Smallest size in billions of parameters").fill("1")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(re.compile(r"/\?q=llama%3B\+qwen&precision=bfloat16&size=1-$"))
-    page.get_by_role("link", name="Bench 3").click()
+    page.get_by_role("link", name="Bench 3", exact=True).click()
     expect(page.locator('[aria-sort="descending"]')).to_contain_text("Bench 3")
     first = models(page)[0]
     page.get_by_role("link", name=f"Pin {first.partition('/')[2]}").click()

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.hub import serve
 from tests.runners import place
 from tests.services import postgresql, redis
+from tests.shots import Shots
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = "plumbline-demo"
@@ -70,16 +71,19 @@ def wait_for_the_next_board(page: Page, site: str, row: Locator) -> None:
 
 @pytest.mark.browser
 def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
-    site: str, page: Page, tmp_path: Path
+    site: str, page: Page, tmp_path: Path, shot: Shots
 ) -> None:
     name = MODELS[0]
     page.goto(site)
+    shot(page, "an empty board")
     expect(page.locator("main")).to_contain_text("no model", ignore_case=True)
 
     page.get_by_role("link", name="Submit").first.click()
     page.get_by_label("Model", exact=False).first.fill(f"{OWNER}/{name}")
+    shot(page, "the form")
     page.get_by_role("button", name="Submit", exact=False).last.click()
     expect(page).to_have_url(re.compile(r"/submissions/[0-9a-f-]{36}"))
+    shot(page, "submitted")
     runs = page.locator("main a[href^='/runs/']")
     assert runs.count() >= 6
 
@@ -91,10 +95,13 @@ def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
         timeout=EVALUATED,
     )
 
+    shot(page, "evaluated")
+
     row = page.locator("tbody tr").filter(has_text=name)
     wait_for_the_next_board(page, site, row)
     expect(row).to_have_count(1)
     expect(row).not_to_contain_text("failed")
+    shot(page, "its row on the board")
     score = row.locator("a[href^='/runs/']").first
     shown = float(re.search(r"\d+\.\d", score.inner_text())[0])
     score.click()
@@ -113,3 +120,4 @@ def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
     expect(page.locator("main")).to_contain_text(f"{len(wrong)} of {len(samples)}")
     prompt = wrong[0]["arguments"]["gen_args_0"]["arg_0"]
     expect(page.locator("main")).to_contain_text(prompt.splitlines()[0])
+    shot(page, "its wrong answers")

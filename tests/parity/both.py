@@ -18,7 +18,8 @@ from tests.parity.census import DRAWN, Candidate, Census, draw
 from tests.parity.compare import Compared, compare
 from tests.parity.orders import RARE_SETTINGS, Order, Setting
 
-AT_ONCE = 2
+AT_ONCE = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
+"""Processes: where several test processes share the machine, one of each."""
 TIMEOUT = 560
 
 FAMILIES = ROOT / "tests" / "parity" / "tasks"

@@ -105,7 +105,7 @@ class Files:
 def evaluate(
     engine: str, case: Case, model: str, out: Path, environment: Mapping[str, str]
 ) -> Files:
-    command = [sys.executable, "-m", engine, "run", "--model", "hf"]
+    command = [sys.executable, "-m", "tests.parity.command", engine, "run", "--model", "hf"]
     command += ["--model_args", f"pretrained={model},dtype=float32"]
     command += ["--tasks", ",".join(case.tasks), "--include_path", str(case.folder)]
     command += ["--output_path", str(out), "--log_samples", "--device", "cpu", *case.options]

@@ -114,6 +114,7 @@ class Tree:
     process: subprocess.Popen[bytes]
     environment: dict[str, str]
     log: Path
+    onlooker: Onlooker
 
     def part(self, *words: str) -> psutil.Process:
         """The one process below the supervisor whose command line has all these words."""
@@ -131,27 +132,70 @@ class Tree:
 
     def ask(self, code: str) -> str:
         """What this code prints in a process with the site's settings."""
-        setup = "import django; django.setup()\nfrom leaderboard.models import *\n"
-        return run_python(setup + code, self.environment)
+        return self.onlooker.ask(code)
 
 
-def run_python(code: str, variables: dict[str, str]) -> str:
-    """What the code prints, with the settings that `python -m runners` would give it."""
-    home = Path(variables["PLUMBLINE_HOME"])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={
-            **variables,
-            "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
-            "PLUMBLINE_SECRET_KEY_FILE": str(home / "secret_key"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.strip()
+LOOK = """
+import contextlib, io, json, sys, traceback
+import django; django.setup()
+for line in sys.stdin:
+    said, failed = io.StringIO(), ""
+    names = {}
+    exec("from leaderboard.models import *", names)
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(json.loads(line), names)
+    except Exception:
+        failed = traceback.format_exc()
+    print(json.dumps([said.getvalue().strip(), failed]), flush=True)
+"""
+
+
+class Onlooker:
+    """A process beside the tree, with the settings that `python -m runners` gives its own.
+
+    It starts when it is asked first and stays: a process for each question would spend seconds of
+    imports on it, while tests ask several times a second.
+    """
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._variables = variables
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, code: str) -> str:
+        """What the code prints; it knows the site's models and nothing of earlier questions."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(code) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer, f"the onlooker ended with {process.wait(10)}"
+        said, failed = json.loads(answer)
+        assert not failed, failed
+        return str(said)
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            key = Path(self._variables["PLUMBLINE_HOME"]) / "secret_key"
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", LOOK],
+                cwd=ROOT,
+                env={
+                    **self._variables,
+                    "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+                    "PLUMBLINE_SECRET_KEY_FILE": str(key),
+                },
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return self._process
 
 
 @contextmanager
@@ -165,9 +209,11 @@ def tree(variables: dict[str, str], log: Path) -> Iterator[Tree]:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+    onlooker = Onlooker(variables)
     try:
-        yield Tree(process, variables, log)
+        yield Tree(process, variables, log, onlooker)
     finally:
+        onlooker.end()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(20)

@@ -1,0 +1,55 @@
+"""How the tests are shared out to several processes: what stays together, and what begins first.
+
+`make test` starts pytest-xdist with `--dist loadscope`, by which a module's tests stay together, as
+they share its fixtures. Here is what departs from that: its own groups (`--dist loadgroup`) are
+written into the names of tests, where pytest 9.2 no longer reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+LONGEST_FIRST = (
+    "tests/parity/test_recorded_responses.py",
+    "tests/tasks/test_same_as_lm_eval.py",
+    "tests/parity/test_scores.py",
+    "tests/e2e/",
+    "tests/runners/test_tree.py",
+    "tests/leaderboard/test_query_counts.py",
+    "tests/bench/test_site.py",
+    "tests/browser/",
+)
+"""What would otherwise begin last, and keep one process busy while the others have ended."""
+
+EACH_ALONE = (
+    "tests/browser/",
+    "tests/e2e/",
+    "tests/runners/test_tree.py",
+    "tests/tasks/test_same_as_lm_eval.py",
+)
+"""Where each test makes what it needs, and takes seconds or minutes."""
+
+
+class Groups(LoadScopeScheduling):
+    """Gives each process the next group whenever it has all but ended one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(EACH_ALONE) else nodeid.partition("::")[0]
+
+
+def scheduler(config: pytest.Config, log: Any) -> Groups:
+    config.option.loadscopereorder = False  # by number of tests; ours is by time
+    return Groups(config, log)
+
+
+def order(items: list[pytest.Item]) -> None:
+    """Put the longest groups first."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    places = (turn for turn, start in enumerate(LONGEST_FIRST) if item.nodeid.startswith(start))
+    return next(places, len(LONGEST_FIRST))
