@@ -30,9 +30,9 @@ _reading = threading.Lock()
 _read_beside: set[str] = set()
 
 
-def is_at_hand(sha256: str) -> bool:
-    """Whether the board can be had without unpacking its file."""
-    return sha256 in _boards or folder_of(sha256).is_dir()
+def holds(sha256: str) -> bool:
+    """Whether the board is mapped already."""
+    return sha256 in _boards
 
 
 def board(sha256: str) -> Board:
@@ -56,11 +56,11 @@ def unpack(sha256: str) -> None:
         snapshot_file.unpack(artifacts.path_of(sha256), folder_of(sha256))
 
 
-def unpack_beside(sha256: str) -> None:
-    """The same in a thread of its own, while requests go on being answered."""
+def read_beside(sha256: str) -> None:
+    """Map the board in a thread of its own, while requests go on being answered."""
     if sha256 not in _read_beside:
         _read_beside.add(sha256)
-        threading.Thread(target=_unpack, args=(sha256,), daemon=True).start()
+        threading.Thread(target=_read, args=(sha256,), daemon=True).start()
 
 
 def clear(current: Container[str]) -> None:
@@ -81,9 +81,9 @@ def _mapped(sha256: str) -> Board:
     raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished twice")
 
 
-def _unpack(sha256: str) -> None:
+def _read(sha256: str) -> None:
     try:
-        unpack(sha256)
+        board(sha256)
     finally:
         _read_beside.discard(sha256)
 

@@ -43,7 +43,8 @@ def newest_suite(name: str) -> Suite | None:
 def newest(suite: Suite, style: str) -> Board | None:
     """The board as the newest snapshot has it; None where none was built yet.
 
-    While a large one that came from another machine is unpacked, the one before it is shown.
+    While a large one is being read, which takes long where another machine built it, the one before
+    it goes on being shown.
     """
     return newest_of([(suite, style)]).get((suite.pk, style))
 
@@ -67,9 +68,9 @@ _NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
 
 def _to_show(row: BoardSnapshot) -> Board:
     before = _in_use.get((row.suite_id, row.style), "")
-    new = row.bytes >= LARGE and not board_memory.is_at_hand(row.sha256)
-    if new and before and board_memory.is_at_hand(before):
-        board_memory.unpack_beside(row.sha256)
+    new = row.bytes >= LARGE and not board_memory.holds(row.sha256)
+    if new and board_memory.holds(before):
+        board_memory.read_beside(row.sha256)
         return board_memory.board(before)
     _in_use[row.suite_id, row.style] = row.sha256
     return board_memory.board(row.sha256)

@@ -23,6 +23,8 @@ from evalcore.digest import digest_of
 
 ROOM = 32 * 2**20
 """Bytes of compressed pages that a process keeps."""
+LEVEL = 7
+"""Of compression: 2 ms more than 6 and 2 % less for the largest page; 8 takes 10 ms more."""
 _CHECK_FIRST = "no-cache"
 _PADDING = 100
 """Random bytes at most in a compressed page with a token: its length then tells nothing."""
@@ -74,7 +76,7 @@ def answer(
         page = render()
         if isinstance(page, HttpResponseBase):
             return page
-        kept = gzip.compress(page.encode(), 6, mtime=0)
+        kept = gzip.compress(page.encode(), LEVEL, mtime=0)
         _kept.put(key, kept)
     if _takes_gzip(request):
         response = HttpResponse(kept, headers={"Content-Encoding": "gzip"})
