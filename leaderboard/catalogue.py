@@ -22,6 +22,7 @@ from evalcore.task.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
 from evalcore.task.pins import LOCK, Pin, Pins, read_pins
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
+from leaderboard.task_origin import origin
 
 MODE = "strict"
 
@@ -136,10 +137,11 @@ def _plans(tasks_dir: Path) -> tuple[list[SuitePlan], list[str]]:
 
 
 def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Iterator[Column]:
+    folder = library.folders[0]
     for benchmark in suite.benchmarks:
         for style, asked in benchmark.styles.items():
             spec = library.one(asked.task)
-            source = spec.source
+            source, pin = spec.source, pins.get((spec.name, spec.version))
             rule = shot_rule(spec, benchmark.shots, suite.fewshot_draw)
             seeds = suite.fewshot_seeds if draws_at_random(rule) else suite.fewshot_seeds[:1]
             for draw, seed in enumerate(seeds):
@@ -156,8 +158,8 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
                     people=benchmark.people,
                     draw=draw,
                     seed=seed,
-                    task=_task_version(spec, asked.metric, pins.get((spec.name, spec.version))),
-                    file=str(source.relative_to(library.folders[0])) if source else spec.name,
+                    task=_task_version(spec, asked.metric, pin, folder),
+                    file=str(source.relative_to(folder)) if source else spec.name,
                     run_key=run_key(
                         spec,
                         shots=benchmark.shots,
@@ -175,7 +177,9 @@ def _part_chances(spec: TaskSpec | GroupSpec) -> dict[str, float]:
     return known if set(known.values()) != {spec.about.chance} and known == chances else {}
 
 
-def _task_version(spec: TaskSpec | GroupSpec, metric: str, pin: Pin | None) -> TaskVersion:
+def _task_version(
+    spec: TaskSpec | GroupSpec, metric: str, pin: Pin | None, tasks_dir: Path
+) -> TaskVersion:
     return TaskVersion(
         name=spec.name,
         version=spec.version,
@@ -186,6 +190,7 @@ def _task_version(spec: TaskSpec | GroupSpec, metric: str, pin: Pin | None) -> T
         chance=spec.about.chance,
         dataset=next((leaf.dataset_path or "" for leaf in spec.leaves()), ""),
         changelog=dict(spec.about.changelog),
+        origin=origin(spec.source, tasks_dir),
         known_gaps=spec.about.known_gaps or "",
         answer_extraction=spec.about.answer_extraction or "",
         asks=pin.asks if pin else "",
@@ -193,7 +198,7 @@ def _task_version(spec: TaskSpec | GroupSpec, metric: str, pin: Pin | None) -> T
     )
 
 
-ABOUT = ("changelog", "known_gaps", "answer_extraction", "asks", "dataset_commit")
+ABOUT = ("changelog", "origin", "known_gaps", "answer_extraction", "asks", "dataset_commit")
 """Words about a version, which may be put better at any time."""
 PINNED = ("config_digest", "benchmark", "style", "primary_metric", "chance")
 """What a version of a task stands for."""
@@ -253,6 +258,7 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
     if not is_new:
         for column in plan.columns:
             row.entries.filter(benchmark=column.benchmark).update(**column.words())
+            _stored_task(column.task, synced)
         return
     synced.suites.append(str(row))
     SuiteEntry.objects.bulk_create(

@@ -40,6 +40,8 @@ class TaskVersion(models.Model):
     dataset = models.CharField(max_length=200, blank=True)
     changelog = models.JSONField(default=dict, blank=True)
     """By version what changed, as the task's file tells it."""
+    origin = models.TextField(blank=True)
+    """Paper, data set and licence, as Markdown."""
     known_gaps = models.TextField(blank=True)
     answer_extraction = models.TextField(blank=True)
     asks = models.CharField(max_length=64, blank=True)

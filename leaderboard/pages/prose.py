@@ -1,4 +1,4 @@
-"""The project's own Markdown files as pages.
+"""The project's own Markdown files as pages, and lines of them.
 
 Every section has an address, and so has every word that a paragraph begins by defining: a number's
 page can lead to the very sentence that says how it is made.
@@ -36,6 +36,12 @@ class Prose:
 def read_prose(path: Path, *, below: int = 0) -> Prose:
     """The file at `path`; `below` says how many levels its headings go down."""
     return _rendered(path, path.stat().st_mtime_ns, below)
+
+
+def line(text: str) -> SafeString:
+    """A line of Markdown as HTML; tags in it are shown, not followed."""
+    html: str = MarkdownIt("commonmark", {"html": False}).renderInline(text)
+    return mark_safe(html)  # noqa: S308
 
 
 @lru_cache(maxsize=8)

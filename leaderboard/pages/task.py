@@ -23,7 +23,7 @@ from leaderboard import artifacts, excerpts, items
 from leaderboard.agreement import Agreement
 from leaderboard.board_data import Board
 from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
-from leaderboard.pages import kept, stamps, task_column
+from leaderboard.pages import kept, prose, stamps, task_column
 from leaderboard.pages.address import Address
 
 
@@ -118,6 +118,7 @@ def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpRes
     standings = task_column.standings(known.board, column) if known.board and column else None
     context = {
         "task": newest,
+        "comes_from": prose.line(newest.origin),
         "column": column,
         "columns": [
             (entry, address.url(suite=entry.suite.name, questions=1), entry == column)

@@ -90,6 +90,15 @@ def test_words_of_a_suite_may_change(tasks: Path) -> None:
     assert set(SuiteEntry.objects.values_list("title", flat=True)) == {"Known facts"}
 
 
+def test_where_a_task_comes_from_is_read_from_its_readme(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    assert set(TaskVersion.objects.values_list("origin", flat=True)) == {""}
+    text = "# Facts\n\n- **Source**: ada 1843,\n  *Notes*.\n- **Shots**: 0.\n"
+    (tasks / "README.md").write_text(text)
+    catalogue.sync(tasks)
+    assert TaskVersion.objects.get(name="facts").origin == "Ada 1843, *Notes*."
+
+
 def test_what_people_score_is_told_without_a_new_version(tasks: Path) -> None:
     catalogue.sync(tasks)
     before = Suite.objects.get().digest

@@ -65,6 +65,20 @@ def test_our_own_suites_become_boards_and_their_tasks_pages(client: Client, own:
     get(client, "/tasks/arc_easy@*")
     task = TaskVersion.objects.get(name="arc_challenge")
     assert len(task.asks) == 16
+    page = get(client, "/tasks/arc_challenge")
+    origin = page[page.index("Where it comes from") :]
+    assert '<a href="https://arxiv.org/abs/1803.05457">arXiv:1803.05457</a>' in origin
+    assert "licence CC BY-SA 4.0" in origin
+    without = TaskVersion.objects.filter(origin="").values_list("name", flat=True)
+    assert not list(without), "every benchmark says where it comes from"
+
+
+def test_where_a_task_comes_from_cannot_bring_markup(client: Client) -> None:
+    make.make_suite()
+    TaskVersion.objects.update(origin="*Ada* <script>alert(1)</script> [x](javascript:alert(1))")
+    page = get(client, "/tasks/facts")
+    assert "<em>Ada</em> &lt;script&gt;" in page
+    assert 'href="javascript' not in page
 
 
 def test_published_figures_are_shown_as_reported_elsewhere(client: Client, own: None) -> None:
