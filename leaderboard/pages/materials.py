@@ -41,9 +41,9 @@ class Timed:
 
 
 def method_of(result: Result, record: RunRecord | None) -> str:
-    """How the interval of a number was made, in words; empty where no record says."""
+    """How the interval of a number was made, one of METHODS; empty where no record says."""
     row = _row_of(result, record)
-    return METHODS.get(row.interval, row.interval) if row else ""
+    return row.interval if row else ""
 
 
 def _row_of(result: Result, record: RunRecord | None) -> ResultRow | None:

@@ -118,11 +118,13 @@ def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     results = list(run.results.all())
     own = [r for r in results if not r.subset and r.task_name == run.task.name]
     primary = next((r for r in own if r.metric == metric), None)
+    method = materials.method_of(primary, record) if primary else ""
     parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
     return {
         "metric": metric,
         "primary": primary,
-        "method": materials.method_of(primary, record) if primary else "",
+        "method": method,
+        "method_in_words": materials.METHODS.get(method, method),
         "other_parts": materials.if_other_parts(primary, parts) if primary else None,
         "others": [result for result in own if result is not primary],
         "parts": parts,

@@ -15,6 +15,30 @@ from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
 from leaderboard.units import is_share
 
+MEANINGS = {
+    "Commit": (
+        "The exact state of the repository that was loaded: a branch can move, a commit cannot."
+    ),
+    "Precision": "The format of numbers that the weights were computed in, and any quantisation.",
+    "Tokenizer": "SHA-256 of all that it does: the same digest cuts every text the same way.",
+    "Chat template": "What put the prompts into turns of a conversation, with its digest.",
+    "Context": "The most tokens that the model takes. Longer prompts lose their beginning.",
+    "Task digest": "SHA-256 of everything in the task file that can change a prompt or a score.",
+    "Mode": (
+        "strict: this engine’s own rules, the board’s default. "
+        "compat: those of lm-evaluation-harness 0.4.13, its quirks included."
+    ),
+    "Documents": "SHA-256 over all documents that were scored, in their order.",
+    "Comparability": (
+        "SHA-256 over all that must be equal before two numbers may share a column: task, "
+        "documents, prompts, examples, mode, metric and the version of the scoring."
+    ),
+    "Engine": "The scoring version changes when the same answers would get another number.",
+    "Requests": "What the model was asked: a choice of four is four continuations of a prompt.",
+    "Computing time": "Prompts, tokens, answers and scores of this run, no waiting, no loading.",
+}
+"""Fields of a run that do not explain themselves."""
+
 register = template.Library()
 
 _MARKS = {"done": "ok", "failed": "fail", "running": "now", "queued": "wait", "cancelled": "off"}
@@ -131,3 +155,14 @@ def energy(kilowatt_hours: float) -> str:
     if kilowatt_hours < 1:
         return f"{1000 * kilowatt_hours:.2g} Wh"
     return f"{kilowatt_hours:.2g} kWh" if kilowatt_hours < 100 else f"{kilowatt_hours:,.0f} kWh"
+
+
+@register.simple_tag
+def term(label: str) -> SafeString:
+    """A field's name; its meaning on hovering, and in the list of MEANINGS for everybody else."""
+    return format_html('<dt><dfn title="{}">{}</dfn></dt>', MEANINGS[label], label)
+
+
+@register.simple_tag
+def meanings() -> list[tuple[str, str]]:
+    return list(MEANINGS.items())

@@ -6,6 +6,7 @@ import gzip
 import html as html_module
 import json
 import re
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -123,6 +124,34 @@ def test_the_command_is_the_workers_own_with_all_its_pins(client: Client, done: 
     assert "--tasks facts_mmlu" in shown
     assert "--num_fewshot 2" in shown
     assert "HF_ENDPOINT" not in shown
+
+
+def test_every_field_with_a_meaning_tells_it_without_a_mouse(client: Client, done: Run) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    meanings = html[html.index("What these fields mean") :]
+    fields = re.findall(r'<dfn title="([^"]+)">([^<]+)</dfn>', html)
+    assert len(fields) >= 5
+    for meaning, label in fields:
+        assert f"<dt>{label}</dt>" in meanings
+        assert meaning in meanings
+
+
+def test_an_interval_that_is_not_from_the_standard_error_says_so(
+    client: Client, done: Run, tmp_path: Path
+) -> None:
+    said = "not what the interval is from"
+    assert said not in text(get(client, f"/runs/{done.pk}"))
+    row = done.artifacts.get(kind=Artifact.Kind.RECORD)
+    record = json.loads(artifacts.path_of(row.sha256).read_text())
+    for result in record["results"]:
+        result["interval"] = "wilson"
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(record))
+    stored = artifacts.store(file, kind="record")
+    Artifact.objects.filter(pk=row.pk).update(sha256=stored.sha256, bytes=stored.bytes)
+    shown = text(get(client, f"/runs/{done.pk}"))
+    assert said in shown
+    assert "Interval: Wilson’s, as few answers are of one kind" in shown
 
 
 def test_the_command_names_the_hub_where_it_is_not_the_public_one(
