@@ -101,11 +101,27 @@ class Scores:
         for side in ("value", "low", "high"):
             getattr(self, side)[row, column] = getattr(interval, side)
 
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest bound of each column, NaN where nothing was measured.
+
+        Over all columns at once: one after the other takes five times as long. For scores that
+        do not change any more.
+        """
+        return np.fmin.reduce(self.low, axis=0, initial=np.nan), np.fmax.reduce(
+            self.high, axis=0, initial=np.nan
+        )
+
     def rows(self, chosen: NDArray[Any]) -> Scores:
         return Scores(self.value[chosen], self.low[chosen], self.high[chosen])
 
     def column(self, place: int) -> Scores:
         return Scores(self.value[:, place], self.low[:, place], self.high[:, place])
+
+    @property
+    def as_column(self) -> Scores:
+        """Those of shape (rows,) as a single column."""
+        return Scores(self.value[:, None], self.low[:, None], self.high[:, None])
 
     def where(self, rows: Flags) -> Scores:
         """The same with NaN in all other rows."""

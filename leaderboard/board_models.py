@@ -83,6 +83,10 @@ class Models(Sequence[Model]):
         found: list[Any] = self._columns[name].to_pylist()
         return [_in_utc(value) for value in found] if name == "added" else found
 
+    def array(self, name: str) -> pa.ChunkedArray:
+        """The field `name` of each model, for arithmetic on all of them."""
+        return self._columns[name]
+
     @property
     def identities(self) -> list[tuple[str, ...]]:
         """`Model.identity` of each."""

@@ -16,14 +16,19 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import re2
 from numpy.typing import NDArray
 
 from leaderboard.board_models import Model, Models
 
 Flags = NDArray[np.bool_]
+Texts: TypeAlias = Any
+"""An Arrow array of strings."""
 
 NOT_STATED = "not-stated"
 """How a query and a filter call an empty licence, type or architecture."""
@@ -54,7 +59,7 @@ class Field:
     """What `@name:value` looks at, and how."""
 
     name: str
-    texts: Callable[[Models], list[str]]
+    texts: Callable[[Models], Texts]
     """Of each model."""
     holds: Callable[[str, str], bool]
     """Of the model's text and the value, both in lower case."""
@@ -65,29 +70,35 @@ def precision_of(model: Model) -> str:
     return model.quantisation or model.dtype
 
 
-def precisions(models: Models) -> list[str]:
+def either(texts: Texts, instead: Texts | str) -> Texts:
+    """Each text, or where it is empty what stands in for it."""
+    return pc.if_else(pc.equal(texts, ""), instead, texts)
+
+
+def precisions(models: Models) -> Texts:
     """`precision_of` each model."""
-    both = zip(models.values("quantisation"), models.values("dtype"), strict=True)
-    return [quantisation or dtype for quantisation, dtype in both]
+    return either(models.array("quantisation"), models.array("dtype"))
 
 
-def _architectures(models: Models) -> list[str]:
+def _architectures(models: Models) -> Texts:
     both = zip(models.values("model_type"), models.values("architecture"), strict=True)
-    return [f"{model_type} {architecture}".strip() for model_type, architecture in both]
+    return pa.array([f"{model_type} {name}".strip() for model_type, name in both], pa.string())
 
 
-def stated(name: str) -> Callable[[Models], list[str]]:
+def stated(name: str) -> Callable[[Models], Texts]:
     """A field that may be empty."""
-    return lambda models: [value or NOT_STATED for value in models.values(name)]
+    return lambda models: either(models.array(name), NOT_STATED)
 
 
-def _plain(name: str) -> Callable[[Models], list[str]]:
-    return lambda models: models.values(name)
+def _plain(name: str) -> Callable[[Models], Texts]:
+    return lambda models: models.array(name)
 
 
-def _part_of_id(place: int) -> Callable[[Models], list[str]]:
+def _part_of_id(place: int) -> Callable[[Models], Texts]:
     """0 for the owner's name, 2 for the model's."""
-    return lambda models: [one.rpartition("/")[place] for one in models.values("repo_id")]
+    return lambda models: pa.array(
+        [one.rpartition("/")[place] for one in models.values("repo_id")], pa.string()
+    )
 
 
 _ID = Field("id", _plain("repo_id"), operator.contains)
@@ -114,24 +125,18 @@ class Catalogue:
 
     models: Models
     _texts: dict[str, list[str]] = field(default_factory=dict)
-    _bytes: dict[str, list[bytes]] = field(default_factory=dict)
 
     def texts(self, of: Field) -> list[str]:
         """The field's text of each model, in lower case."""
         if of.name not in self._texts:
-            self._texts[of.name] = [text.lower() for text in of.texts(self.models)]
+            self._texts[of.name] = [text.lower() for text in of.texts(self.models).to_pylist()]
         return self._texts[of.name]
-
-    def encoded(self, of: Field) -> list[bytes]:
-        """The field's text of each model as RE2 reads it quickest."""
-        if of.name not in self._bytes:
-            self._bytes[of.name] = [text.encode() for text in of.texts(self.models)]
-        return self._bytes[of.name]
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Parameters of each model."""
-        return np.array(self.models.values("parameters"), np.int64)
+        sizes: NDArray[np.int64] = self.models.array("parameters").to_numpy()
+        return sizes
 
 
 Finder = Callable[[Catalogue], Flags]
@@ -264,10 +269,14 @@ def _regular(source: str, asked: Field, pattern: str) -> Finder:
         ) from None
     if compiled.programsize > LARGEST_PROGRAM:
         raise SearchError(source, "is too large.", "Use smaller counts in its braces.")
-    search = compiled.search
-    return lambda catalogue: np.array(
-        [search(text) is not None for text in catalogue.encoded(asked)], np.bool_
-    )
+
+    def found(catalogue: Catalogue) -> Flags:
+        # Arrow searches with the same engine, all texts in one call.
+        texts = asked.texts(catalogue.models)
+        matches = pc.match_substring_regex(texts, pattern, ignore_case=True)
+        return np.asarray(matches, np.bool_)
+
+    return found
 
 
 def _said(error: re2.error) -> str:

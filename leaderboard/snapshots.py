@@ -40,6 +40,18 @@ def newest_suite(name: str) -> Suite | None:
     return suites.order_by("-created", "-pk").first()
 
 
+def suites() -> list[Suite]:
+    """Every version of every suite, the newest last, without what only a page of its own tells."""
+    return list(Suite.objects.order_by("created", "pk").defer("reported"))
+
+
+def among(suites: Sequence[Suite], name: str) -> Suite | None:
+    """`newest_suite` for who has all of them."""
+    name, _, version = name.partition("@")
+    named = [one for one in suites if one.name == name and (not version or one.version == version)]
+    return named[-1] if named else None
+
+
 def newest(suite: Suite, style: str) -> Board | None:
     """The board as the newest snapshot has it; None where none was built yet.
 
@@ -56,6 +68,27 @@ def newest_of(wanted: Sequence[tuple[Suite, str]]) -> dict[tuple[int, str], Boar
     asked = [value for suite, style in wanted for value in (suite.pk, style)]
     rows = BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked)
     return {(row.suite_id, row.style): _to_show(row) for row in rows}
+
+
+def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date | None]:
+    """The newest board with the day (UTC) of the first snapshot, found with one query."""
+    both = _NEWEST.format(f"{_ONE}, {_ONE.replace('DESC', 'ASC')}")
+    rows = sorted(
+        BoardSnapshot.objects.raw(both, [suite.pk, style] * 2),
+        key=lambda row: (row.built, row.pk),
+    )
+    return (_to_show(rows[-1]), day_of(rows[0])) if rows else (None, None)
+
+
+def first_day(suite: Suite, style: str) -> date | None:
+    """The day (UTC) of the first snapshot of this board."""
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    first = rows.order_by("built").first()
+    return day_of(first) if first else None
+
+
+def day_of(row: BoardSnapshot) -> date:
+    return row.built.astimezone(UTC).date()
 
 
 # In SQL: to make as many questions as a page has boards takes longer than to answer them.
@@ -76,11 +109,14 @@ def _to_show(row: BoardSnapshot) -> Board:
     return board_memory.board(row.sha256)
 
 
-def warm_up(suite_name: str) -> None:
-    """Make the boards ready that readers come for, before the first of them does."""
-    if suite := newest_suite(suite_name):
-        for style in styles_of(suite):
-            newest(suite, style)
+def styles_shown(suite_name: str) -> list[str]:
+    """Every style in which the newest version of the suite has a board by now."""
+    suite = newest_suite(suite_name)
+    if suite is None:
+        return []
+    styles = styles_of(suite)
+    found = newest_of([(suite, style) for style in styles])
+    return [style for style in styles if (suite.pk, style) in found]
 
 
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:

@@ -4,27 +4,33 @@ import atexit
 import gc
 import os
 import threading
+from wsgiref.util import setup_testing_defaults
 
 import scipy.stats  # noqa: F401 takes a second, which no reader's first request shall wait for
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 
+WARM_UP_SECONDS = 15.0
+"""For so long at most the process waits before it takes requests; gunicorn gives it thirty."""
+
 application = get_wsgi_application()
 
 
 def warm_up() -> None:
-    """In a thread of its own, so that the process answers at once."""
+    """Show each board once, so that no reader waits for what is done once a process."""
     from django.conf import settings
     from django.db import DatabaseError, connection
+    from django.urls import reverse
 
     from leaderboard import snapshots  # tables can be imported only after the setup
-    from leaderboard.pages import board, kept
+    from leaderboard.board_data import EVERY
+    from leaderboard.pages.wanted import Wanted
 
     try:
-        kept.release()
-        board.compile_templates()
-        snapshots.warm_up(settings.PLUMBLINE_SUITE)
+        for style in snapshots.styles_shown(settings.PLUMBLINE_SUITE):
+            address = reverse("styles") if style == EVERY else Wanted(style=style).url()
+            _show(address, settings.ALLOWED_HOSTS[0])
     except (DatabaseError, OSError):
         pass  # a database that is not there yet, or a lost file: the pages will say so
     finally:
@@ -35,4 +41,21 @@ def warm_up() -> None:
     atexit.register(gc.unfreeze)  # else it would not be cleared away at the end of the process
 
 
-threading.Thread(target=warm_up, daemon=True).start()
+def _show(address: str, host: str) -> None:
+    """As to a reader, through everything that a request passes."""
+    path, _, query = address.partition("?")
+    environ = {
+        "HTTP_HOST": host.lstrip(".*") or "localhost",
+        "HTTP_X_FORWARDED_PROTO": "https",
+        "HTTP_ACCEPT_ENCODING": "gzip",
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+    }
+    setup_testing_defaults(environ)
+    application.get_response(application.request_class(environ)).close()
+
+
+# In a thread of its own: a database that does not answer must not keep the process from starting.
+_warming = threading.Thread(target=warm_up, daemon=True)
+_warming.start()
+_warming.join(WARM_UP_SECONDS)

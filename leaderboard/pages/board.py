@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.template import engines
-from django.template.loader import get_template, render_to_string
+from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from leaderboard import snapshots
@@ -19,25 +20,27 @@ from leaderboard.pages.board_view import chosen_board, view
 from leaderboard.pages.wanted import Wanted
 
 
-def compile_templates() -> None:
-    """Else the first reader waits for it."""
-    get_template("pages/board.html")
-    engines["jinja2"].get_template("board_table.html")
-
-
 @require_safe
 def board(request: HttpRequest) -> HttpResponseBase:
     """Filtered, sorted and paged by the address alone."""
     wanted = Wanted.of(request)
-    suite = snapshots.newest_suite(wanted.suite)
+    suites = snapshots.suites()
+    suite = snapshots.among(suites, wanted.suite)
     if suite is None:
         return _without_suite(request, wanted)
-    found = chosen_board(suite, wanted)
+    found, first_day = _found(suite, wanted)
     if found is None:
         return _without_board(request, wanted, suite)
-    around = board_frame.surroundings(suite, wanted)
+    around = board_frame.surroundings(suite, suites, wanted, first_day)
     shown = (found.suite, found.version, found.style, found.built, found.data_version, around)
     return kept.answer(request, shown, lambda: _page(request, wanted, found, around))
+
+
+def _found(suite: Suite, wanted: Wanted) -> tuple[Board | None, date | None]:
+    """The board that is asked for, and the first day that has one."""
+    if wanted.moment:
+        return chosen_board(suite, wanted), snapshots.first_day(suite, wanted.style)
+    return snapshots.newest_and_first_day(suite, wanted.style)
 
 
 def _page(
@@ -68,7 +71,7 @@ def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpRe
         "suite": suite,
         "style": board_frame.style_label(wanted.style),
         "asked": wanted.style in snapshots.styles_of(suite),
-        "first_day": board_frame.first_day(suite, wanted.style) if wanted.moment else None,
+        "first_day": snapshots.first_day(suite, wanted.style) if wanted.moment else None,
         "at": wanted.at if wanted.moment else "",
         "now_url": wanted.url(at=""),
         "own_url": wanted.url(style="own", sort="average", cols="", at=""),

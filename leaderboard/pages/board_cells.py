@@ -6,16 +6,18 @@ positions are looked up, not formatted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from django.utils.html import escape
 from numpy.typing import NDArray
 
 from leaderboard.board_data import STANDINGS, Board, Floats, Scores, Standing
 from leaderboard.pages.scale import Scale
+from leaderboard.pages.wanted import Wanted
 from leaderboard.templatetags.figures import MINUS
 from leaderboard.units import is_share
 
@@ -45,6 +47,41 @@ class Cell(NamedTuple):
     why: str = ""
 
 
+class Cells(NamedTuple):
+    """A column's cells, for each row of the page: the fields of a `Cell` each as a list.
+
+    Thousands of objects take longer to make than all their texts.
+    """
+
+    text: list[str]
+    half: list[str]
+    url: list[str]
+    title: list[str]
+    left: list[str]
+    width: list[str]
+    place: list[str]
+    missing: dict[int, Cell]
+    """By place on the page; what the lists have there says nothing."""
+
+    def one_by_one(self) -> Iterator[Cell]:
+        """The cells as objects."""
+        for row, fields in enumerate(zip(*self[:-1], strict=True)):
+            yield self.missing.get(row) or Cell(*fields)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A column as it is written."""
+
+    place: int
+    """On the board."""
+    key: str
+    """How the board's addresses call it."""
+    scale: Scale
+    cell_urls: str
+    """`cell_urls` of the board that its cells in a wide table lead to."""
+
+
 @dataclass(frozen=True)
 class Look:
     """How the cells of a page are written."""
@@ -53,27 +90,31 @@ class Look:
     """Of the whole board."""
     rows: Sequence[int]
     wide: bool
-    """Whether there are so many columns that titles must be short, and links `pages/cell.py`'s."""
-    cell_url: str
-    """Of such a link, with ROW and COLUMN in it."""
+    """Whether there are so many columns that titles and links must be short."""
     variants: Sequence[str] = ()
     """Of the rows, for such links."""
 
 
+def cell_urls(board: Wanted) -> str:
+    """Where a wide table's cells lead, with ROW and COLUMN in it, escaped."""
+    query = Wanted(suite=board.suite, style=board.style, at=board.at).url().partition("?")[2]
+    return f"/cells/{ROW}/{COLUMN}" + (f"?{escape(query)}" if query else "")
+
+
 def column_scale(scores: Scores, column: int, metric: str, chance: float | None) -> Scale:
     """One scale for the column, from the whole board's lowest to its highest bound."""
-    low, high = _span(scores.low[:, column], scores.high[:, column], chance)
+    lowest, highest = scores.bounds
+    low, high = _span(lowest[column], highest[column], chance)
     return (Scale.around if is_share(metric) else Scale.plain)(low, high)
 
 
 def average_scale(average: Scores, chance: float | None) -> Scale:
-    low, high = _span(average.low, average.high, chance)
+    low, high = _span(*average.bounds, chance)
     return Scale.around(low, high, start=4.0, end=94.0)
 
 
-def _span(low: Floats, high: Floats, chance: float | None) -> tuple[float, float]:
-    """The lowest and the highest of all bounds and of chance; 0 to 1 where there is nothing."""
-    lowest, highest = np.fmin.reduce(low, initial=np.inf), np.fmax.reduce(high, initial=-np.inf)
+def _span(lowest: Floats, highest: Floats, chance: float | None) -> tuple[float, float]:
+    """The lowest and the highest of both and of chance; 0 to 1 where there is nothing."""
     bounds = [float(bound) for bound in (lowest, highest) if np.isfinite(bound)]
     bounds += [] if chance is None else [chance]
     return min(bounds, default=0.0), max(bounds, default=1.0)
@@ -82,29 +123,41 @@ def _span(low: Floats, high: Floats, chance: float | None) -> tuple[float, float
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:
     """For each row its average, which links to nothing; None where a benchmark is missing."""
     chosen = average.rows(np.array(rows, np.intp))
-    nothing = [""] * len(rows)
-    cells = _numbers(chosen, scale, nothing, _in_full(chosen))
-    return [None if cell.text == "nan" else cell for cell in cells]
+    ((values, halves, left, width, at),) = _in_columns(chosen.as_column, [scale], 1)
+    written = _percents(values, halves)
+    cells = Cells(*written, [""] * len(rows), _in_full(chosen), left, width, at, {})
+    return [
+        None if value != value else cell
+        for value, cell in zip(values, cells.one_by_one(), strict=True)
+    ]
 
 
-def column_cells(board: Board, column: int, key: str, scale: Scale, look: Look) -> list[Cell]:
-    """A cell for each row of the page; `key` is how addresses call the column."""
-    rows = np.array(look.rows, np.intp)
-    about = board.columns[column]
-    chosen = Scores(*(side[rows, column] for side in _sides(look.scores)))
-    urls = _run_urls(board.run[rows, column])
-    if look.wide:
-        of_column = look.cell_url.replace(COLUMN, quote(key, safe=""))
-        urls = [u and of_column.replace(ROW, v) for u, v in zip(urls, look.variants, strict=True)]
-    titles = (
-        _briefly(chosen, about.metric) if look.wide else _at_length(board, column, look, chosen)
-    )
+def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cells]:
+    """Of each column the cells for the rows of the page."""
+    places = [one.place for one in columns]
+    block = np.ix_(np.array(look.rows, np.intp), np.array(places, np.intp))
+    chosen = Scores(*(side[block] for side in _sides(look.scores)))
+    runs = board.run[block]
+    urls = _cell_urls(runs, columns, look.variants) if look.wide else _run_urls(runs)
+    unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
     step = HALF_A_PERCENT if look.wide else 1
-    cells = _numbers(chosen, scale, urls, titles, share=is_share(about.metric), step=step)
-    unscored = (board.standing[rows, column] != _SCORED) | np.isnan(chosen.value)
-    for place in np.flatnonzero(unscored).tolist():
-        cells[place] = _without_number(board, look.rows[place], column, urls[place])
-    return cells
+    numbers = _in_columns(chosen, [one.scale for one in columns], step)
+    found = []
+    for number, (values, halves, left, width, at) in enumerate(numbers):
+        place, of_column = places[number], urls[number]
+        metric = board.columns[place].metric
+        written = _percents(values, halves) if is_share(metric) else _plain(values, halves)
+        titles = (
+            _briefly(values, metric)
+            if look.wide
+            else _at_length(board, place, look, chosen.column(number))
+        )
+        missing = {
+            row: _without_number(board, look.rows[row], place, of_column[row])
+            for row in np.flatnonzero(unscored[:, number]).tolist()
+        }
+        found.append(Cells(*written, of_column, titles, left, width, at, missing))
+    return found
 
 
 def _without_number(board: Board, row: int, column: int, url: str) -> Cell:
@@ -114,49 +167,46 @@ def _without_number(board: Board, row: int, column: int, url: str) -> Cell:
     return Cell(words, "", url, "", "", "", "", board.why.get((row, column), ""))
 
 
-def _numbers(
-    scores: Scores,
-    scale: Scale,
-    urls: Sequence[str],
-    titles: Sequence[str],
-    *,
-    share: bool = True,
-    step: int = 1,
-) -> list[Cell]:
-    value = scores.value
-    half = np.fmax(scores.high - value, value - scores.low)
-    if share:
-        texts = [f"{one:.1f}" for one in (100 * value).tolist()]
-        halves = [f"{one:.1f}" for one in (100 * half).tolist()]
-    else:
-        texts = [f"{one:,.3f}" for one in value.tolist()]
-        halves = [f"{one:,.3f}" for one in half.tolist()]
-    for place in np.flatnonzero(value < 0).tolist():
-        texts[place] = texts[place].replace("-", MINUS)
-    for place in np.flatnonzero((half > 0) & (half < SMALLEST_SHOWN)).tolist() if share else ():
-        halves[place] = "<0.1"
-    at, left, right = (_tenths(side, scale, step) for side in _sides(scores))
-    return [
-        Cell(text, half_text, url, title, _TENTHS[begin], _TENTHS[end - begin], _TENTHS[middle])
-        for text, half_text, url, title, begin, end, middle in zip(
-            texts, halves, urls, titles, left, right, at, strict=True
-        )
-    ]
+_Numbers = tuple[list[float], list[float], list[str], list[str], list[str]]
 
 
-def _briefly(scores: Scores, metric: str) -> list[str]:
+def _in_columns(scores: Scores, scales: Sequence[Scale], step: int) -> Iterator[_Numbers]:
+    """Of each column the values, the halves of the intervals, and `left`, `width` and `place`."""
+    half = np.fmax(scores.high - scores.value, scores.value - scores.low)
+    at, left, right = (_tenths(side, scales, step) for side in _sides(scores))
+    drawn = [one.T.tolist() for one in (left, right - left, at)]
+    for values, halves, *places in zip(
+        scores.value.T.tolist(), half.T.tolist(), *drawn, strict=True
+    ):
+        begin, width, place = ([_TENTHS[one] for one in of_column] for of_column in places)
+        yield values, halves, begin, width, place
+
+
+def _percents(values: Sequence[float], halves: Sequence[float]) -> tuple[list[str], list[str]]:
+    return (
+        [f"{100 * v:.1f}" if v >= 0 else f"{100 * v:.1f}".replace("-", MINUS) for v in values],
+        ["<0.1" if 0 < half < SMALLEST_SHOWN else f"{100 * half:.1f}" for half in halves],
+    )
+
+
+def _plain(values: Sequence[float], halves: Sequence[float]) -> tuple[list[str], list[str]]:
+    return [f"{v:,.3f}".replace("-", MINUS) for v in values], [f"{half:,.3f}" for half in halves]
+
+
+def _briefly(values: Sequence[float], metric: str) -> list[str]:
     """The value with three decimals, for those who hover."""
     if not is_share(metric):
-        return [f"{one!r}" for one in scores.value.tolist()]
-    return [f"{one:.3f}" for one in (100 * scores.value).tolist()]
+        return [f"{one!r}" for one in values]
+    return [f"{100 * one:.3f}" for one in values]
 
 
 def _at_length(board: Board, column: int, look: Look, scores: Scores) -> list[str]:
     """Value and interval in full, the number of questions, and the spread between draws."""
     draws = board.columns[column].draws
     titles = []
-    for row, in_full in zip(look.rows, _in_full(scores), strict=True):
-        title = f"{in_full}, n = {board.n[row, column]:,}"
+    counts = board.n[np.array(look.rows, np.intp), column].tolist()
+    for row, in_full, n in zip(look.rows, _in_full(scores), counts, strict=True):
+        title = f"{in_full}, n = {n:,}"
         if draws > 1:
             spread = float(board.sd_of_draws[row, column])
             title += (
@@ -175,20 +225,37 @@ def _sides(scores: Scores) -> tuple[Floats, Floats, Floats]:
     return scores.value, scores.low, scores.high
 
 
-def _tenths(values: Floats, scale: Scale, step: int) -> list[int]:
+def _tenths(values: Floats, scales: Sequence[Scale], step: int) -> NDArray[np.int64]:
     """`Scale.x` in tenths of a percent, to the nearest `step` of them; anything for NaN."""
-    place = np.clip((np.nan_to_num(values) - scale.low) / (scale.high - scale.low), 0.0, 1.0)
-    tenths = 10 * (scale.start + (scale.end - scale.start) * place)
-    found: list[int] = (step * np.rint(tenths / step)).astype(int).tolist()
+    ends = np.array([(one.low, one.high, one.start, one.end) for one in scales])
+    low, high, start, end = ends.reshape(-1, 4).T
+    place = np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0)
+    tenths = 10 * (start + (end - start) * place)
+    found: NDArray[np.int64] = step * np.rint(tenths / step).astype(np.int64)
     return found
 
 
-def _run_urls(runs: NDArray[Any]) -> list[str]:
-    """The address of each run, empty for none."""
-    digits = [raw.hex() for raw in runs.tolist()]
-    return [
-        ""
-        if one == _NO_RUN
-        else f"/runs/{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
-        for one in digits
-    ]
+def _cell_urls(
+    runs: NDArray[Any], columns: Sequence[Drawn], variants: Sequence[str]
+) -> list[list[str]]:
+    """The short address of each cell, by column, empty for those without a run."""
+    halves_of_ids = np.ascontiguousarray(runs).view(np.uint64).reshape(*runs.shape, 2)
+    ran: list[list[bool]] = np.any(halves_of_ids, axis=2).T.tolist()
+    found = []
+    for column, has_run in zip(columns, ran, strict=True):
+        begin, end = column.cell_urls.replace(COLUMN, quote(column.key, safe="")).split(ROW)
+        both = zip(variants, has_run, strict=True)
+        found.append([f"{begin}{variant}{end}" if has else "" for variant, has in both])
+    return found
+
+
+def _run_urls(runs: NDArray[Any]) -> list[list[str]]:
+    """The address of each run, by column, empty for none."""
+    return [[_run_url(raw.hex()) for raw in of_column] for of_column in runs.T.tolist()]
+
+
+def _run_url(digits: str) -> str:
+    if digits == _NO_RUN:
+        return ""
+    parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
+    return f"/runs/{'-'.join(parts)}"

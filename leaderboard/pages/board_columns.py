@@ -7,9 +7,11 @@ bands: those were computed, for all models at once, for the suite's average only
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,6 +19,12 @@ from leaderboard.board_data import Board, Flags, Scores
 from leaderboard.pages.wanted import ALL_COLUMNS, CHANCE, RAW, Wanted
 
 DEFAULT_COLUMNS = 10
+MOST_MEANS = 16
+"""Averages of readers' own choices that are kept of each board."""
+
+_means: WeakKeyDictionary[
+    Board, OrderedDict[tuple[str, tuple[int, ...], tuple[int, ...]], Scores]
+] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def shown(board: Board, wanted: Wanted, keys: Sequence[str]) -> Shown:
         folded=0 if cols else len(every) - len(columns),
         scale=scale,
         scores=scores,
-        average=_mean(scores, averaged, needed) if own_choice else board.average,
+        average=_mean(board, scale, averaged, needed) if own_choice else board.average,
         own_choice=own_choice,
         why_unranked=_why(len(averaged), len(counted), own_columns, scale) if own_choice else "",
         cols=cols,
@@ -80,12 +88,23 @@ def shown(board: Board, wanted: Wanted, keys: Sequence[str]) -> Shown:
     )
 
 
-def _mean(scores: Scores, averaged: Sequence[int], needed: Sequence[int]) -> Scores:
-    """By row the mean over columns; NaN where one of the `needed` is missing."""
-    if not averaged:
-        return Scores.none(len(scores.value))
-    complete: Flags = np.isnan(scores.value[:, needed]).sum(axis=1) == 0
-    return scores.mean(averaged).where(complete)
+def _mean(board: Board, scale: str, averaged: Sequence[int], needed: Sequence[int]) -> Scores:
+    """By row the mean over columns on this scale; NaN where one of the `needed` is missing."""
+    known = _means.setdefault(board, OrderedDict())
+    asked = scale, tuple(averaged), tuple(needed)
+    if asked in known:
+        return known[asked]
+    scores = board.normalised if scale == CHANCE else board.scores
+    if averaged:
+        complete: Flags = np.isnan(scores.value[:, needed]).sum(axis=1) == 0
+        mean = scores.mean(averaged).where(complete)
+    else:
+        mean = Scores.none(len(scores.value))
+    known[asked] = mean
+    while len(known) > MOST_MEANS:
+        with suppress(KeyError):  # another thread may have removed it
+            known.popitem(last=False)
+    return mean
 
 
 def _chosen(wanted: Wanted, keys: Sequence[str]) -> tuple[list[int], str, list[str]]:

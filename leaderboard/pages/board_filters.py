@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leaderboard.board_data import Board, Flags
@@ -21,7 +24,9 @@ from leaderboard.search import (
     NOT_STATED,
     Catalogue,
     SearchError,
+    Texts,
     any_of,
+    either,
     parse,
     precisions,
     stated,
@@ -43,30 +48,25 @@ NAMES = {
     "gone": "Gone from the Hub",
 }
 _KINDS = {kind.value: kind.label for kind in Kind}
-_GONE = (HubModel.HubState.GONE, HubModel.HubState.PRIVATE)
-_VALUES: dict[str, Callable[[Models], list[str]]] = {
+_GONE = (HubModel.HubState.GONE.value, HubModel.HubState.PRIVATE.value)
+_VALUES: dict[str, Callable[[Models], Texts]] = {
     "type": stated("kind"),
     "precision": precisions,
-    "arch": lambda models: [
-        model_type or architecture or NOT_STATED
-        for model_type, architecture in zip(
-            models.values("model_type"), models.values("architecture"), strict=True
-        )
-    ],
+    "arch": lambda models: either(models.array("model_type"), stated("architecture")(models)),
     "licence": stated("licence"),
 }
-_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "merged": ("merged", bool),
-    "moe": ("moe", bool),
-    "flagged": ("flag_reason", bool),
-    "official": ("official", bool),
-    "chat": ("chat_template", bool),
-    "gone": ("hub_state", _GONE.__contains__),
+_HOLDS: dict[str, Callable[[Models], pa.ChunkedArray]] = {
+    "merged": lambda models: models.array("merged"),
+    "moe": lambda models: models.array("moe"),
+    "flagged": lambda models: pc.not_equal(models.array("flag_reason"), ""),
+    "official": lambda models: models.array("official"),
+    "chat": lambda models: models.array("chat_template"),
+    "gone": lambda models: pc.is_in(models.array("hub_state"), pa.array(_GONE)),
 }
-"""For each filter the models' field, and when it holds of its value."""
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)?"
 _SIZES = re.compile(rf"{_NUMBER}-{_NUMBER}")
 _BILLION = 10**9
+_MICROSECONDS = 10**6
 
 
 class Option(NamedTuple):
@@ -95,34 +95,50 @@ class Facets:
     @cached_property
     def added(self) -> NDArray[np.float64]:
         """When each came to the board, in seconds since 1970."""
-        return np.array([moment.timestamp() for moment in self.models.values("added")])
+        seconds: NDArray[np.float64] = (
+            self.models.array("added").cast(pa.int64()).to_numpy() / _MICROSECONDS
+        )
+        return seconds
+
+    @cached_property
+    def _names(self) -> pa.ChunkedArray:
+        """The ID of each in lower case; the Hub's IDs are ASCII."""
+        return pc.ascii_lower(self.models.array("repo_id"))
 
     @cached_property
     def by_name(self) -> NDArray[np.int64]:
         """Each model's place in the order of names."""
-        keys = [name.lower() for name in self.models.values("repo_id")]
-        places = np.empty(len(keys), np.int64)
-        places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        order = pc.array_sort_indices(self._names).to_numpy()
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
         return places
 
-    @cached_property
-    def rows_of(self) -> dict[str, list[int]]:
-        """The rows of each repository, by its ID in lower case."""
-        rows: dict[str, list[int]] = {}
-        for row, name in enumerate(self.models.values("repo_id")):
-            rows.setdefault(name.lower(), []).append(row)
-        return rows
+    def rows_of(self, repo_id: str) -> list[int]:
+        """The rows of a repository, in whatever case its ID is written."""
+        if not repo_id.isascii():
+            return []
+        return np.flatnonzero(pc.equal(self._names, repo_id.lower()).to_numpy()).tolist()
+
+    def several(self, rows: Sequence[int]) -> list[bool]:
+        """Of each row whether its repository stands in another row, too."""
+        names = self._names.take(pa.array(rows, pa.int64()))
+        of_these = self._names.filter(pc.is_in(self._names, names.combine_chunks()))
+        times = Counter(of_these.to_pylist())
+        return [times[name] > 1 for name in names.to_pylist()]
 
     def choices(self, name: str) -> tuple[list[Option], NDArray[np.intp]]:
         """The values of a filter in their order, and for each model the place of its value."""
         if name not in self._codes:
-            values = _VALUES[name](self.models)
-            places = {value: place for place, value in enumerate(sorted(set(values)))}
-            codes = np.array([places[value] for value in values], np.intp)
+            values = _VALUES[name](self.models).combine_chunks().dictionary_encode()
+            distinct: list[str] = values.dictionary.to_pylist()
+            in_order = sorted(distinct)
+            places = {value: place for place, value in enumerate(in_order)}
+            codes = np.array([places[value] for value in distinct], np.intp)
+            codes = codes[values.indices.to_numpy()]
             counts = np.bincount(codes, minlength=len(places)).tolist()
             options = [
                 Option(value, value_label(name, value), count)
-                for value, count in zip(places, counts, strict=True)
+                for value, count in zip(in_order, counts, strict=True)
             ]
             self._codes[name] = options, codes
         return self._codes[name]
@@ -130,8 +146,7 @@ class Facets:
     def flags(self, name: str) -> Flags:
         """Of which models one of YES_OR_NO holds."""
         if name not in self._flags:
-            of, holds = _HOLDS[name]
-            self._flags[name] = np.array([holds(v) for v in self.models.values(of)], np.bool_)
+            self._flags[name] = _HOLDS[name](self.models).to_numpy()
         return self._flags[name]
 
 
@@ -143,6 +158,14 @@ def facets_of(board: Board) -> Facets:
     if board not in _known:
         _known[board] = Facets(board.models)
     return _known[board]
+
+
+def rows_named(board: Board, name: str) -> list[int]:
+    """The row of a variant by its number, or all rows of a repository by its ID."""
+    if name.isascii() and name.isdigit() and len(name) < 19:
+        row = board.row_of.get(int(name))
+        return [] if row is None else [row]
+    return facets_of(board).rows_of(name)
 
 
 @dataclass(frozen=True)

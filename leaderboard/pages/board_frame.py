@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -11,8 +12,9 @@ from django.conf import settings
 
 from leaderboard import snapshots
 from leaderboard.board_data import OWN
-from leaderboard.models import BoardSnapshot, Suite
+from leaderboard.models import Suite
 from leaderboard.models.task import Style
+from leaderboard.pages import board_render
 from leaderboard.pages.board_filters import NAMES
 from leaderboard.pages.board_table import Table
 from leaderboard.pages.board_view import ADDED, AVERAGE, MODEL, SIZE, View
@@ -56,26 +58,22 @@ class Surroundings:
     open_submit: bool
 
 
-def surroundings(suite: Suite, wanted: Wanted) -> Surroundings:
-    newest = {one.name: one for one in Suite.objects.order_by("created", "pk").defer("reported")}
+def surroundings(
+    suite: Suite, suites: Sequence[Suite], wanted: Wanted, first_day: date | None
+) -> Surroundings:
+    """`suites`: all there are, the newest last; `first_day`: of the board's first snapshot."""
+    newest = {one.name: one for one in suites}
     latest = newest[suite.name].version
     return Surroundings(
         suite=suite,
         notice=suite.notice,
         others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
         newer=latest if latest != suite.version else "",
-        first_day=first_day(suite, wanted.style),
+        first_day=first_day,
         days=days_around(suite, wanted),
         today=datetime.now(UTC).date(),
         open_submit=settings.PLUMBLINE_OPEN_SUBMIT,
     )
-
-
-def first_day(suite: Suite, style: str) -> date | None:
-    """The day (UTC) of the first snapshot of this board."""
-    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
-    built = rows.order_by("built").values_list("built", flat=True).first()
-    return built.astimezone(UTC).date() if built else None
 
 
 def days_around(suite: Suite, wanted: Wanted) -> tuple[date | None, date | None]:
@@ -128,7 +126,7 @@ def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
             for scale, label in ((RAW, "Raw"), (CHANCE, "From chance"))
         ],
         "heights": [(key, label, key == wanted.rows) for key, label in _ROWS],
-        "orders": _orders(view),
+        "orders": board_render.orders(_orders(view)),
         "size": wanted.size.partition("-")[::2],
         "sizes": [size / 10**9 for size in view.sizes],
         "usual": urlencode(vars(Wanted())),
@@ -204,10 +202,14 @@ def _carried(wanted: Wanted, without: set[str]) -> list[tuple[str, str]]:
 def _picker(view: View) -> dict[str, Any]:
     shown = set(view.columns)
     return {
-        "columns": [
-            (key, column, place in shown)
-            for place, (key, column) in enumerate(zip(view.keys, view.board.columns, strict=True))
-        ],
+        "columns": board_render.picker(
+            [
+                (key, column, place in shown)
+                for place, (key, column) in enumerate(
+                    zip(view.keys, view.board.columns, strict=True)
+                )
+            ]
+        ),
         "carried": _carried(view.wanted, {"cols", *_NOT_CARRIED}),
     }
 

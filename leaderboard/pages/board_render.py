@@ -1,10 +1,17 @@
-"""The board's table as HTML: by Jinja2, since Django's own templates are too slow for its cells."""
+"""What of the board has a part for each column or cell, as HTML.
+
+By Jinja2, since Django's own templates are too slow for so many.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from django.template import engines
 from django.utils.safestring import SafeString, mark_safe
 
+from leaderboard.board_data import Column
 from leaderboard.pages.board_table import MOST_STICKY, Table
 from leaderboard.pages.board_view import View
 from leaderboard.templatetags.figures import plural
@@ -31,3 +38,20 @@ def table(view: View, table: Table) -> SafeString:
         }
     )
     return mark_safe(html)  # noqa: S308 the template escapes
+
+
+def picker(columns: Sequence[tuple[str, Column, bool]]) -> SafeString:
+    """A box to tick for each column: its key, itself, and whether it is shown."""
+    html: str = _macros("board_choices.html").columns(columns, style_mark)
+    return mark_safe(html)  # noqa: S308 the template escapes
+
+
+def orders(choices: Sequence[tuple[str, str, bool]]) -> SafeString:
+    """The options to sort by: key, label, and whether it is chosen."""
+    html: str = _macros("board_choices.html").orders(choices)
+    return mark_safe(html)  # noqa: S308 the template escapes
+
+
+def _macros(template: str) -> Any:
+    found: Any = engines["jinja2"].get_template(template)
+    return found.template.module

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board_data import Ranks
-from leaderboard.board_models import Model
+from leaderboard.board_models import Model, Models
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
 from leaderboard.pages.board_cells import Cell
@@ -19,8 +19,6 @@ from leaderboard.pages.wanted import TALL
 from leaderboard.search import precision_of
 from leaderboard.templatetags.figures import day_of, parameters
 
-Dressed = list[tuple[SafeString, SafeString, Cell]]
-"""A row's cells, each with its column's label and plumb line."""
 HERE = "\0"
 """Stands for a variant in a link that is made once for all rows; no address can have it itself."""
 _HUB = {
@@ -47,7 +45,8 @@ class Line:
     notes: list[str]
     flag: str
     average: Cell | None
-    cells: Dressed
+    cells: SafeString
+    """All of the row, as HTML."""
     here_url: str
     """Of this row: the page of the board that it is on, with it in sight."""
     pin_url: str
@@ -59,20 +58,22 @@ class Line:
 def lines_of(
     view: View,
     rows: Sequence[int],
+    listed: Models,
     averages: Sequence[Cell | None],
-    cells: Sequence[Dressed],
+    columns: Sequence[Sequence[str]],
 ) -> list[Line]:
-    """The page's rows, the pinned ones first."""
+    """The page's rows, the pinned ones first; `columns` have the cells' HTML."""
     board, wanted = view.board, view.wanted
-    rows_of = facets_of(board).rows_of
+    several = facets_of(board).several(rows)
     model_url = reverse("model", args=["x"]).removesuffix("x")
     here_url = wanted.url(f"m{HERE}", at_model=HERE, page=1)
     pins = [board.models[row].variant for row in view.pins]
     pin_url = wanted.url(pin=",".join(map(str, [*pins, HERE])), at_model="")
     ranks = board.ranks
     lines = []
-    for row, average, of_row in zip(rows, averages, cells, strict=True):
-        model = board.models[row]
+    for place, (row, model, average, one_of_several) in enumerate(
+        zip(rows, listed, averages, several, strict=True)
+    ):
         owner, _, name = model.repo_id.rpartition("/")
         variant = str(model.variant)
         pinned = row in view.pins
@@ -86,12 +87,12 @@ def lines_of(
                 owner=owner,
                 name=name,
                 url=model_url + model.repo_id,
-                facts=_facts(model, several=len(rows_of[model.repo_id.lower()]) > 1),
+                facts=_facts(model, several=one_of_several),
                 more=_more(model) if wanted.rows == TALL else "",
                 notes=_notes(model),
                 flag=model.flag_reason,
                 average=average,
-                cells=of_row,
+                cells=mark_safe("".join([column[place] for column in columns])),  # noqa: S308
                 here_url=here_url.replace(HERE, variant).replace("%00", variant),
                 pin_url=_unpin(view, pins, model) if pinned else pin_url.replace("%00", variant),
                 pinned=pinned,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from urllib.parse import quote, quote_plus
 
 import numpy as np
 from django.urls import reverse
@@ -13,19 +15,19 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board_data import Board, Column
 from leaderboard.pages.board_cells import (
-    COLUMN,
-    ROW,
-    Cell,
+    Drawn,
     Look,
     average_cells,
     average_scale,
+    cell_urls,
     column_cells,
     column_scale,
 )
-from leaderboard.pages.board_rows import Line, lines_of
+from leaderboard.pages.board_html import written
+from leaderboard.pages.board_rows import HERE, Line, lines_of
 from leaderboard.pages.board_view import AVERAGE, MODEL, SIZE, View
 from leaderboard.pages.scale import Scale
-from leaderboard.pages.wanted import CHANCE, Wanted
+from leaderboard.pages.wanted import CHANCE
 from leaderboard.templatetags.figures import in_unit, percent
 from leaderboard.units import is_share
 
@@ -48,6 +50,7 @@ class Head:
     scale: Scale
     chance: float | None
     column: Column | None = None
+    task_url: str = ""
 
     @property
     def breakable(self) -> SafeString:
@@ -55,16 +58,12 @@ class Head:
         return mark_safe(_CAPITAL.sub("<wbr>", escape(self.label)))  # noqa: S308 escaped before
 
     @property
-    def task_url(self) -> str:
-        return reverse("task", args=[self.column.task]) if self.column else ""
-
-    @property
     def metric(self) -> str:
         """Named where it is not an accuracy, which most columns have."""
         metric = self.column.metric if self.column else ""
         return "" if metric.startswith("acc") else metric.replace("_", " ")
 
-    @property
+    @cached_property
     def plumb(self) -> SafeString:
         """The plumb line of a cell, at chance; those of a column join into one."""
         if self.chance is None:
@@ -118,24 +117,26 @@ class Table:
 def dress(view: View) -> Table:
     """The rows of one page under their heads; scales come from the whole board."""
     board = view.board
-    columns = [_column_head(view, column) for column in view.columns]
+    # Made once: an address takes longer to make than all else in a head.
+    urls = _sort_url(view, HERE), reverse("task", args=[HERE])
+    columns = [_column_head(view, column, *urls) for column in view.columns]
     average = _average_head(view)
     rows = [*view.pins, *view.page_rows]
     wide = len(columns) > WIDE
-    variants = [str(one.variant) for one in view.board.models.take(rows)] if wide else ()
-    look = Look(view.scores, rows, wide, _cell_url(view), variants)
+    listed = board.models.take(rows)
+    variants = [str(variant) for variant in listed.values("variant")]
+    look = Look(view.scores, rows, wide, variants)
+    lead_to = cell_urls(view.wanted)
+    drawn = [
+        Drawn(place, head.key, head.scale, lead_to)
+        for place, head in zip(view.columns, columns, strict=True)
+    ]
     by_column = [
-        column_cells(board, column, head.key, head.scale, look)
-        for column, head in zip(view.columns, columns, strict=True)
+        written(cells, head.label, head.plumb)
+        for cells, head in zip(column_cells(board, drawn, look), columns, strict=True)
     ]
-    cells: list[tuple[Cell, ...]] = list(zip(*by_column, strict=True)) or [()] * len(rows)
-    of_heads = [(escape(head.label), head.plumb) for head in columns]
     averages = average_cells(view.average, rows, average.scale)
-    dressed = [
-        [(label, plumb, cell) for (label, plumb), cell in zip(of_heads, row, strict=True)]
-        for row in cells
-    ]
-    lines = lines_of(view, rows, averages, dressed)
+    lines = lines_of(view, rows, listed, averages, by_column)
     pinned, others = lines[: len(view.pins)], lines[len(view.pins) :]
     return Table(
         model=_plain_head(view, MODEL, "Model"),
@@ -156,20 +157,24 @@ def dress(view: View) -> Table:
     )
 
 
-def _cell_url(view: View) -> str:
-    """The address that leads to the run behind a cell, for any row and column, escaped."""
-    asked = {name: getattr(view.wanted, name) for name in ("suite", "style", "at")}
-    query = Wanted().url(**asked).partition("?")[2]
-    return f"/cells/{ROW}/{COLUMN}" + (f"?{escape(query)}" if query else "")
-
-
-def _column_head(view: View, place: int) -> Head:
+def _column_head(view: View, place: int, sort_url: str, task_url: str) -> Head:
+    """Both addresses are made for all columns, with HERE in the column's place."""
     column = view.board.columns[place]
     chance = column.chance
     if view.scale == CHANCE:
         chance = 0.0 if is_share(column.metric) else None
     scale = column_scale(view.scores, place, column.metric, chance)
-    return _head(view, view.keys[place], column.title, scale, chance, column)
+    key = view.keys[place]
+    return Head(
+        key,
+        column.title,
+        _sort_url(view, key) if key == view.sort_key else sort_url.replace("%00", quote_plus(key)),
+        _aria_sort(view, key),
+        scale,
+        chance,
+        column,
+        task_url.replace("%00", quote(column.task)),
+    )
 
 
 def _average_head(view: View) -> Head:
@@ -193,19 +198,18 @@ def _plain_head(view: View, key: str, label: str) -> Head:
     return _head(view, key, label, Scale(0.0, 1.0), None)
 
 
-def _head(
-    view: View,
-    key: str,
-    label: str,
-    scale: Scale,
-    chance: float | None,
-    column: Column | None = None,
-) -> Head:
-    current = view.wanted.sort
-    # The first click sorts the usual way, the next one turns it round.
-    url = view.wanted.url(sort=f"-{key}" if current == key else key, page=1, at_model="")
-    order = "ascending" if view.ascending else "descending"
-    return Head(key, label, url, order if view.sort_key == key else "", scale, chance, column)
+def _head(view: View, key: str, label: str, scale: Scale, chance: float | None) -> Head:
+    return Head(key, label, _sort_url(view, key), _aria_sort(view, key), scale, chance)
+
+
+def _sort_url(view: View, key: str) -> str:
+    """The first click sorts the usual way, the next one turns it round."""
+    sort = f"-{key}" if view.wanted.sort == key else key
+    return view.wanted.url(sort=sort, page=1, at_model="")
+
+
+def _aria_sort(view: View, key: str) -> str:
+    return ("ascending" if view.ascending else "descending") if view.sort_key == key else ""
 
 
 def _people(view: View, columns: Sequence[Head]) -> Baseline | None:

@@ -18,7 +18,7 @@ from leaderboard.models import Suite
 from leaderboard.pages import board_filters
 from leaderboard.pages.address import page_number
 from leaderboard.pages.board_columns import DEFAULT_COLUMNS, column_keys, shown
-from leaderboard.pages.board_filters import Facets, Filtered, Option, facets_of
+from leaderboard.pages.board_filters import Facets, Filtered, Option, facets_of, rows_named
 from leaderboard.pages.wanted import Wanted
 from leaderboard.units import is_share
 
@@ -89,8 +89,8 @@ def view(board: Board, wanted: Wanted) -> View:
     chosen = shown(board, wanted, keys)
     filtered = board_filters.filtered(facets, wanted)
     left = filtered.left(total)
-    pins, unknown = _firsts(board, facets, wanted.many("pin"))
-    ticked, _ = _firsts(board, facets, wanted.many("m"))
+    pins, unknown = _firsts(board, wanted.many("pin"))
+    ticked, _ = _firsts(board, wanted.many("m"))
     problems = [*date_problem(wanted), *filtered.problems, *chosen.problems]
     problems += _pin_problems(pins, unknown)
     pins = pins[:MOST_PINS]
@@ -107,7 +107,7 @@ def view(board: Board, wanted: Wanted) -> View:
     canonical = wanted.but(sort=sort, page=page, cols=chosen.cols, score=chosen.score)
     marked = None
     if wanted.at_model:
-        marked, place, problem = _marked(board, facets, wanted.at_model, rows, pins)
+        marked, place, problem = _marked(board, wanted.at_model, rows, pins)
         problems += problem
         if place is not None:
             page, canonical = place // PAGE + 1, canonical.but(page=1)
@@ -181,26 +181,18 @@ def _in_order(
     return rows[np.argsort(by, kind="stable")]
 
 
-def _firsts(board: Board, facets: Facets, names: Sequence[str]) -> tuple[list[int], list[str]]:
+def _firsts(board: Board, names: Sequence[str]) -> tuple[list[int], list[str]]:
     """The row of each name, of several the first on the board; and the unknown names."""
-    found = {name: _rows_of(board, facets, name) for name in names}
+    found = {name: rows_named(board, name) for name in names}
     known = dict.fromkeys(rows[0] for rows in found.values() if rows)
     return list(known), [name for name, rows in found.items() if not rows]
 
 
-def _rows_of(board: Board, facets: Facets, name: str) -> list[int]:
-    """The row of a variant by its number, or all rows of a repository by its ID."""
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        row = board.row_of.get(int(name))
-        return [] if row is None else [row]
-    return facets.rows_of.get(name.lower(), [])
-
-
 def _marked(
-    board: Board, facets: Facets, name: str, rows: NDArray[np.intp], pins: Sequence[int]
+    board: Board, name: str, rows: NDArray[np.intp], pins: Sequence[int]
 ) -> tuple[int | None, int | None, list[str]]:
     """The row that a deep link names, its place among `rows`, and why it cannot be shown."""
-    named = _rows_of(board, facets, name)
+    named = rows_named(board, name)
     if not named:
         return None, None, [f"“{name}” is not on this board. Search for a part of its name."]
     for row in named:

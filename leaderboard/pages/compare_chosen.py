@@ -14,7 +14,7 @@ from django.urls import reverse
 from leaderboard.board_data import Board
 from leaderboard.compare import MOST
 from leaderboard.models import Run
-from leaderboard.pages.board_filters import facets_of
+from leaderboard.pages.board_filters import rows_named
 
 LONGEST = 60
 """Characters of what somebody wrote that are shown again."""
@@ -34,7 +34,7 @@ def models(names: Sequence[str], board: Board) -> tuple[list[int], list[Problem]
     rows: list[int] = []
     problems: list[Problem] = []
     for name in names:
-        found = _rows_of(board, name)
+        found = rows_named(board, name)
         if not found:
             problems.append(_unknown_model(name, board))
         elif found[0] not in rows:
@@ -102,13 +102,6 @@ def _of_one_benchmark(
         repo_ids = [run.variant.hub_model.repo_id for run in same]
         problems.append(_too_many("run", "runs", repo_ids))
     return same[:MOST], problems
-
-
-def _rows_of(board: Board, name: str) -> list[int]:
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        row = board.row_of.get(int(name))
-        return [] if row is None else [row]
-    return facets_of(board).rows_of.get(name.lower(), [])
 
 
 def _too_many(field: str, what: str, repo_ids: Sequence[str]) -> Problem:

@@ -51,7 +51,7 @@ def of_models(board: Board, rows: Sequence[int], address: Address) -> Picker:
         if rows and not full:
             return _picker("Ranked beside them", board, _beside(board, rows), rows, address)
         return _picker("Ranked last", board, _newest(board), rows, address)
-    named = [row for row in facets_of(board).rows_of.get(text.lower(), []) if row not in rows]
+    named = [row for row in facets_of(board).rows_of(text) if row not in rows]
     if len(named) == 1 and not full:
         return Picker("", [], 0, None, full, exact=_added(board, rows, named[0], address))
     try:

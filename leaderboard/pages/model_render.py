@@ -104,7 +104,7 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
     shots = plural(entry.shots, "shot")
     if score and score.draws > 1:
         shots += f", mean of {score.draws} draws"
-    style, run = _mark(entry.style), _run_url(cell.run) if cell.run else ""
+    style, run = style_mark(entry.style), _run_url(cell.run) if cell.run else ""
     if score is None:
         standing, more = str(cell.standing), _more(cell.standing)
         return ScoreLine(style, shots, run, "", "", "", "", "", standing, more)
@@ -144,7 +144,7 @@ def _spread(spread: Spread) -> str:
     return (
         f"Spread over styles <b>{percent(apart.value)}</b> "
         f"±{half_width(apart).replace('<', '&lt;')} points, "
-        f"{_mark(spread.high.style)} over {_mark(spread.low.style)}, "
+        f"{style_mark(spread.high.style)} over {style_mark(spread.low.style)}, "
         f"{'on the same questions' if spread.paired else 'as independent scores'}"
         f"{'' if spread.clear else '; the two cannot be told apart'}"
     )
@@ -157,7 +157,7 @@ def _run(ran: Ran) -> RunLine:
         str(run.pk),
         _run_url(run.pk),
         conditional_escape(title),
-        _mark(run.task.style),
+        style_mark(run.task.style),
         plural(run.shots, "shot"),
         run.variant.commit[:7],
         conditional_escape(run.variant.dtype),
@@ -173,9 +173,6 @@ def _run(ran: Ran) -> RunLine:
 def _beside(score: Score, metric: str) -> str:
     half = plus_minus(score, metric).replace("<", "&lt;")
     return f"±{half} {conditional_escape(metric)}, {plural(score.n, 'question')}"
-
-
-_mark = cache(style_mark)
 
 
 def _run_url(run: UUID) -> str:

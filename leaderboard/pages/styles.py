@@ -72,7 +72,7 @@ def days_of(suite: Suite, address: Address) -> Days:
     asked = wanted(address)
     return Days(
         asked.moment and (asked.moment - timedelta(days=1)).date(),
-        board_frame.first_day(suite, EVERY),
+        snapshots.first_day(suite, EVERY),
         *board_frame.days_around(suite, asked),
         datetime.now(UTC).date(),
     )

@@ -6,9 +6,8 @@ spread over all of them, and the best of them, which is derived.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -22,18 +21,17 @@ from leaderboard.board_data import Score, Scores
 from leaderboard.board_models import Model
 from leaderboard.models.task import Style
 from leaderboard.pages.board_cells import (
-    COLUMN,
-    ROW,
     Cell,
+    Drawn,
     Look,
     average_cells,
+    cell_urls,
     column_cells,
     column_scale,
 )
 from leaderboard.pages.board_filters import facets_of
 from leaderboard.pages.scale import STEP, Scale
 from leaderboard.pages.styles_view import MODEL, Group, View, wanted
-from leaderboard.pages.wanted import Wanted
 from leaderboard.search import precision_of
 from leaderboard.templatetags.figures import exactly, half_width, parameters, percent, points
 from leaderboard.templatetags.marks import axis, style_mark
@@ -223,19 +221,24 @@ def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:
     board, rows = view.board, view.page_rows
     listed = list(board.models.take(rows))
     variants = [str(model.variant) for model in listed]
+    # In a wide table to the board of the column's own style.
+    lead_to = {
+        one: cell_urls(wanted(view.address, one)) for one in {c.style for c in board.columns}
+    }
     parts = [
-        _parts(view, group, head, variants) for group, head in zip(view.groups, heads, strict=True)
+        _parts(view, group, head, variants, lead_to)
+        for group, head in zip(view.groups, heads, strict=True)
     ]
     model_url = reverse("model", args=["x"]).removesuffix("x")
     split_url = view.address.url("split", model=HERE)
-    rows_of = facets_of(board).rows_of
-    for row, model, *of_row in zip(rows, listed, *parts, strict=True):
+    several = facets_of(board).several(rows)
+    for row, model, one_of_several, *of_row in zip(rows, listed, several, *parts, strict=True):
         owner, _, name = model.repo_id.rpartition("/")
         yield Line(
             owner=owner,
             name=name,
             url=model_url + model.repo_id,
-            facts=facts_of(model, several=len(rows_of[model.repo_id.lower()]) > 1),
+            facts=facts_of(model, several=one_of_several),
             flag=model.flag_reason,
             split_url=split_url.replace("%00", str(model.variant)),
             chosen=row == view.chosen,
@@ -248,12 +251,20 @@ def facts_of(model: Model, *, several: bool) -> str:
     return " · ".join([*facts, f"@{model.commit[:7]}"] if several else facts)
 
 
-def _parts(view: View, group: Group, head: GroupHead, variants: Sequence[str]) -> list[Part]:
-    """The benchmark's cells for each row of the page."""
-    scores = [
-        column_cells(view.board, place, group.benchmark, head.scale, _look(view, place, variants))
+def _parts(
+    view: View,
+    group: Group,
+    head: GroupHead,
+    variants: Sequence[str],
+    lead_to: Mapping[str, str],
+) -> list[Part]:
+    """The benchmark's cells for each row of the page; `lead_to` is by style."""
+    drawn = [
+        Drawn(place, group.benchmark, head.scale, lead_to[view.board.columns[place].style])
         for place in group.places
     ]
+    look = Look(view.board.scores, view.page_rows, view.wide, variants)
+    scores = [cells.one_by_one() for cells in column_cells(view.board, drawn, look)]
     chosen = np.array(view.page_rows, np.intp)
     best = average_cells(group.best.score, view.page_rows, head.scale)
     wins = [_mark(view, place) for place in group.best.column[chosen].tolist()]
@@ -275,22 +286,8 @@ def _parts(view: View, group: Group, head: GroupHead, variants: Sequence[str]) -
     ]
 
 
-def _look(view: View, place: int, variants: Sequence[str]) -> Look:
-    """Links of a wide table are those of the board of the column's own style."""
-    cell_url = _cell_url(wanted(view.address, view.board.columns[place].style))
-    return Look(view.board.scores, view.page_rows, view.wide, cell_url, variants)
-
-
-@lru_cache(maxsize=64)
-def _cell_url(of_style: Wanted) -> str:
-    return f"/cells/{ROW}/{COLUMN}?{of_style.url().partition('?')[2]}"
-
-
 def _mark(view: View, place: int) -> SafeString:
-    return mark_safe("") if place < 0 else _mark_of(view.board.columns[place].style)
-
-
-_mark_of = cache(style_mark)
+    return mark_safe("") if place < 0 else style_mark(view.board.columns[place].style)
 
 
 def _differences(view: View, group: Group, rows: np.ndarray) -> Iterator[Difference | None]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evalcore.stats import style_spreads
 from leaderboard.board_data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
 from leaderboard.pages.address import Address
-from leaderboard.pages.board_filters import facets_of
+from leaderboard.pages.board_filters import facets_of, rows_named
 from leaderboard.pages.board_view import date_problem
 from leaderboard.pages.wanted import Wanted
 from leaderboard.search import SearchError, any_of, parse
@@ -312,10 +312,7 @@ def _chosen_model(board: Board, name: str, problems: list[str]) -> int | None:
     """The row of a variant by its number, or the first of a repository by its ID."""
     if not name:
         return None
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        row = board.row_of.get(int(name))
-    else:
-        row = next(iter(facets_of(board).rows_of.get(name.lower(), [])), None)
+    row = next(iter(rows_named(board, name)), None)
     if row is None:
         problems.append(f"“{name}” is not among this suite’s models. Choose one in the table.")
     return row

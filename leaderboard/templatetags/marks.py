@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from django import template
@@ -12,6 +13,9 @@ from django.utils.safestring import SafeString, mark_safe
 from leaderboard.models import HubModel
 from leaderboard.models.task import Style
 from leaderboard.pages.scale import Scale
+
+SCALES = 512
+"""Of which drawings are kept: those of the boards that are shown now."""
 
 register = template.Library()
 
@@ -27,6 +31,7 @@ def model_id(model: HubModel) -> SafeString:
 
 
 @register.simple_tag
+@cache
 def style_mark(style: str, hidden: bool = False) -> SafeString:
     """A prompt style as shape and word; with `hidden` the word is for screen readers only."""
     label: Any = Style(style).label
@@ -71,6 +76,7 @@ def x(value: float, scale: Scale) -> str:
 
 
 @register.simple_tag
+@lru_cache(maxsize=SCALES)
 def axis(scale: Scale) -> SafeString:
     """A column's scale, drawn once in its header."""
     return format_html(
@@ -84,6 +90,7 @@ def axis(scale: Scale) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=SCALES)
 def bob(chance: float | None, scale: Scale) -> SafeString:
     """The plumb line's end."""
     if chance is None:

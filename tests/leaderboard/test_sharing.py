@@ -35,7 +35,9 @@ def canonical(html: str) -> str:
     return unescape(found[1]) if found else ""
 
 
-@pytest.mark.parametrize("address", ["/", "/styles", "/suites/demo", "/method", "/queue"])
+@pytest.mark.parametrize(
+    "address", ["/", "/styles", "/tasks/facts", "/suites/demo", "/method", "/queue"]
+)
 def test_title_and_description_are_those_of_the_page(
     client: Client, suite: Suite, address: str
 ) -> None:
@@ -47,6 +49,7 @@ def test_title_and_description_are_those_of_the_page(
     assert said["og:description"] == said["description"]
     assert len(said["description"]) > 30
     assert "  " not in said["description"]
+    assert re.fullmatch(r"http://testserver/og/demo(@1\.0)?\.png", said["og:image"])
     assert said["og:url"] == canonical(html) == f"http://testserver{address}"
 
 
