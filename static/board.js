@@ -43,7 +43,7 @@
     focused = row ? row.id : '';
     htmx.ajax('GET', new URL(address, location.href).href, {
       source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:' + (show || 'none'), push: 'true'
-    });
+    }).catch(function () {});
   }
   root.addEventListener('click', function (event) {
     var link = event.target.closest('#main a[href]');

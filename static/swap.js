@@ -73,8 +73,8 @@
     kept = { target: target || url.hash.slice(1), jump: jump, sent: {} };
     root.querySelectorAll('#main [type=search]').forEach(function (field) { kept.sent[field.id] = field.value; });
     url.hash = '';
-    htmx.trigger('#main', 'htmx:abort');
-    htmx.ajax('GET', url.href, { source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:none', push: 'true' });
+    htmx.ajax('GET', url.href, { source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:none', push: 'true' })
+      .catch(function () {});
   }
   root.addEventListener('htmx:beforeSwap', function (event) {
     if (event.detail.target.id === 'main' && kept) remember(kept);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +37,10 @@ class Visit:
     def go(self, address: str) -> Page:
         self.page.goto(self.url + address, wait_until="load")
         return self.page
+
+    def never_answers(self, pattern: re.Pattern[str]) -> None:
+        """From now on requests for such addresses wait for ever, as on a server that is too slow."""
+        self.page.route(pattern, lambda route: None)
 
 
 Open = Callable[..., Visit]

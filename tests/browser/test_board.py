@@ -52,6 +52,26 @@ def test_typing_a_search_swaps_the_table_and_keeps_the_typing(visit: Open) -> No
     assert window.complaints == []
 
 
+def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
+    window = visit()
+    page = window.go("/")
+    page.evaluate("window.same = true")
+    window.never_answers(re.compile("sort=model"))
+    with page.expect_request(re.compile("sort=model")):
+        page.get_by_role("link", name="Model", exact=True).click()
+    page.locator("#menu-type summary").click()
+    page.locator("#menu-type").get_by_text("Chat").click()
+    expect(page).to_have_url(re.compile(r"/\?type=chat$"))
+    window.never_answers(re.compile("q=llama"))
+    with page.expect_request(re.compile("q=llama")):
+        page.get_by_label("Search").fill("llama")
+    page.get_by_role("link", name="Remove filter: Type: Chat").click()
+    expect(page).to_have_url(re.compile(r"/$"))
+    expect(page.locator("#hits")).to_have_text("130 models of 130")
+    assert page.evaluate("window.same")
+    assert window.complaints == []
+
+
 def test_filters_are_chosen_in_menus_and_dropped_with_one_click(visit: Open) -> None:
     page = visit().go("/")
     page.locator("#menu-type summary").click()

@@ -96,6 +96,20 @@ def test_other_views_of_a_comparison_swap_the_page_in_place(built: Suite, visit:
     assert window.complaints == []
 
 
+def test_a_newer_choice_does_not_wait_for_an_older_one(built: Suite, visit: Open) -> None:
+    keys = [str(pk) for pk in Variant.objects.order_by("pk").values_list("pk", flat=True)]
+    window = visit()
+    page = window.go(f"/compare?m={keys[0]}%2C{keys[1]}")
+    page.evaluate("window.stayed = true")
+    window.never_answers(re.compile("sort=file"))
+    with page.expect_request(re.compile("sort=file")):
+        page.get_by_role("link", name="Order of the file").click()
+    page.get_by_role("link", name="Make baseline").click()
+    expect(page.locator(".sides li").nth(1)).to_contain_text("Baseline")
+    assert page.evaluate("window.stayed")
+    assert window.complaints == []
+
+
 def test_another_model_is_found_by_keyboard(built: Suite, visit: Open) -> None:
     page = visit().go("/compare")
     page.get_by_label("Model ID, or part of it").focus()
