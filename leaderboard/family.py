@@ -40,10 +40,10 @@ def relatives(model: HubModel, base: str) -> QuerySet[HubModel]:
 
 
 def _family(model: HubModel, base: str) -> QuerySet[HubModel]:
-    stated = Variant.objects.filter(base_model=base)
-    return HubModel.objects.filter(
-        Q(repo_id=base) | Q(pk=model.pk) | Q(pk__in=stated.values("hub_model"))
-    )
+    stated = Variant.objects.filter(base_model=base).values("hub_model")
+    named = HubModel.objects.filter(Q(repo_id=base) | Q(pk=model.pk)).values("pk")
+    # As one condition with OR the database would read every model that there is.
+    return HubModel.objects.filter(pk__in=stated.union(named))
 
 
 def tries(model: HubModel, base: str) -> list[Tries]:

@@ -110,6 +110,7 @@ class Variant(models.Model):
                 condition=Q(commit__regex=r"^[0-9a-f]{40}$"), name="variant_is_pinned_to_a_commit"
             ),
         ]
+        indexes: ClassVar = [models.Index(fields=["base_model"], name="variant_by_base")]
 
     def __str__(self) -> str:
         return f"{self.hub_model}@{self.commit[:8]} {self.dtype}"
