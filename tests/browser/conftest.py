@@ -39,7 +39,7 @@ class Visit:
         return self.page
 
     def never_answers(self, pattern: re.Pattern[str]) -> None:
-        """From now on requests for such addresses wait for ever, as on a server that is too slow."""
+        """From now on requests for such addresses wait for ever, as on a slow server."""
         self.page.route(pattern, lambda route: None)
 
 

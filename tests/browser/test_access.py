@@ -1,4 +1,5 @@
-"""Everybody can read every page: axe-core finds nothing, and the navigation fits a phone.
+"""Everybody can read every page: axe-core finds nothing, links within a page lead somewhere, and
+the navigation fits a phone.
 
 The walk takes every address of the sitemap, what the sitemap leaves out, and every error page.
 """
@@ -21,6 +22,15 @@ PHONE = {"width": 390, "height": 844}
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 """The rules that a dark page can break where the light one does not."""
 
+DEAD_ENDS = """() => {
+  const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
+  const links = [...document.querySelectorAll("a[href^='#']")].map(one => one.hash.slice(1));
+  return {
+    'leads nowhere': links.filter(id => !ids.includes(decodeURIComponent(id))),
+    'two of a name': ids.filter((id, at) => ids.indexOf(id) < at),
+  };
+}"""
+
 
 def violations(page: Page, **options: Any) -> list[tuple[str, list[str]]]:
     """The rules that the page breaks, best practices among them, and where."""
@@ -31,10 +41,10 @@ def violations(page: Page, **options: Any) -> list[tuple[str, list[str]]]:
     ]
 
 
-def in_every_look(page: Page) -> dict[str, list[tuple[str, list[str]]]]:
-    """What axe-core finds: in the light and in the dark, in a wide window and on a phone."""
+def in_every_look(page: Page) -> dict[str, list[Any]]:
+    """What is wrong with it: in the light and in the dark, in a wide window and on a phone."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    found = {"light": violations(page)}
+    found = {"light": violations(page), **page.evaluate(DEAD_ENDS)}
     page.emulate_media(color_scheme="dark")
     found["dark"] = violations(page, runOnly=COLOURS)
     page.emulate_media(color_scheme="light")
