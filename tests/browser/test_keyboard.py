@@ -14,7 +14,8 @@ from tests.browser.conftest import Open
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 WIDE = {"width": 1440, "height": 900}
-PAPER = {"width": 718, "height": 1047}
+UPRIGHT = {"width": 718, "height": 1047}
+ACROSS = {"width": 1047, "height": 718}
 """What is inside the margins of A4, in CSS pixels."""
 
 FORMS = ("/submit", "/accounts/login")
@@ -122,8 +123,9 @@ def test_nothing_moves_for_who_wants_no_motion(visit: Open) -> None:
     assert {address: parts for address, parts in moving.items() if parts} == {}
 
 
-def test_on_paper_a_page_is_what_it_says(visit: Open) -> None:
-    window = visit(viewport=PAPER, color_scheme="dark")
+@pytest.mark.parametrize("paper", [UPRIGHT, ACROSS], ids=["upright", "across"])
+def test_on_paper_a_page_is_what_it_says(visit: Open, paper: dict[str, int]) -> None:
+    window = visit(viewport=paper, color_scheme="dark")
     window.page.emulate_media(media="print")
     found: dict[str, list[str]] = {}
     for address in everywhere():
