@@ -4,14 +4,13 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('leaderboard', '0005_where_tasks_come_from'),
+        ("leaderboard", "0005_where_tasks_come_from"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='variant',
-            index=models.Index(fields=['base_model'], name='variant_by_base'),
+            model_name="variant",
+            index=models.Index(fields=["base_model"], name="variant_by_base"),
         ),
     ]
