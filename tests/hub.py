@@ -58,6 +58,7 @@ def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
         "HF_ENDPOINT": url,
         "HF_HOME": str(home),
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_UPDATE_DOWNLOAD_COUNTS": "0",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         # Where safetensors are missing, transformers otherwise calls a service outside HF_ENDPOINT.
         "DISABLE_SAFETENSORS_CONVERSION": "1",
