@@ -19,8 +19,8 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["PLUMBLINE_HOME"] += f"/{worker}"
 os.environ.setdefault("PLUMBLINE_DEBUG", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# `datasets` reports each data set that is read to a server that tests do not ask for anything; where
-# there is no network, it waits seconds for it.
+# `datasets` reports each data set that is read to a server that tests do not ask for anything;
+# where there is no network, it waits seconds for it.
 os.environ["HF_UPDATE_DOWNLOAD_COUNTS"] = "0"
 
 from leaderboard.settings import *
