@@ -12,7 +12,8 @@ import errno
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,8 @@ def _load(
     import datasets
 
     if commit is None:
-        return _splits(datasets.load_dataset(path, name, **arguments))
+        with _uncounted():
+            return _splits(datasets.load_dataset(path, name, **arguments))
     # Without network `datasets` takes the newest data in its cache, whatever the revision asked
     # for: with a folder for each commit there is only one.
     cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_commit" / commit
@@ -188,6 +190,22 @@ def _load(
         unfinished.write_text(json.dumps(files))
         unfinished.replace(prepared)
     return splits
+
+
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Without a word to the server where the Hub counts downloads.
+
+    Local files are none, and without network each of them would wait seconds for that server.
+    """
+    import datasets
+
+    counts = datasets.config.HF_UPDATE_DOWNLOAD_COUNTS
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
+    try:
+        yield
+    finally:
+        datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = counts
 
 
 def _splits(loaded: object) -> Mapping[str, Dataset]:

@@ -43,6 +43,15 @@ print("\\n" + json.dumps(found))
 """
 
 
+NOBODY_ASKED = """
+import os, socket
+def asked(host, *more, **others):
+    print("asked for", host, flush=True)
+    os._exit(3)
+socket.getaddrinfo = asked
+"""
+
+
 class Client:
     """Reads the task's documents in a fresh process with a cache of its own."""
 
@@ -119,6 +128,18 @@ def test_local_files_have_no_commit(tmp_path: Path, client: Client) -> None:
     commit, prompts = client.read("http://127.0.0.1:9", path=str(folder))
     assert commit is None
     assert len(prompts) == 2
+
+
+def test_local_files_are_read_without_asking_any_server(tmp_path: Path) -> None:
+    publish(tmp_path, {"test": capitals(2)})
+    file = tmp_path / "datasets" / "org" / "capitals" / "test.jsonl"
+    files = f"{{data_files: {{test: {file}}}}}"
+    task = TASK.format(path="json", name="null", kwargs=files, split="test")
+    write_tasks(tmp_path / "tasks", {"capitals.yaml": task})
+    code = NOBODY_ASKED + READ.format(folder=str(tmp_path / "tasks"))
+    counted = {"HF_UPDATE_DOWNLOAD_COUNTS": "1"}
+    printed = run_client(code, "http://127.0.0.1:9", tmp_path / "hf_home", **counted)
+    assert len(json.loads(printed.splitlines()[-1])[1]) == 2
 
 
 @pytest.mark.parametrize(
