@@ -92,8 +92,8 @@ def _mean(board: Board, scale: str, averaged: Sequence[int], needed: Sequence[in
     """By row the mean over columns on this scale; NaN where one of the `needed` is missing."""
     known = _means.setdefault(board, OrderedDict())
     asked = scale, tuple(averaged), tuple(needed)
-    if asked in known:
-        return known[asked]
+    if (kept := known.get(asked)) is not None:
+        return kept
     scores = board.normalised if scale == CHANCE else board.scores
     if averaged:
         complete: Flags = np.isnan(scores.value[:, needed]).sum(axis=1) == 0
