@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from evalcore.energy import Meter, Part
-from evalcore.errors import InfraError
+from evalcore.errors import InfraError, Stopped
 from evalcore.journal import Journal
 from evalcore.model.base import LM, EncodedRequest, Response
 from evalcore.preparation import Prepared
@@ -25,12 +25,9 @@ class Watch(Protocol):
         ...
 
     def wants_stop(self) -> bool:
-        """Asked after each pack; what was answered until then is in the journal."""
+        """Asked after each pack, and while the next benchmark is waited for; what was answered
+        until then is in the journal."""
         ...
-
-
-class Stopped(Exception):
-    """Somebody asked us to stop; the journal has every response so far."""
 
 
 @dataclass
@@ -44,6 +41,18 @@ class Progress:
     done: int
     tokens: int = 0
     """Read and written for answers to this part, or to an earlier one that asks the same."""
+
+
+def _asking(
+    stands: Sequence[Progress], keys: Collection[str]
+) -> Mapping[str, list[tuple[int, Progress]]]:
+    """By key the parts that ask it, with their places: a pack is about few of many parts."""
+    asking: dict[str, list[tuple[int, Progress]]] = {key: [] for key in keys}
+    for place, stand in enumerate(stands):
+        for key in stand.asked:
+            if key in asking:
+                asking[key].append((place, stand))
+    return asking
 
 
 @dataclass
@@ -91,20 +100,21 @@ class Answers:
         stands: Sequence[Progress],
         watch: Watch,
     ) -> None:
+        asking = _asking(stands, {one.key for one in waiting})
         for pack in model.answer(waiting) if waiting else ():
             responses = [response for _, response in pack]
             self.meter.read()
             if self.journal:
                 self.journal.append(responses)
             self.known.update({response.key: response for response in responses})
-            for stand in stands:
-                answered = [response for response in responses if response.key in stand.asked]
-                if answered:
-                    stand.done += sum(stand.asked[response.key] for response in answered)
-                    stand.tokens += sum(
-                        one.n_context_tokens + len(one.token_ids) for one in answered
-                    )
-                    watch.progress(stand.task, stand.done, stand.total, stand.tokens)
+            further: dict[int, Progress] = {}
+            for response in responses:
+                for place, stand in asking.get(response.key, ()):
+                    stand.done += stand.asked[response.key]
+                    stand.tokens += response.n_context_tokens + len(response.token_ids)
+                    further[place] = stand
+            for _, stand in sorted(further.items()):
+                watch.progress(stand.task, stand.done, stand.total, stand.tokens)
             if watch.wants_stop():
                 raise Stopped
 

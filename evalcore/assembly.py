@@ -11,18 +11,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import evalcore
-from evalcore.model.base import LM, SCORING_VERSION, Computing, Response
-from evalcore.record import (
-    Failure,
-    ResultRow,
-    RunRecord,
-    SampleFile,
-    Shots,
+from evalcore.comparability import (
     chat_policy,
-    draws_at_random,
+    cuts_thoughts,
     run_key,
-    shot_rule,
 )
+from evalcore.model.base import LM, SCORING_VERSION, Computing, ModelInfo, Response
+from evalcore.record import Failure, ResultRow, RunRecord, SampleFile
 from evalcore.score.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.withholding import tasks_without_text, without_reason
@@ -30,7 +25,9 @@ from evalcore.stats import spread
 from evalcore.task.chat import Chat
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import config_digest, docs_digest, json_ready, resolved_config
+from evalcore.task.gold import NO_CHOICE
 from evalcore.task.prompts import is_prompted
+from evalcore.task.shot_rule import Shots, draws_at_random, shot_rule
 from evalcore.task.task import Task
 
 if TYPE_CHECKING:
@@ -77,11 +74,12 @@ def record_of(
 ) -> RunRecord:
     """The record of one evaluated task or group, its sample file still unnamed."""
     samples = [sample for task in scored for sample in task.samples]
-    keys = _run_keys(spec, tasks, settings, chat)
+    keys = _run_keys(model, spec, tasks, settings, chat)
     shots = _shots(spec, tasks)
-    rule = shot_rule(spec, shots, settings.fewshot_draw)
+    rule = shot_rule(spec, shots, mode=settings.mode, draw=settings.fewshot_draw)
     results, failures = _aggregate(spec, scored, keys, settings)
     withheld = tasks_without_text(spec)
+    info = model.info
     return RunRecord(
         **_identity(spec, tasks, settings),
         shots=shots,
@@ -94,10 +92,11 @@ def record_of(
         results=results,
         failures=[without_reason(one) if one.task in withheld else one for one in failures],
         without_text=withheld,
+        unanswerable=_unanswerable(tasks, samples),
         distribution=_distribution(spec, results),
         clean_results=_clean_results(spec, scored, keys, settings),
         samples=SampleFile(file="", sha256="", rows=len(samples)),
-        model=model.info.as_json(),
+        model=info.as_json(),
         datasets={task.spec.name: _dataset(task) for task in tasks},
         settings=json_ready(asdict(settings)),
         chat=_chat(chat),
@@ -107,19 +106,38 @@ def record_of(
             for task in tasks
             if task.generation_kwargs is not None
         },
-        environment=_environment(model),
+        environment=_environment(info),
         requests={
             "total": len(account.responses),
             "journalled": account.journalled,
             "truncated": sum(response.n_truncated > 0 for response in account.responses),
         },
         paths=dict(Counter(response.path for response in account.responses)),
-        execution=json_ready(dict(model.execution)) if isinstance(model, Computing) else {},
+        execution=_execution(model, account.responses),
         started=account.started,
         seconds=account.seconds,
         timing=account.timing,
         energy=account.energy,
     )
+
+
+def _execution(model: LM, responses: Sequence[Response]) -> dict[str, Any]:
+    """How the kinds of requests that were asked were computed: others are of earlier tasks."""
+    if not isinstance(model, Computing):
+        return {}
+    writes = {response.kind == "generate_until" for response in responses}
+    return {
+        kind: json_ready(dict(how))
+        for kind, how in model.execution.items()
+        if (kind == "generate_until") in writes
+    }
+
+
+def _unanswerable(tasks: Sequence[Task], samples: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Where a task scores by its own code, that decides what is right."""
+    by_gold = {task.name for task in tasks if task.own_process_results is None}
+    of_these = (one for one in samples if one["task"] in by_gold)
+    return dict(Counter(one["task"] for one in of_these if NO_CHOICE in one["gold"]))
 
 
 def _distribution(spec: TaskSpec | GroupSpec, results: Sequence[ResultRow]) -> list[dict[str, Any]]:
@@ -143,10 +161,10 @@ def _clean_results(
     keys: Mapping[str, str],
     settings: Settings,
 ) -> list[ResultRow]:
-    """The numbers without the documents that the training text has, too."""
+    """The numbers on the documents that the training text does not have, as far as one can tell."""
     if all(sample["contaminated"] is None for task in scored for sample in task.samples):
         return []
-    clean = [task.only(lambda sample: not sample["contaminated"]) for task in scored]
+    clean = [task.only(lambda sample: sample["contaminated"] is False) for task in scored]
     if not all(task.samples for task in clean):
         return []  # no average of a group exists without one of its parts
     rows, _ = _aggregate(spec, clean, keys, settings)
@@ -211,12 +229,17 @@ def _chat(chat: Chat | None) -> dict[str, Any] | None:
         "digest": template.digest,
         "text": template.text,
         "multiturn": chat.multiturn,
+        "arguments": json_ready(dict(template.arguments)),
         "without_system": template.without_system(),
     }
 
 
 def _run_keys(
-    spec: TaskSpec | GroupSpec, tasks: Sequence[Task], settings: Settings, chat: Chat | None
+    model: LM,
+    spec: TaskSpec | GroupSpec,
+    tasks: Sequence[Task],
+    settings: Settings,
+    chat: Chat | None,
 ) -> dict[str, str]:
     """The run key of every task and group in `spec`."""
     specs: list[TaskSpec | GroupSpec] = [*spec.leaves()]
@@ -233,6 +256,7 @@ def _run_keys(
             chat=chat_policy(_chat(chat)),
             system_instruction=settings.system_instruction,
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
+            cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
         )
         for one in specs
     }
@@ -282,11 +306,11 @@ def _dataset(task: Task) -> dict[str, Any]:
     }
 
 
-def _environment(model: LM) -> dict[str, Any]:
+def _environment(info: ModelInfo) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "device": model.info.device,
+        "device": info.device,
         **_versions(),
     }
 
@@ -294,5 +318,5 @@ def _environment(model: LM) -> dict[str, Any]:
 @cache
 def _versions() -> Mapping[str, str]:
     """Read once: each takes milliseconds, and a run of many tasks has a record for each."""
-    packages = ("torch", "transformers", "tokenizers", "datasets", "numpy")
+    packages = ("torch", "transformers", "tokenizers", "datasets", "numpy", "peft")
     return {package: version(package) for package in packages}

@@ -6,15 +6,18 @@ Nothing heavy is imported before it is needed: `--help` and `ls` must answer at 
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import evalcore
+from evalcore.command.notes import noted_once
 from evalcore.command.options import (
     OPTIONS,
     PROMPT_OPTIONS,
@@ -24,15 +27,21 @@ from evalcore.command.options import (
     refuse_old_spellings,
     settle,
 )
+from evalcore.command.ranks import rank_of, said_once
 from evalcore.command.values import count
-from evalcore.errors import EvalError, did_you_mean
+from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
+from evalcore.model.arguments import notes_on
 from evalcore.progress import in_words
+from evalcore.stopping import STOPPED
 
 WRONG_OPTION = 2
 """Exit status when an option is wrong, as argparse has it."""
 
 INTERRUPTED = 130
 """Exit status when SIGINT, or the end of who reads along, ended a command that is no run."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk is full, or a limit on files reached."""
 
 NOTES = {
     "cache_requests": "prompts are built afresh each time; nothing is cached",
@@ -48,6 +57,11 @@ NOTES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (see `docs/engine.md`)."""
+    if ranks := rank_of(os.environ):
+        rank, size = ranks
+        if rank > 0:
+            return 0
+        sys.stderr.write(said_once(size))
     _quiet_libraries()
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
@@ -63,21 +77,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.options:
             options = settle(options, options.options, getattr(options, "config", None))
             _note(options)
-        status: int = options.function(options)
+        with nullcontext() if getattr(options, "verbosity", None) else noted_once():
+            status: int = options.function(options)
     except OptionError as error:
         sys.stderr.write(f"evalcore: {error}\n")
         return WRONG_OPTION
     except EvalError as error:
-        if show := getattr(options, "show", None):
-            show.error(error)
-        else:
-            sys.stderr.write(in_words(error))
+        show = getattr(options, "show", None)
+        for one in (*error.others, error):
+            if show:
+                show.error(one)
+            else:
+                sys.stderr.write(in_words(one))
         return error.exit_code
+    except Stopped:
+        options.show.stopped()
+        return STOPPED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # such as `evalcore ls | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
+    except OSError as problem:
+        if problem.errno not in NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it may be what is full
+        full = InfraError(f"a file cannot be written: {problem}: make room, and try again")
+        sys.stderr.write(in_words(full))
+        return full.exit_code
+    finally:
+        if show := getattr(options, "show", None):
+            show.close()
     return status
 
 
@@ -174,7 +204,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_ls(ls: argparse.ArgumentParser) -> None:
     kinds = ["tasks", "groups", "subtasks", "tags"]
-    ls.add_argument("kind", nargs="?", default="tasks", choices=kinds, help="tasks: all of them")
+    ls.add_argument("kind", nargs="?", choices=kinds, help="tasks: all that --tasks takes")
+    ls.add_argument("--paths", action="store_true", help="with the file of each")
+    ls.add_argument("--descriptions", action="store_true", help="with what each is about")
     ls.add_argument("--include_path", nargs="+", action="extend", default=[], metavar="FOLDER")
 
 
@@ -227,6 +259,9 @@ def _note(options: argparse.Namespace) -> None:
     for name, says in NOTES.items():
         if getattr(options, name, None):
             sys.stderr.write(f"evalcore: --{name}: {says}\n")
+    if getattr(options, "model", None) in ("hf", "hf-auto", "huggingface"):
+        for note in notes_on(getattr(options, "model_args", None) or {}):
+            sys.stderr.write(f"evalcore: --model_args: {note}\n")
     if level := getattr(options, "verbosity", None):
         known = logging.getLevelNamesMapping()
         if level.upper() not in known:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from evalcore.comparability import cuts_thoughts
 from evalcore.formats.lmeval import leaves_of
 from evalcore.formats.run_files import Run
 from evalcore.record import ResultRow, RunRecord
@@ -185,6 +186,8 @@ _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
     "seed of the examples": lambda record: record.shot_seed,
     "mode": lambda record: record.mode,
     "chat": lambda record: record.chat and (record.chat.get("name"), record.chat.get("multiturn")),
+    "arguments of the chat template": lambda record: (record.chat or {}).get("arguments") or None,
+    "whether thoughts are cut": lambda record: cuts_thoughts(record.model.get("arguments") or {}),
     "system instruction": lambda record: record.system_instruction,
     "generation arguments": lambda record: record.generation,
     "seed of sampled answers": lambda record: record.settings.get("seed"),

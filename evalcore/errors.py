@@ -7,8 +7,10 @@ what to do about it. Only our own faults (`InfraError`) are worth trying again.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import ClassVar
+import signal
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 
 class EvalError(Exception):
@@ -18,6 +20,10 @@ class EvalError(Exception):
     retry: ClassVar[bool] = False
     task: str | None = None
     """The task or group that the error is about, where another might still go well."""
+    others: Sequence[EvalError] = ()
+    """What failed before it in the same run: each is about one task, without which it went on."""
+    finished: Sequence[Any] = ()
+    """What the library's `evaluate` had finished; a command has written it."""
 
     @property
     def headline(self) -> str:
@@ -34,7 +40,7 @@ class EvalError(Exception):
 
 
 class ModelError(EvalError):
-    """The model cannot be evaluated as it is; its submitter must act."""
+    """The model cannot be evaluated as it is; whoever chose or published it must act."""
 
     exit_code = 10
 
@@ -50,6 +56,27 @@ class InfraError(EvalError):
 
     exit_code = 12
     retry = True
+
+
+class Stopped(BaseException):
+    """Somebody asked us to stop; the journal has every response so far.
+
+    No Exception: it may be raised amid code that is somebody else's and catches those.
+    """
+
+
+def keep_ours(raised: BaseException) -> None:
+    """Raises again what is not the doing of somebody else's code that has just raised it.
+
+    What such code may end with besides an Exception: `sys.exit`, an interrupt that nobody sent, a
+    panic of a library in Rust. A task that does so fails, and nothing else does.
+    """
+    if isinstance(raised, Stopped | GeneratorExit):
+        raise raised
+    if isinstance(raised, KeyboardInterrupt):
+        may_be_sent = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if may_be_sent and threading.current_thread() is threading.main_thread():
+            raise raised
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

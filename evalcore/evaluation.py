@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.asking import Answers
-from evalcore.asking import Stopped as Stopped
 from evalcore.asking import Watch as Watch
 from evalcore.assembly import Account, record_of
 from evalcore.energy import Meter
-from evalcore.errors import ModelError, TaskError
+from evalcore.errors import EvalError, ModelError, TaskError
+from evalcore.errors import Stopped as Stopped
 from evalcore.journal import Journal
 from evalcore.model.base import LM, Mode, Spelled
 from evalcore.preparation import Benchmark, Prepared, Preparer, prepared
 from evalcore.record import RunRecord, write_samples
 from evalcore.score.sample import spell
 from evalcore.score.scored import ScoredTask
-from evalcore.score.scoring import score_task
+from evalcore.score.scoring import score_task, scores_by_code
 from evalcore.score.withholding import without_text
 from evalcore.task.chat import Chat
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
 from evalcore.task.fewshot import Draw
-from evalcore.task.seeds import fixed_randomness
+from evalcore.task.seeds import FixedRandomness
 from evalcore.task.support import check_supported
 from evalcore.task.task import Item, Task, task_of
 
@@ -88,12 +89,22 @@ class Evaluation:
 
     record: RunRecord
     samples: Sequence[Mapping[str, Any]]
+    error: TaskError | None = None
+    """Why a task in it has no number at all; its answers are in the samples."""
 
     def write(self, folder: Path, stem: str) -> tuple[Path, Path]:
-        """Writes `record_<stem>.json` and `samples_<stem>.parquet`; returns their paths."""
+        """Writes `record_<stem>.json` and `samples_<stem>.parquet`; returns their paths.
+
+        Raises InfraError where they cannot be written; neither is left then.
+        """
         samples = folder / f"samples_{stem}.parquet"
         record = folder / f"record_{stem}.json"
-        replace(self.record, samples=write_samples(samples, self.samples)).write(record)
+        file = write_samples(samples, self.samples)
+        try:
+            replace(self.record, samples=file).write(record)
+        except BaseException:
+            samples.unlink(missing_ok=True)
+            raise
         return record, samples
 
 
@@ -112,7 +123,8 @@ def evaluate(
     prepared, if the model `reads_ahead`. `timing`: what the caller has measured, for each record.
     `meter` counts the energy; by default what this machine has.
 
-    Raises TaskError, ModelError or InfraError by whose fault it is, and Stopped.
+    Raises ModelError or InfraError by whose fault it is, and Stopped. A TaskError is about one task
+    and is raised when all others are done; what failed before an error is in its `others`.
     """
     for spec in specs:
         check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
@@ -126,11 +138,21 @@ def evaluate(
     )
     ahead = bool(getattr(model, "reads_ahead", False))
     meter = meter or Meter.of(model)
-    for benchmark in prepared(preparer, specs, partial(watch.phase, "prepare"), ahead=ahead):
-        answers = Answers(journal, meter=meter)
-        yield from _evaluated(model, benchmark, settings, chat, watch, answers, timing)
-        if benchmark.error:
-            raise benchmark.error
+    failed: list[TaskError] = []
+    try:
+        begin = partial(watch.phase, "prepare")
+        for benchmark in prepared(preparer, specs, begin, watch.wants_stop, ahead=ahead):
+            failed += benchmark.failed
+            answers = Answers(journal, meter=meter)
+            yield from _evaluated(model, benchmark, settings, chat, watch, answers, timing, failed)
+            if benchmark.error:
+                raise benchmark.error
+    except EvalError as error:
+        error.others = failed
+        raise
+    if failed:
+        failed[-1].others = failed[:-1]
+        raise failed[-1]
 
 
 def chat_of(model: LM, settings: Settings) -> Chat | None:
@@ -195,7 +217,9 @@ def _evaluated(
     watch: Watch,
     answers: Answers,
     timing: Callable[[], Mapping[str, float]],
+    failed: list[TaskError],
 ) -> Iterator[Evaluation]:
+    """Each part of a benchmark; those that have no number are told in `failed`."""
     together = len(benchmark.parts) > 1 and _answered(model, benchmark.parts, answers, watch)
     for part in benchmark.parts:
         try:
@@ -206,7 +230,10 @@ def _evaluated(
             evaluation = _scored(model, part, answers, settings, chat, timing)
         except TaskError as error:
             error.task = part.spec.name
-            raise
+            failed.append(error)
+            continue
+        if evaluation.error:
+            failed.append(evaluation.error)
         yield evaluation
 
 
@@ -233,7 +260,7 @@ def _scored(
     scored: list[ScoredTask] = []
     for task, of_task, found in zip(part.tasks, part.items, part.overlaps, strict=True):
         subset = task.name if isinstance(spec, GroupSpec) else None
-        with fixed_randomness():  # some tasks draw as they score
+        with _randomness(task.spec):
             one = score_task(
                 task, of_task, pending, part=subset, predict_only=settings.predict_only
             )
@@ -253,7 +280,7 @@ def _scored(
         energy=answers.energy(spec.name),
         command=timing(),
     )
-    with fixed_randomness():
+    with _randomness(*(task.spec for task in part.tasks)):
         record = record_of(model, spec, part.tasks, scored, settings, chat, account)
     withheld = set(record.without_text)
     spelled = model if isinstance(model, Spelled) else None
@@ -263,7 +290,37 @@ def _scored(
             samples[place] = without_text(sample)
         elif spelled:
             spell(sample, spelled)
-    return Evaluation(record, samples)
+    return Evaluation(record, samples, None if settings.predict_only else _without_number(record))
+
+
+def _randomness(*specs: TaskSpec) -> AbstractContextManager[object]:
+    """Some tasks draw as they score; the others wait for nobody who draws."""
+    return FixedRandomness() if any(map(scores_by_code, specs)) else nullcontext()
+
+
+def _without_number(record: RunRecord) -> TaskError | None:
+    """What to say of a record in which a task has no number at all; None where all have one.
+
+    In strict a group has one, too, if it says how its tasks are averaged. lm-evaluation-harness,
+    and so compat, passes over an average that no task gives.
+    """
+    expected = list(record.configs)
+    if record.mode == "strict" and record.groups.get(record.task, {}).get("aggregate_metric_list"):
+        expected.append(record.task)
+    measured = {row.task for row in record.results}
+    lacking = [name for name in expected if name not in measured]
+    if not lacking:
+        return None
+    reasons = {
+        one.task: f"{one.metric} ({one.filter}): {one.reason}" for one in reversed(record.failures)
+    }
+    told = "; ".join(
+        f"{name} has no number: {reasons.get(name, 'no metric gave one for any document')}"
+        for name in lacking
+    )
+    error = TaskError(told)
+    error.task = record.task
+    return error
 
 
 def _overlaps(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evalcore.command.selection import library_of, select
 from evalcore.command.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
 from evalcore.command.values import batch_size as batch_size_of
-from evalcore.errors import ModelError, TaskError
+from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import Mode
 from evalcore.progress import first_prompts
 
@@ -57,7 +57,9 @@ def evaluate(
     lm-evaluation-harness's three methods. A `transformers` model is left as it was: in the same
     mode, on the same device. `settings` are fields of `evalcore.evaluation.Settings`.
 
-    Raises TaskError, ModelError or InfraError by whose fault it is.
+    Raises TaskError, ModelError or InfraError by whose fault it is. A task that fails, or whose
+    scoring gives no number, does not keep the others from being evaluated; the error is raised
+    after them, and its `finished` has the evaluations.
     """
     from evalcore.evaluation import Settings
     from evalcore.evaluation import evaluate as evaluations
@@ -77,7 +79,14 @@ def evaluate(
         mode=chosen.mode,
     )  # fmt: skip
     journal = Journal(Path(use_cache), lm.info.model_key) if use_cache else None
-    return list(evaluations(lm, specs, chosen, watch or Silent(), journal))
+    finished: list[Evaluation] = []
+    try:
+        for evaluation in evaluations(lm, specs, chosen, watch or Silent(), journal):
+            finished.append(evaluation)
+    except EvalError as error:
+        error.finished = finished
+        raise
+    return finished
 
 
 def lm_of(
@@ -150,7 +159,8 @@ def simple_evaluate(
 
     With `log_samples` (or `predict_only`) the dictionary has `samples`, by task. Arguments that
     only concern how that package works (caches of requests, trackers, verbosity) are accepted and
-    do nothing; others raise TypeError, and so does a `task_manager`: give `include_path`.
+    do nothing; others raise TypeError, and so does a `task_manager`: give `include_path`. Raises as
+    `evaluate` does.
     """
     if wrong := [name for name in unused if name not in _WITHOUT_EFFECT]:
         raise TypeError(f"simple_evaluate has no argument {wrong[0]!r}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from evalcore.errors import EvalError, ModelError, TaskError
+from evalcore.errors import EvalError, ModelError, Stopped, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.task import Item, Task
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from evalcore.score.decontaminate import Overlaps
 
 Spec = TaskSpec | GroupSpec
+
+SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_TO_END = 1.0
 
 
 @dataclass(kw_only=True)
@@ -48,12 +52,18 @@ class Prepared:
 class Benchmark:
     """Tasks and groups that are asked together, because their requests share what they begin with.
 
-    They are styles or subjects of one benchmark, and all that could be prepared: `error` is what
-    the one after them failed with.
+    They are styles or subjects of one benchmark, and all that could be prepared.
     """
 
     parts: list[Prepared]
+    failed: list[TaskError] = field(default_factory=list)
+    """Why others of them could not; each names its task."""
     error: EvalError | None = None
+    """What ended the preparation of all that follow; it is no task's fault."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.failed and self.error is None
 
 
 def benchmarks_of(specs: Sequence[Spec]) -> list[list[Spec]]:
@@ -92,14 +102,15 @@ class Preparer:
         self._forbid_truncation = forbid_truncation
 
     def prepare(self, specs: Sequence[Spec], cancelled: threading.Event) -> Benchmark:
-        """All specs, or those before the first that fails. Raises Cancelled."""
+        """All specs but those that fail, up to an error that is no task's. Raises Cancelled."""
         benchmark = Benchmark([])
         for spec in specs:
             try:
                 benchmark.parts.append(self._rendered(spec, cancelled))
+            except TaskError as error:
+                error.task = spec.name
+                benchmark.failed.append(error)
             except EvalError as error:
-                if isinstance(error, TaskError):
-                    error.task = spec.name
                 benchmark.error = error
                 break
         try:
@@ -140,17 +151,22 @@ class Preparer:
                 self._refuse_truncated(part)
 
     def _encode_one_by_one(self, benchmark: Benchmark) -> None:
-        """Finds the part that cannot be encoded; those before it are kept."""
-        for place, part in enumerate(benchmark.parts):
+        """Finds the parts that cannot be encoded. Those before a fault of the model are kept."""
+        waiting, benchmark.parts = benchmark.parts, []
+        for part in waiting:
             try:
                 self._encode([part])
+            except TaskError as error:
+                error.task = part.spec.name
+                benchmark.failed.append(error)
             except EvalError as error:
-                if isinstance(error, TaskError | ModelError):
+                if isinstance(error, ModelError):
                     # The model may be right for tasks with other texts.
                     error.task = part.spec.name
                 benchmark.error = error
-                del benchmark.parts[place:]
                 return
+            else:
+                benchmark.parts.append(part)
 
     def _refuse_truncated(self, part: Prepared) -> None:
         if cut := sum(one.n_truncated > 0 for one in part.encoded):
@@ -161,34 +177,62 @@ class Preparer:
             )
 
 
+class Ahead:
+    """A benchmark that is being prepared in a thread of its own."""
+
+    def __init__(self, prepare: Callable[[], Benchmark]) -> None:
+        self._prepare = prepare
+        self._outcome: Benchmark | None = None
+        # Nobody waits at the end for a download that hangs.
+        self._thread = threading.Thread(target=self._run, name="evalcore-prepare", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(BaseException):  # whatever it is, it is met again in the caller's thread
+            self._outcome = self._prepare()
+
+    def outcome(self, wants_stop: Callable[[], bool]) -> Benchmark | None:
+        """What was prepared; None where something failed. Raises Stopped."""
+        while self._thread.is_alive():
+            if wants_stop():
+                raise Stopped
+            self._thread.join(SECONDS_BETWEEN_LOOKS)
+        return self._outcome if self._outcome and self._outcome.is_whole else None
+
+    def end(self) -> None:
+        """Waits a little for a thread that was told to end."""
+        self._thread.join(SECONDS_TO_END)
+
+
 def prepared(
-    preparer: Preparer, specs: Sequence[Spec], begin: Callable[[], None], *, ahead: bool
+    preparer: Preparer,
+    specs: Sequence[Spec],
+    begin: Callable[[], None],
+    wants_stop: Callable[[], bool],
+    *,
+    ahead: bool,
 ) -> Iterator[Benchmark]:
-    """The benchmarks of the specs in turn, up to the first that fails; `begin` is told of each.
+    """The benchmarks of the specs in turn, up to one with an `error`; `begin` is told of each.
 
     With `ahead` the next one is prepared in a thread while the caller works on the one at hand.
     What fails there is tried again in the caller's own thread when it is its turn: some code works
-    in no other.
+    in no other. Raises Stopped when it waits for that thread and the caller wants to stop.
     """
     waiting = benchmarks_of(specs)
     cancelled = threading.Event()
-    with ThreadPoolExecutor(1, thread_name_prefix="evalcore-prepare") as thread:
-        coming: Future[Benchmark] | None = None
-        try:
-            for place, alike in enumerate(waiting):
-                begin()
-                benchmark = _outcome(coming) or preparer.prepare(alike, cancelled)
-                if ahead and not benchmark.error and place + 1 < len(waiting):
-                    coming = thread.submit(preparer.prepare, waiting[place + 1], cancelled)
-                yield benchmark
-                if benchmark.error:
-                    return
-        finally:
-            cancelled.set()
-
-
-def _outcome(coming: Future[Benchmark] | None) -> Benchmark | None:
-    """What the thread prepared; None where it failed, or had nothing to do."""
-    if coming is None or coming.exception() is not None or coming.result().error:
-        return None
-    return coming.result()
+    coming: Ahead | None = None
+    try:
+        for place, alike in enumerate(waiting):
+            begin()
+            benchmark = coming.outcome(wants_stop) if coming else None
+            benchmark = benchmark or preparer.prepare(alike, cancelled)
+            coming = None
+            if ahead and not benchmark.error and place + 1 < len(waiting):
+                coming = Ahead(partial(preparer.prepare, waiting[place + 1], cancelled))
+            yield benchmark
+            if benchmark.error:
+                return
+    finally:
+        cancelled.set()
+        if coming:
+            coming.end()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import signal
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from evalcore.errors import EvalError
+from evalcore.remarks import remarks_on
+from evalcore.result_table import result_table
+from evalcore.stopping import SAID, StopRequest
 
 if TYPE_CHECKING:
-    from evalcore.record import ResultRow, RunRecord
+    from evalcore.record import RunRecord
 
 
 SECONDS_BETWEEN_LINES = 10
@@ -25,30 +26,10 @@ FOLDED = {"task": 10, "filter": 8, "metric": 8}
 """The columns of a table that may take several lines, and how narrow they may get; a number that is
 split cannot be read."""
 
-LONGEST_PLAIN = 1e6
-"""Perplexities of poor models reach far beyond what can be read without an exponent."""
-
 
 def in_words(error: EvalError) -> str:
     """The line that tells of an error; docs/engine.md says whose fault each class means."""
     return f"evalcore: {type(error).__name__}: {error.reason}\n"
-
-
-class StopRequest:
-    """Set by SIGTERM or SIGINT; the run ends after its current pack. A second signal kills."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def listen(self) -> None:
-        signal.signal(signal.SIGTERM, self._handle)
-        signal.signal(signal.SIGINT, self._handle)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        signal.signal(number, signal.SIG_DFL)
-        # Python's own streams are not safe to write to in the midst of whatever they do.
-        os.write(2, b"evalcore: stopping after the pack at hand; once more to stop at once\n")
 
 
 class JsonLines:
@@ -61,7 +42,11 @@ class JsonLines:
     def start(self) -> None:
         self._stop.listen()
 
+    def close(self) -> None:
+        self._stop.close()
+
     def phase(self, name: str) -> None:
+        self._stop.enter(name)
         self._say(event="phase", phase=name)
         sys.stderr.write(f"evalcore: {name}\n")
 
@@ -78,6 +63,9 @@ class JsonLines:
         paths = {"record": str(record_path), "samples": str(samples_path)}
         self._say(event="task", task=record.task, **paths)
 
+    def without_number(self, _record: RunRecord) -> None:
+        """Nothing: who reads these lines learns it from the error at the end."""
+
     def error(self, error: EvalError) -> None:
         about = {"task": error.task} if error.task else {}
         name = type(error).__name__
@@ -85,7 +73,8 @@ class JsonLines:
         sys.stderr.write(in_words(error))
 
     def stopped(self) -> None:
-        sys.stderr.write("evalcore: stopped; the same command goes on\n")
+        self._stop.over()
+        sys.stderr.write(f"evalcore: {SAID}\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})
@@ -164,7 +153,11 @@ class Bar:
         self._line = self._bar.add_task("starting", total=None, speed="")
         self._bar.start()
 
+    def close(self) -> None:
+        self._stop.close()
+
     def phase(self, name: str) -> None:
+        self._stop.enter(name)
         if name == "evaluate":
             self._speed.begin()
         if self._bar is None:
@@ -185,13 +178,17 @@ class Bar:
     def task(self, record: RunRecord, *_paths: Path) -> None:
         self._finished.append(record)
 
+    def without_number(self, record: RunRecord) -> None:
+        self._finished.append(record)
+
     def error(self, error: EvalError) -> None:
         self._end()
         sys.stderr.write(in_words(error))
 
     def stopped(self) -> None:
+        self._stop.over()
         self._end()
-        sys.stderr.write("evalcore: stopped; the same command goes on\n")
+        sys.stderr.write(f"evalcore: {SAID}\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._end()
@@ -203,54 +200,11 @@ class Bar:
         if self._bar is not None:
             self._bar.stop()
         if self._finished:
-            say(table_of(self._finished))
+            width = shutil.get_terminal_size().columns
+            sys.stdout.write(result_table(self._finished, width))
             for line in remarks_on(self._finished):
                 say(line)
         self._finished = []
-
-
-def table_of(records: list[RunRecord]) -> Any:
-    """Every number with its 95 % interval; under a task or group its parts.
-
-    Where training text was searched, the number on clean documents stands beside that on all.
-    """
-    table = empty_table("task", "version", "filter", "shots", "metric", "value", "95 % interval")
-    table.add_column("stderr", no_wrap=True)
-    table.add_column("n", no_wrap=True)
-    searched = any(record.clean_results for record in records)
-    if searched:
-        table.add_column("clean", no_wrap=True)
-        table.add_column("clean n", no_wrap=True)
-    for record in records:
-        clean = {_place(row): row for row in record.clean_results}
-        for row in record.results:
-            cells = _cells(record, row)
-            if searched:
-                twin = clean.get(_place(row))
-                cells += (_number(twin.value), str(twin.n)) if twin else ("", "")
-            table.add_row(*cells)
-    return table
-
-
-def _place(row: ResultRow) -> tuple[str, str, str, str]:
-    return row.task, row.subset, row.metric, row.filter
-
-
-def _cells(record: RunRecord, row: ResultRow) -> tuple[str, ...]:
-    own = row.task == record.task
-    name = f"{row.task}: {row.subset}" if own and row.subset else row.task
-    shots = record.shots if isinstance(record.shots, int) else record.shots.get(row.task, "")
-    return (
-        name if own and not row.subset else f"  {name}",
-        record.version if own else "",
-        row.filter,
-        str(shots),
-        f"{row.metric} {'↑' if row.higher_is_better else '↓'}",
-        _number(row.value),
-        "" if row.interval == "none" else f"{_number(row.low)}–{_number(row.high)}",
-        "" if row.stderr is None else _number(row.stderr),
-        str(row.n),
-    )
 
 
 def empty_table(*columns: str) -> Any:
@@ -260,30 +214,6 @@ def empty_table(*columns: str) -> Any:
 
     heads = [Column(name, no_wrap=name not in FOLDED, overflow="fold") for name in columns]
     return Table(*heads, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < LONGEST_PLAIN else f"{value:.4e}"
-
-
-def remarks_on(records: list[RunRecord]) -> list[str]:
-    """What the numbers alone would hide: metrics that failed, prompts that were cut."""
-    remarks = []
-    for record in records:
-        for failure in record.failures:
-            what = f"{failure.task}: {failure.metric} ({failure.filter})"
-            remarks.append(f"not computed: {what}: {failure.reason}")
-        for one in record.distribution:
-            apart = "" if one["sd"] is None else f", standard deviation {one['sd']:.4f}"
-            remarks.append(
-                f"{record.task}: {one['metric']} ({one['filter']}) over {one['k']} prompts: "
-                f"lowest {one['lowest']:.4f}, median {one['median']:.4f}, "
-                f"highest {one['highest']:.4f}{apart}"
-            )
-        if cut := record.requests.get("truncated"):
-            total = record.requests["total"]
-            remarks.append(f"{record.task}: {cut} of {total} prompts lost their beginning")
-    return remarks
 
 
 def first_prompts(samples: Iterable[Mapping[str, Any]]) -> str:

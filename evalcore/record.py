@@ -16,18 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evalcore.digest import digest_of, digest_of_file
-from evalcore.errors import TaskError
-from evalcore.model.base import SCORING_VERSION
-from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest
-from evalcore.task.fewshot import Draw
+from evalcore.digest import digest_of_file
+from evalcore.model.base import name_of
+from evalcore.task.shot_rule import Shots
+from evalcore.whole_file import whole_file, write_whole
 
 SCHEMA_VERSION = 1
 ROWS_PER_GROUP = 500
-
-Shots = int | Mapping[str, int]
-"""Shots of all leaf tasks, or shots by leaf task where they differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +106,9 @@ class RunRecord:
     failures: list[Failure] = field(default_factory=list)
     """Metrics that could not be computed, and why."""
     chat: dict[str, Any] | None = None
-    """The chat template (name, digest, text), how examples stand in it, and how many conversations
-    so far it took only without their system turn; None: plain text."""
+    """The chat template (name, digest, text), how examples stand in it, what it is told besides
+    (arguments), and how many conversations so far it took only without their system turn; None:
+    plain text."""
     system_instruction: str | None = None
     generation: dict[str, Any] = field(default_factory=dict)
     """By leaf task that generates: the generation arguments in force."""
@@ -133,15 +129,22 @@ class RunRecord:
     them (k, lowest, median, highest, mean, sd)."""
     without_text: list[str] = field(default_factory=list)
     """Leaf tasks whose samples carry ids, digests and scores only (`publish_samples: ids`)."""
+    unanswerable: dict[str, int] = field(default_factory=dict)
+    """By leaf task: documents whose right answer is none of the choices; compat scores them 0."""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def model_name(self) -> str:
+        """Under which name the numbers are filed (`evalcore.model.base.name_of`)."""
+        return name_of(str(self.model["repository"]), self.model.get("adapter"))
 
     def own_results(self) -> list[ResultRow]:
         """The numbers of the whole task or group."""
         return [row for row in self.results if row.task == self.task and not row.subset]
 
     def write(self, path: Path) -> None:
-        text = json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False)
-        path.write_text(text, encoding="utf-8")
+        """Raises InfraError where it cannot be written; nothing is left then."""
+        write_whole(path, json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False))
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -203,6 +206,8 @@ SAMPLE_SCHEMA = pa.schema(
         ("target", pa.string()),
         ("answer", pa.string()),  # JSON of what doc_to_target gave: text, a position, or a list
         ("choices_are_contexts", pa.bool_()),
+        # Whether it was scored as a list of right answers: in compat document 0 decides for all.
+        ("several_answers", pa.bool_()),
         ("pick", pa.int32()),  # the choice that the primary metric took for the answer
         ("correct", pa.float64()),  # the primary metric's score; null where unmeasured
         (
@@ -232,7 +237,10 @@ SAMPLE_SCHEMA = pa.schema(
                         ("metric", pa.string()),
                         ("filter", pa.string()),
                         ("value", pa.float64()),
-                        ("item", pa.string()),  # JSON of what is aggregated where it is no number
+                        (
+                            "item",
+                            pa.string(),
+                        ),  # JSON of what is aggregated where it is no number
                     ]
                 )
             ),
@@ -240,19 +248,40 @@ SAMPLE_SCHEMA = pa.schema(
         ("why_null", pa.string()),
         ("contaminated", pa.bool_()),  # null where no training text was searched
         ("overlaps", pa.list_(pa.string())),  # the passages that the training text has, too
+        # Of each response, in their order, what `responses` has; null for what a model wrote.
+        # Written along for those who read tables: older files lack it, and nothing here reads it.
+        ("loglikelihoods", pa.list_(pa.float64())),
     ]
 )
 
 
+def samples_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema = SAMPLE_SCHEMA) -> pa.Table:
+    """Samples (dicts with the fields of SAMPLE_SCHEMA) as a table, with its flat columns."""
+    flat = ({**row, "loglikelihoods": _loglikelihoods(row)} for row in rows)
+    return pa.Table.from_pylist(list(flat), schema)
+
+
+def _loglikelihoods(row: Mapping[str, Any]) -> list[float | None]:
+    return [
+        None if response["kind"] == "generate_until" else response["loglikelihood"]
+        for response in row.get("responses", ())
+    ]
+
+
 def write_samples(path: Path, rows: Iterable[Mapping[str, Any]]) -> SampleFile:
-    """Write samples (dicts with the fields of SAMPLE_SCHEMA) in row groups that page quickly."""
+    """Write samples (dicts with the fields of SAMPLE_SCHEMA) in row groups that page quickly.
+
+    Raises InfraError where they cannot be written; nothing is left then.
+    """
     rows = iter(rows)
     count = 0
-    with pq.ParquetWriter(path, SAMPLE_SCHEMA, compression="zstd") as writer:
-        while block := list(islice(rows, ROWS_PER_GROUP)):
-            writer.write_table(pa.Table.from_pylist(block, SAMPLE_SCHEMA))
-            count += len(block)
-    return SampleFile(file=path.name, sha256=digest_of_file(path), rows=count)
+    with whole_file(path) as unfinished:
+        with pq.ParquetWriter(unfinished, SAMPLE_SCHEMA, compression="zstd") as writer:
+            while block := list(islice(rows, ROWS_PER_GROUP)):
+                writer.write_table(samples_table(block))
+                count += len(block)
+        digest = digest_of_file(unfinished)
+    return SampleFile(file=path.name, sha256=digest, rows=count)
 
 
 def read_samples(
@@ -265,126 +294,3 @@ def read_samples(
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROWS_PER_GROUP, columns=fields):
             yield from batch.to_pylist()
-
-
-def run_key(
-    spec: TaskSpec | GroupSpec,
-    *,
-    shots: Shots,
-    mode: str,
-    fewshot_seed: int = 1234,
-    fewshot_draw: Draw = "per-document",
-    chat: Mapping[str, Any] | None = None,
-    system_instruction: str | None = None,
-    generation: Mapping[str, Any] | None = None,
-) -> str:
-    """The comparability key as far as it is known before a run: without metric and documents.
-
-    `shots` as in the record; `chat` is the policy (which template, whether examples are turns),
-    `generation` the arguments given over those of the tasks. Two runs of one variant with the same
-    key would give the same numbers.
-    Raises TaskError for a mode that does not exist.
-    """
-    if mode not in ("strict", "compat"):
-        raise TaskError(f"mode: expected 'strict' or 'compat', got {mode!r}")
-    rule = shot_rule(spec, shots, fewshot_draw)
-    return _run_digest(
-        task=spec.name,
-        version=spec.version,
-        config_digest=config_digest(spec),
-        style=spec.about.style,
-        shots=shots,
-        shot_rule=rule,
-        shot_seed=fewshot_seed if draws_at_random(rule) else None,
-        mode=mode,
-        chat=chat,
-        system_instruction=system_instruction,
-        generation=generation,
-        scoring_version=SCORING_VERSION,
-    )
-
-
-def run_key_of(record: RunRecord) -> str:
-    """The run key that a record's own fields give, for who doubts the one that it states."""
-    return _run_digest(
-        task=record.task,
-        version=record.version,
-        config_digest=record.config_digest,
-        style=record.style or None,
-        shots=record.shots,
-        shot_rule=record.shot_rule,
-        shot_seed=record.shot_seed,
-        mode=record.mode,
-        chat=chat_policy(record.chat),
-        system_instruction=record.system_instruction,
-        generation=record.settings.get("gen_kwargs") if record.generation else None,
-        scoring_version=record.engine["scoring_version"],
-    )
-
-
-def chat_policy(chat: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What of a record's `chat` decides whether two numbers compare.
-
-    A model's own template is its own; a named one is the same for all.
-    """
-    if chat is None:
-        return None
-    template = "own" if chat["name"] is None else chat["digest"]
-    return {"template": template, "multiturn": chat["multiturn"]}
-
-
-def _run_digest(
-    *,
-    shots: Shots,
-    chat: Mapping[str, Any] | None,
-    system_instruction: str | None,
-    generation: Mapping[str, Any] | None,
-    **others: str | int | None,
-) -> str:
-    return digest_of(
-        {
-            **others,
-            "shots": shots if isinstance(shots, int) else dict(shots),
-            "chat": None if chat is None else dict(chat),
-            "system_prompt": None if system_instruction is None else digest_of(system_instruction),
-            "generation": dict(generation) if generation else None,
-        }
-    )
-
-
-def shot_rule(spec: TaskSpec | GroupSpec, shots: Shots, draw: Draw = "per-document") -> str:
-    """How examples are chosen: none, first_n, per-document, fixed; of a split or inline; or mixed.
-
-    `draw` counts where a task leaves the draw to us.
-    """
-    if isinstance(spec, GroupSpec):
-        rules = {shot_rule(leaf, shots, draw) for leaf in spec.leaves()}
-        return rules.pop() if len(rules) == 1 else "mixed"
-    if (shots if isinstance(shots, int) else shots[spec.name]) == 0:
-        return "none"
-    sampler = spec.fewshot.sampler
-    rule = "first_n" if sampler == "first_n" else "per-document"
-    if sampler == "default":
-        rule = draw
-    inline = spec.fewshot.samples is not None and not spec.fewshot.split
-    return f"inline {rule}" if inline else rule
-
-
-def draws_at_random(rule: str) -> bool:
-    """Whether a seed decides the examples under this rule."""
-    return rule == "mixed" or rule.endswith(("per-document", "fixed"))
-
-
-def comparability_key(
-    run: str, *, docs_digest: str, metric: str, arguments: Mapping[str, Any], filter: str
-) -> str:
-    """What two numbers must share to stand in one column; `run` is a `run_key`."""
-    return digest_of(
-        {
-            "run": run,
-            "docs_digest": docs_digest,
-            "metric": metric,
-            "arguments": dict(arguments),
-            "filter": filter,
-        }
-    )

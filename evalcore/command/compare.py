@@ -29,8 +29,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _models(runs: Sequence[Any]) -> str:
-    names = dict.fromkeys(run.record.model["repository"] for run in runs)
-    return ", ".join(map(str, names))
+    return ", ".join(dict.fromkeys(run.record.model_name for run in runs))
 
 
 def _print(title: str, differences: Sequence[Difference], refusals: Sequence[Refusal]) -> None:

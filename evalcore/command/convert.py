@@ -16,6 +16,7 @@ from evalcore.formats import every_eval_ever, table
 from evalcore.formats.lmeval import folder_name, results_json, task_hash, write_task_lines
 from evalcore.formats.run_files import Run
 from evalcore.record import write_samples
+from evalcore.whole_file import write_whole
 
 
 def convert(options: argparse.Namespace) -> int:
@@ -59,7 +60,7 @@ def _lm_eval(runs: Sequence[Run], folder: Path) -> list[Path]:
     """Runs of one command share a results file, as they did there."""
     commands: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        model = run.record.model["repository"]
+        model = run.record.model_name
         commands.setdefault((model, _time_of(run)), []).append(run)
     written = []
     for (model, time), of_command in commands.items():
@@ -73,7 +74,7 @@ def _lm_eval(runs: Sequence[Run], folder: Path) -> list[Path]:
                 written.append(write_task_lines(samples, leaf, place, time))
         results = results_json([run.record for run in of_command], {}, hashes)
         path = place / f"results_{time}.json"
-        path.write_text(json.dumps(results, indent=2, ensure_ascii=False), encoding="utf-8")
+        write_whole(path, json.dumps(results, indent=2, ensure_ascii=False))
         written.append(path)
     return written
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from evalcore.command.selection import folder_to_change
 from evalcore.errors import TaskError
 from evalcore.task.family import FAMILY
 from evalcore.task.family_files import differences, family_files, write
@@ -19,7 +20,10 @@ NOT_WRITTEN = 1
 def families(options: argparse.Namespace) -> int:
     """Writes what each `family.yaml` below the folders means, or only says what would change."""
     changed = 0
-    for path in _families(options.folders or [OWN_TASKS]):
+    folders: list[Path] = options.folders
+    if not folders:
+        folders = [OWN_TASKS if options.check else folder_to_change(None)]
+    for path in _families(folders):
         changes = differences(path) if options.check else write(path)
         for file in changes.wrong:
             sys.stdout.write(f"{'not as its list says' if options.check else 'written'}: {file}\n")

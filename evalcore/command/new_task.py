@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from evalcore.command.options import OptionError
+from evalcore.command.selection import folder_to_change
 from evalcore.task.checklist import PLACEHOLDER
 from evalcore.task.family import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
@@ -110,14 +111,13 @@ def new_task(options: argparse.Namespace) -> int:
         raise OptionError(f"NAME: expected small letters, digits, _ and -, got {name!r}")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", dataset):
         raise OptionError(f"--dataset: expected ORG/NAME of the Hub, got {dataset!r}")
-    tasks: Path = options.folder or OWN_TASKS
+    tasks = folder_to_change(options.folder)
     folder, rows = tasks / name, tasks / "samples" / "datasets" / dataset
     if folder.exists():
         raise OptionError(f"NAME: {folder} is already there: choose another name")
     if options.kind == "choice" and not (tasks / STYLES).is_file():
-        raise OptionError(
-            f"--folder: {tasks} has no {STYLES}, which says how the prompt styles look: copy ours"
-        )
+        # How the prompt styles look, for the folder to keep: its tasks do not change with ours.
+        _write(tasks / STYLES, (OWN_TASKS / STYLES).read_text(encoding="utf-8"))
     files = _files(name, dataset, options.kind)
     for file, text in files.items():
         _write(folder / file, text)

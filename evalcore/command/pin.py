@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from evalcore.command.selection import folder_to_change
 from evalcore.errors import EvalError, TaskError
 from evalcore.task.load import TaskLibrary
 from evalcore.task.pinning import Pinner, problem_with
@@ -20,7 +21,8 @@ NOT_AS_PINNED = 1
 
 def pin(options: argparse.Namespace) -> int:
     """Pins new versions; says which tasks changed under a version, and what to do."""
-    folder: Path = options.folder or OWN_TASKS
+    stated: Path | None = options.folder
+    folder = stated or OWN_TASKS if options.check else folder_to_change(stated)
     pins = read_pins(folder / LOCK)
     problems, added = [], 0
     for found in _found(folder):

@@ -24,18 +24,18 @@ from evalcore.command.selection import (
     specs_of,
     typed_model_args,
 )
-from evalcore.errors import EvalError
+from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
+from evalcore.superseded import AtWork
 from evalcore.task.config import GroupSpec, TaskSpec
-
-STOPPED = 75
-"""Exit status after SIGTERM or SIGINT: run the same command again to go on."""
+from evalcore.whole_file import write_whole
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate; writes records as each task completes, lm-evaluation-harness's files at the end.
 
-    Where a task fails, the files of those before it are written all the same.
+    Where a task fails, the files of the others are written all the same; so are the answers to one
+    whose scoring fails.
     """
     if (options.log_samples or options.predict_only) and not options.output_path:
         raise OptionError("--output_path: say where --log_samples or --predict_only shall write")
@@ -46,21 +46,24 @@ def run(options: argparse.Namespace) -> int:
     show.start()
     specs = specs_of(options)
     show.phase("load")
-    from evalcore.evaluation import Stopped, evaluate
+    from evalcore.evaluation import evaluate
     from evalcore.journal import Journal
 
     model, start = _loaded(options, specs)
     journal = Journal(options.use_cache, model.info.model_key) if options.use_cache else None
-    with _place(options, model.info.repository) as place:
+    with _place(options, model.info.name) as place:
         written = Written(place, options)
         try:
             for evaluation in evaluate(model, specs, settings, show, journal, start.timing):
                 written.add(evaluation)
-        except Stopped:
-            show.stopped()
-            return STOPPED
-        except EvalError:
-            written.finish()
+        except EvalError as error:
+            try:
+                written.finish()
+            except InfraError as unwritten:
+                if isinstance(error, InfraError):
+                    raise error from unwritten
+                unwritten.others = (*error.others, error)
+                raise
             raise
         show.done(written.finish())
         sys.stderr.write(start.in_words())
@@ -113,6 +116,7 @@ class Place:
     folder: Path
     stem: str
     stamp: str
+    mark: AtWork
 
 
 def _check_writable(path: Path | None) -> None:
@@ -138,12 +142,20 @@ def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
     path: Path | None = options.output_path
     if path is None:
         with tempfile.TemporaryDirectory() as scratch:
-            yield Place(Path(scratch), "results", stamp)
+            yield from _marked(Path(scratch), "results", stamp)
         return
     is_file = path.suffix == ".json"
     folder = path.parent if is_file else path / folder_name(model)
     folder.mkdir(parents=True, exist_ok=True)
-    yield Place(folder, path.stem if is_file else "results", stamp)
+    yield from _marked(folder, path.stem if is_file else "results", stamp)
+
+
+def _marked(folder: Path, stem: str, stamp: str) -> Iterator[Place]:
+    mark = AtWork(folder, stamp)
+    try:
+        yield Place(folder, stem, stamp, mark)
+    finally:
+        mark.close()
 
 
 @dataclass
@@ -164,14 +176,19 @@ class Written:
         record_path, samples_path = evaluation.write(self.place.folder, stem)
         if self.options.write_out:
             sys.stderr.write(first_prompts(evaluation.samples))
-        self.options.show.task(record, record_path, samples_path)
+        if evaluation.error is None:
+            self.options.show.task(record, record_path, samples_path)
+        else:
+            self.options.show.without_number(record)
         self.done.append((record, samples_path))
 
     def finish(self) -> dict[str, Path]:
         """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""
         if not self.done:
+            self.place.mark.done([])
             return {}
         results, files = self._theirs()
+        self.place.mark.done(record for record, _ in self.done)
         if self.options.show_config:
             sys.stdout.write(f"{results}\n")
         return files
@@ -202,7 +219,7 @@ class Written:
         text = json.dumps(results, indent=2, ensure_ascii=False)
         if not options.output_path:
             return text, {}
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
         return text, files
 
 

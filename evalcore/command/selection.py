@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from evalcore.command.options import OptionError
 from evalcore.command.values import SEEDS, as_texts, typed
 from evalcore.errors import did_you_mean
+from evalcore.model.arguments import SECRETS
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.load import TaskLibrary
-from evalcore.task.yaml_file import OWN_TASKS
+from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Settings
@@ -28,6 +29,19 @@ NO_TASKS = "--tasks: give at least one name; `evalcore ls tasks` lists them"
 def library_of(folders: Sequence[Path | str]) -> TaskLibrary:
     """Our own tasks and those of other folders, which win."""
     return TaskLibrary([OWN_TASKS, *map(Path, folders)])
+
+
+def folder_to_change(stated: Path | None) -> Path:
+    """The folder of tasks that a command writes in: by default our own, in a checkout.
+
+    Raises OptionError where those are part of an installed package, which nobody should write in.
+    """
+    if stated is None and OWN_TASKS == INSTALLED_TASKS:
+        raise OptionError(
+            f"folder: our own tasks are part of the installed package ({OWN_TASKS}): name a folder "
+            "of yours, or work in a checkout"
+        )
+    return stated or OWN_TASKS
 
 
 def folder_of(spec: TaskSpec, folders: Sequence[Path]) -> Path | None:
@@ -107,9 +121,13 @@ def _told_of_model(spec: TaskSpec | GroupSpec, arguments: dict[str, Any]) -> Tas
 
 
 def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
-    """The model's arguments as lm-evaluation-harness types them."""
+    """The model's arguments as lm-evaluation-harness types them, for files: without secrets."""
     given = options.model_args or {}
-    return {name: typed(one) if isinstance(one, str) else one for name, one in given.items()}
+    return {
+        name: typed(one) if isinstance(one, str) else one
+        for name, one in given.items()
+        if name not in SECRETS
+    }
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

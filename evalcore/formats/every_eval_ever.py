@@ -18,6 +18,7 @@ from evalcore.digest import digest_of, digest_of_file
 from evalcore.formats.every_eval_ever_instances import instances_of
 from evalcore.formats.lmeval import folder_name
 from evalcore.record import ResultRow, RunRecord
+from evalcore.whole_file import write_whole
 
 SCHEMA_VERSION = "0.3.0"
 
@@ -45,10 +46,7 @@ def write(
     written = []
     if samples:
         instances = list(instances_of(record, samples, aggregate["evaluation_id"]))
-        lines.write_text(
-            "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in instances),
-            encoding="utf-8",
-        )
+        write_whole(lines, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in instances))
         aggregate["detailed_evaluation_results"] = {
             "format": "jsonl",
             "file_path": lines.relative_to(folder).as_posix(),
@@ -58,13 +56,13 @@ def write(
         }
         written.append(lines)
     text = json.dumps(aggregate, ensure_ascii=False, indent=1, allow_nan=False)
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return [path, *written]
 
 
 def places_of(record: RunRecord) -> tuple[PurePosixPath, PurePosixPath]:
     """Where that project wants the aggregate file and the instances, below its own folder."""
-    developer, model = _developer(record), folder_name(_model_name(record))
+    developer, model = _developer(record), folder_name(record.model_name)
     place = PurePosixPath("data", folder_name(record.task), developer, model)
     name = _uuid(record)
     return place / f"{name}.json", place / f"{name}_samples.jsonl"
@@ -76,7 +74,7 @@ def aggregate_of(record: RunRecord, *, organization: str, now: datetime) -> dict
     del whole["results"]  # each stands at its own number
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{record.task}/{_model_name(record)}/{int(now.timestamp())}",
+        "evaluation_id": f"{record.task}/{record.model_name}/{int(now.timestamp())}",
         "evaluation_timestamp": record.started,
         "retrieved_timestamp": str(now.timestamp()),
         "source_metadata": {
@@ -104,12 +102,8 @@ def result_id(row: ResultRow) -> str:
     return "/".join([row.task, row.subset, row.metric, row.filter])
 
 
-def _model_name(record: RunRecord) -> str:
-    return str(record.model["repository"])
-
-
 def _developer(record: RunRecord) -> str:
-    owner, slash, _ = _model_name(record).partition("/")
+    owner, slash, _ = record.model_name.partition("/")
     return folder_name(owner) if slash and owner else "unknown"
 
 
@@ -120,10 +114,10 @@ def _uuid(record: RunRecord) -> str:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
-    model = record.model
+    model, adapter = record.model, record.model.get("adapter")
     return {
-        "name": _model_name(record).rpartition("/")[2],
-        "id": _model_name(record),
+        "name": record.model_name.rpartition("/")[2],
+        "id": record.model_name,
         "developer": _developer(record),
         "inference_engine": {
             "name": "transformers",
@@ -135,6 +129,7 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
             "commit": str(model.get("commit")),
             "dtype": str(model.get("dtype")),
             "parameters": str(model.get("parameters")),
+            **({"adapter": adapter, "base": str(model["repository"])} if adapter else {}),
         },
     }
 

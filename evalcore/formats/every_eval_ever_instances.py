@@ -32,7 +32,7 @@ def instances_of(
             yield {
                 "schema_version": "0.3.0",
                 "evaluation_id": evaluation,
-                "model_id": record.model["repository"],
+                "model_id": record.model_name,
                 "evaluation_name": sample["task"],
                 "evaluation_result_id": "/".join(name),
                 **_content(sample, {**score, "value": score["value"] or 0.0}),

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalcore.comparability import comparability_key
 from evalcore.digest import digest_of
-from evalcore.record import SCHEMA_VERSION, ResultRow, RunRecord, comparability_key
+from evalcore.record import SCHEMA_VERSION, ResultRow, RunRecord
 
 
 def is_results(content: Any) -> bool:
@@ -86,6 +87,7 @@ def _sample(lines: Sequence[Mapping[str, Any]], place: int) -> dict[str, Any]:
         "target": "; ".join(first["input"]["reference"]),
         "answer": json.dumps(first["input"]["reference"]),
         "choices_are_contexts": False,
+        "several_answers": None,
         "pick": None,
         "correct": scores[0]["value"],
         "arguments": [],

@@ -270,13 +270,17 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
     model, settings = records[0].model, records[0].settings
     if records[0].engine["name"] == "lm_eval":  # read from such a file
         return {**settings, **config}
+    adapter = model.get("adapter")
+    name, _, commit = (adapter or "").rpartition("@")
     own = {
         "model": "hf",
-        "model_args": {"pretrained": model["repository"]},
+        "model_args": {"pretrained": model["repository"], **({"peft": name} if adapter else {})},
         "model_num_parameters": model["parameters"],
         "model_dtype": f"torch.{model['dtype']}",
         "model_revision": model["commit"] or "main",
         "model_sha": model["commit"] or "",
+        # A folder has no commit there, only a digest.
+        **({"peft_sha": commit if len(commit) == 40 else ""} if adapter else {}),
         "batch_size": "auto",
         "batch_sizes": [],
         "device": model["device"],
@@ -328,8 +332,8 @@ def _general(record: RunRecord, config: Mapping[str, Any]) -> dict[str, Any]:
     system, template = record.system_instruction, chat.get("text")
     return {
         "model_source": config.get("model", "hf"),
-        "model_name": record.model["repository"],
-        "model_name_sanitized": folder_name(record.model["repository"]),
+        "model_name": record.model_name,
+        "model_name_sanitized": folder_name(record.model_name),
         "system_instruction": system,
         "system_instruction_sha": sha256_of(system) if system else None,
         "fewshot_as_multiturn": chat.get("multiturn"),

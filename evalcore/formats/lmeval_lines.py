@@ -61,6 +61,7 @@ def _sample(lines: list[Line], task: str, config: Mapping[str, Any]) -> dict[str
         "target": first["target"],
         "answer": json.dumps(answer, ensure_ascii=False),
         "choices_are_contexts": False,
+        "several_answers": None,
         "pick": best if is_choice else None,
         "correct": scores[0]["value"] if scores else None,
         "arguments": arguments,

@@ -14,11 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evalcore.command.values import typed_pairs
+from evalcore.comparability import comparability_key, cuts_thoughts
 from evalcore.digest import digest_of
 from evalcore.formats.lmeval import NOT_AVAILABLE, leaves_of
 from evalcore.formats.lmeval_lines import samples_of
 from evalcore.formats.lmeval_samples import samples_file
-from evalcore.record import ResultRow, RunRecord, SampleFile, comparability_key
+from evalcore.model.arguments import TYPES
+from evalcore.record import ResultRow, RunRecord, SampleFile
 from evalcore.stats.interval import around, normal_quantile
 from evalcore.task.digest import docs_digest
 from evalcore.task.metadata import UNVERSIONED
@@ -148,9 +151,10 @@ def _run_key(
     """Two such files with the same key asked the same of their models.
 
     Judged by what was asked, not by the configuration, where functions have no stable name. Under a
-    chat template the prompts are each model's own, and the documents decide.
+    chat template the prompts are each model's own, and the documents and the policy decide.
     """
-    is_chat = results.get("chat_template") is not None
+    is_chat, told = results.get("chat_template") is not None, _told(results)
+    generates = any(_generates(config) for config in results["configs"].values())
     asked = [
         [
             sample["task"],
@@ -169,8 +173,24 @@ def _run_key(
             "asked": asked,
             "chat": results.get("fewshot_as_multiturn") if is_chat else None,
             "system_instruction": results.get("system_instruction"),
+            **({"chat_arguments": told} if is_chat and told else {}),
+            **({"thoughts": "cut"} if generates and cuts_thoughts(_model_args(results)) else {}),
         }
     )
+
+
+def _told(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What the chat template was told besides the messages."""
+    given = _model_args(results)
+    thinks = given.get("enable_thinking")
+    told: dict[str, Any] = TYPES["chat_template_args"](given.get("chat_template_args") or {})
+    return told if thinks is None else {**told, "enable_thinking": thinks}
+
+
+def _model_args(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the model; some versions write them as the command had them."""
+    given = results["config"].get("model_args")
+    return typed_pairs(given) if isinstance(given, str | Mapping) else {}
 
 
 def _arguments(config: Mapping[str, Any], metric: str) -> dict[str, Any]:
@@ -244,6 +264,7 @@ def _model(results: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": str(config.get("model_dtype")).removeprefix("torch."),
         "max_length": results.get("max_length"),
         "device": config.get("device"),
+        "arguments": _model_args(results),
         "special_tokens": {
             name: None if token in (None, [None, "None"]) else (token[0], int(token[1]))
             for name, token in tokens.items()
@@ -266,7 +287,13 @@ def _chat(results: Mapping[str, Any]) -> dict[str, Any] | None:
     if not template:
         return None
     multiturn = bool(results.get("fewshot_as_multiturn"))
-    return {"name": None, "text": template, "multiturn": multiturn, "digest": digest_of(template)}
+    return {
+        "name": None,
+        "text": template,
+        "digest": digest_of(template),
+        "multiturn": multiturn,
+        "arguments": _told(results),
+    }
 
 
 def _generates(config: Mapping[str, Any]) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalcore.whole_file import write_whole
+
 Sample = Mapping[str, Any]
 
 
@@ -51,9 +53,9 @@ def samples_file(task: str, time: str) -> str:
 
 
 def write_task_lines(samples: Sequence[Sample], task: str, folder: Path, time: str) -> Path:
-    """Writes the samples file of one leaf task; returns its path."""
+    """Writes the samples file of one leaf task; returns its path. Raises as `write_whole`."""
     path = folder / samples_file(task, time)
-    path.write_text("".join(task_lines(samples)), encoding="utf-8")
+    write_whole(path, "".join(task_lines(samples)))
     return path
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.formats import every_eval_ever_reader, lmeval_reader, table
+from evalcore.formats.samples_file import SamplesFinder
 from evalcore.record import RunRecord, read_samples
 
 
@@ -20,6 +21,10 @@ class Run:
     samples: Sequence[dict[str, Any]]
     """Empty where the file came without samples."""
     source: Path
+    samples_path: Path | None = None
+    """The file of the samples, where they lie beside a record of ours."""
+    why_without: str = "there are no samples beside it"
+    """What is said where `samples` is empty."""
 
 
 def read_runs(paths: Iterable[Path]) -> Iterator[Run]:
@@ -27,22 +32,32 @@ def read_runs(paths: Iterable[Path]) -> Iterator[Run]:
 
     Of a folder that holds records of ours, these: the other files in it say less of the same runs.
     """
+    finder = SamplesFinder()
     for path in paths:
         found = _files_in(path) if path.is_dir() else [path]
         if not found:
             raise ValueError(f"{path}: no record_*.json and no results_*.json in it")
         for file in found:
-            yield from _read(file)
+            yield from _read(file, finder)
+
+
+_KINDS = (
+    ("record*.json", "*_record*.json"),
+    ("results_*.json",),
+    ("run_*.parquet",),
+    ("*.json",),
+)
+"""Names of files, those that say most first; the second is what the site calls a record."""
 
 
 def _files_in(folder: Path) -> list[Path]:
-    for pattern in ("record_*.json", "results_*.json", "run_*.parquet", "*.json"):
-        if found := sorted(folder.rglob(pattern)):
-            return found
+    for patterns in _KINDS:
+        if found := {path for pattern in patterns for path in folder.rglob(pattern)}:
+            return sorted(found)
     return []
 
 
-def _read(path: Path) -> Iterator[Run]:
+def _read(path: Path, finder: SamplesFinder) -> Iterator[Run]:
     if path.suffix == ".parquet":
         record, rows = table.read_run(path)
         yield Run(record, rows, path)
@@ -53,12 +68,17 @@ def _read(path: Path) -> Iterator[Run]:
         raise ValueError(f"{path} cannot be read: {error}") from error
     if isinstance(content, dict) and "run_key" in content:
         record = RunRecord.of(content)
-        samples = path.parent / record.samples.file
-        rows = list(read_samples(samples)) if samples.is_file() else []
-        yield Run(record, rows, path)
+        samples = finder.find(path.parent, record.samples)
+        if samples is None:
+            why = finder.why_none(path.parent, record.samples)
+            yield Run(record, [], path, why_without=why)
+        else:
+            yield Run(record, list(read_samples(samples)), path, samples)
     elif lmeval_reader.is_results(content):
         for record, rows in lmeval_reader.read(path):
-            yield Run(record, rows, path)
+            (leaf, *_) = record.configs
+            why = f"there is no {lmeval_reader.samples_path(path, leaf).name} beside it"
+            yield Run(record, rows, path, why_without=why)
     elif every_eval_ever_reader.is_results(content):
         record, rows = every_eval_ever_reader.read(path)
         yield Run(record, rows, path)

@@ -14,7 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evalcore.record import ROWS_PER_GROUP, SAMPLE_SCHEMA, ResultRow, RunRecord
+from evalcore.record import (
+    ROWS_PER_GROUP,
+    SAMPLE_SCHEMA,
+    ResultRow,
+    RunRecord,
+    samples_table,
+)
+from evalcore.whole_file import whole_file
 
 _RECORD = b"evalcore.record"
 
@@ -22,14 +29,16 @@ _RECORD = b"evalcore.record"
 def write_results(records: Sequence[RunRecord], path: Path) -> None:
     """One row for each number."""
     rows = [_flat(record, row) for record in records for row in record.results]
-    pq.write_table(pa.Table.from_pylist(rows), path, compression="zstd")
+    with whole_file(path) as unfinished:
+        pq.write_table(pa.Table.from_pylist(rows), unfinished, compression="zstd")
 
 
 def _flat(record: RunRecord, row: ResultRow) -> dict[str, Any]:
     return {
-        "model": record.model["repository"],
+        "model": record.model_name,
         "commit": record.model["commit"],
         "dtype": record.model["dtype"],
+        "adapter": record.model.get("adapter"),
         "run": record.task,
         **asdict(row),
         "version": record.version,
@@ -47,8 +56,9 @@ def write_run(record: RunRecord, samples: Sequence[Mapping[str, Any]], path: Pat
     """One row for each sample, the record in the schema's metadata."""
     text = json.dumps(asdict(record), ensure_ascii=False).encode()
     schema = SAMPLE_SCHEMA.with_metadata({_RECORD: text})
-    table = pa.Table.from_pylist(list(samples), schema)
-    pq.write_table(table, path, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    table = samples_table(samples, schema)
+    with whole_file(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd", row_group_size=ROWS_PER_GROUP)
 
 
 def read_run(path: Path) -> tuple[RunRecord, list[dict[str, Any]]]:

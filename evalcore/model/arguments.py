@@ -19,8 +19,18 @@ SAME = {
     "batch_size": "the option --batch_size caps a batch",
     "max_batch_size": "a batch holds as many tokens as fit",
     "logits_cache": "equal rows are always computed once",
+    "low_cpu_mem_usage": "it is always so",
+    "token": "the variable HF_TOKEN opens gated repositories",
+    "cache_dir": "the variable HF_HOME says where downloads lie",
+    "local_files_only": "the variable HF_HUB_OFFLINE=1 keeps from the network",
 }
 """Names that change no number: passed over, with where they belong."""
+
+SECRETS = ("token",)
+"""Arguments that stand in no file that a run writes."""
+
+OTHER_NAMES = {"torch_dtype": "dtype"}
+"""What transformers calls an argument, and its name here."""
 
 NOT_TAKEN = {
     **SAME,
@@ -38,7 +48,6 @@ NOT_TAKEN = {
     "gguf_file": "only weights in safetensors format are loaded",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
-    "low_cpu_mem_usage": "it is always so",
 }
 """What lm-evaluation-harness or its tutorial takes and this engine does not."""
 
@@ -49,8 +58,12 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises ModelError naming everything that is wrong.
     """
     problems, values = [], {}
-    for name, stated in given.items():
+    for stated_name, stated in given.items():
+        name = OTHER_NAMES.get(stated_name, stated_name)
         if name in SAME or stated in (None, "None"):
+            continue
+        if name != stated_name and name in given:
+            problems.append(f"{stated_name} and {name} are the same argument: give one of them")
             continue
         if name not in TYPES:
             problems.append(_unknown(name))
@@ -68,6 +81,14 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
     if problems:
         raise ModelError(f"--model_args: {'; '.join(problems)}")
     return values
+
+
+def notes_on(given: Mapping[str, Any]) -> list[str]:
+    """A sentence on each argument that is taken and changes nothing."""
+    notes = [f"{name}: {SAME[name]}; passed over" for name in given if name in SAME]
+    if str(given.get("trust_remote_code")).lower() == "true":
+        notes.append("trust_remote_code: code from a repository is never run; passed over")
+    return notes
 
 
 def _unknown(name: str) -> str:
@@ -123,12 +144,6 @@ def _mapping(stated: Any) -> dict[str, Any]:
     return dict(stated)
 
 
-def _no_code(stated: Any) -> bool:
-    if _flag(stated):
-        raise ValueError("False (code from a model's repository is never run)")
-    return False
-
-
 def _causal(stated: Any) -> str:
     if stated not in ("default", "causal"):
         raise ValueError("default or causal (encoder-decoder models are not evaluated)")
@@ -146,7 +161,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "softmax_dtype": _one_of(*DTYPES[1:]),
     "attn_implementation": _text,
     "parallelize": _flag,
-    "trust_remote_code": _no_code,
+    "trust_remote_code": _flag,
     "peft": _text,
     "max_length": _number(1, "a count"),
     "truncation": _flag,

@@ -54,6 +54,8 @@ class ChatTemplate:
     render: Callable[[Sequence[Mapping[str, str]], bool], str]
     """From messages (role, content) to the prompt. With true the prompt ends where the model's
     answer begins; with false it ends within the last message, for the model to go on."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller tells the template besides the messages, such as whether to think."""
     without_system: Callable[[], int] = lambda: 0
     """How many conversations were written without their system turn, which the template refused."""
 
@@ -132,7 +134,9 @@ class ModelInfo:
     truncation_policy: str = "left"
     softmax_dtype: str = "float32"
     adapter: str | None = None
+    """Its name, @, and its commit or the digest of its files."""
     quantisation: str | None = None
+    """Method and bits, as the repository's configuration states them."""
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
     """Text and id of bos, eos and pad, as the tokenizer names them."""
     device: str = "cpu"
@@ -140,6 +144,10 @@ class ModelInfo:
     """Of the repository, where the model lies in one."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the caller stated: recorded, and in the keys of the requests that they change."""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.repository, self.adapter)
 
     @property
     def model_key(self) -> str:
@@ -153,6 +161,12 @@ class ModelInfo:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "model_key": self.model_key}
+
+
+def name_of(repository: str, adapter: str | None) -> str:
+    """Under which name a model's results are filed: its adapter's where it has one, or those of
+    the model with it and without it would lie together. As in lm-evaluation-harness."""
+    return adapter.rpartition("@")[0] if adapter else repository
 
 
 @runtime_checkable

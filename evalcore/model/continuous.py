@@ -26,11 +26,11 @@ from transformers import LogitsProcessorList
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Response
 from evalcore.model.decoding import Decoder
-from evalcore.model.drawing import drawn, warpers_of
+from evalcore.model.drawing import drawn, likeliest, warpers_of
 from evalcore.model.encoded import GenerationRequest
 from evalcore.model.ending import StopRule, Text, ends_of, most_new_tokens, response_of
+from evalcore.model.faults import reason_of
 from evalcore.model.generation import Plan
-from evalcore.model.ladder import reason_of
 from evalcore.model.memory import (
     LEAST_TOKENS,
     SHARE,
@@ -108,14 +108,15 @@ class ContinuousWriter:
     def execution(self) -> dict[str, Any]:
         """How the last texts were written; empty before the first."""
         if self._refused is not None:
-            return {"path": "plain", "step": "in batches", "reason": self._refused}
+            why = f"not continuously: {self._refused}"
+            return {"path": "plain", "step": "in batches", "reason": why, "refused": why}
         if self._rehearsal is None:
             return {}
         return {
             "path": "packed",
             "step": "continuous",
-            "reason": f"at most {self._rehearsal.largest:.1g} nats from the model's own answers "
-            f"to a prompt of {self._rehearsal.length} tokens",
+            "reason": str(self._rehearsal),
+            "refused": "",
             "tokens_per_pass": self._budget,
             "texts_at_once": self._rows,
             "halvings": self._halvings,
@@ -295,12 +296,13 @@ class ContinuousWriter:
 
 @torch.inference_mode()
 def choose(writings: Sequence[Writing], logits: Tensor) -> list[int]:
-    """The next token of each text, from its logits (texts, vocabulary)."""
+    """The next token of each text, from its logits (texts, vocabulary). Raises ModelError for what
+    is not a number."""
     drawing: dict[int, list[int]] = {}
     for place, writing in enumerate(writings):
         if writing.generator is not None:
             drawing.setdefault(id(writing.rule), []).append(place)
-    chosen = logits.float().argmax(dim=-1)
+    chosen = likeliest(logits.float())
     for places in drawing.values():
         texts = [writings[place] for place in places]
         generators = [text.generator for text in texts if text.generator is not None]

@@ -51,8 +51,11 @@ class Conversation:
                     **self.arguments,
                 )
             )
-        except (ValueError, TypeError) as problem:
-            raise ModelError(f"its chat template cannot be used: {problem}") from problem
+        except TemplateError:
+            raise
+        except Exception as problem:  # a template is a program
+            why = f"{type(problem).__name__}: {problem}"
+            raise ModelError(f"its chat template cannot be used: {why}") from problem
 
 
 def template_of(tokenizer: Any, name: str | None, mode: Mode) -> tuple[str, str | None]:
@@ -91,5 +94,6 @@ def chat_template_of(
         text=text,
         name=own_name,
         render=conversation.render,
+        arguments=arguments,
         without_system=lambda: conversation.without_system,
     )

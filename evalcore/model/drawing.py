@@ -23,6 +23,7 @@ from transformers.generation.logits_process import TopHLogitsWarper
 
 from evalcore.model.ending import StopRule
 from evalcore.model.generation import Plan
+from evalcore.model.head import check_finite
 
 TOP_K = 50
 """What transformers draws from where neither the task nor the model says."""
@@ -56,6 +57,24 @@ class StopAt(StoppingCriteria):
 
     def _stops_now(self, row: Sequence[int]) -> bool:
         return self._rule.has_thought(row) and self._rule.stops_now(row)
+
+
+class OnlyNumbers(LogitsProcessor):
+    """Raises ModelError for a row that has no likeliest token."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
+        likeliest(scores)
+        return scores
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """The likeliest token of each row of (rows, vocabulary); shape (rows,).
+
+    Raises ModelError for logits that are no numbers, of which a text of one token would be made.
+    """
+    chosen = logits.argmax(dim=-1)
+    check_finite(logits.gather(1, chosen[:, None]).float().cpu().numpy())
+    return chosen
 
 
 class SeededDraw(LogitsProcessor):

@@ -29,14 +29,20 @@ class FakeLM:
 
     reads_ahead = True
 
-    def __init__(self, answer: Callable[[Request, int], Any], *, identity: str = "") -> None:
-        """Two of the same `identity` share their answers in a journal; by default none do."""
+    def __init__(
+        self, answer: Callable[[Request, int], Any], *, identity: str = "", name: str = "fake"
+    ) -> None:
+        """Two of the same `identity` share their answers in a journal; by default none do.
+
+        `name` stands where a model's repository would.
+        """
         self._answer = answer
+        self._name = name
         self._identity = identity or str(uuid4())
 
     @cached_property
     def info(self) -> ModelInfo:
-        return text_model_info("fake", self._identity)
+        return text_model_info(self._name, self._identity)
 
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
         return [*text_requests(requests, seed=seed)]
@@ -67,7 +73,7 @@ class DummyLM(FakeLM):
     """Numbers between -1 and 0 drawn by the request alone, and "lol" for every text."""
 
     def __init__(self) -> None:
-        super().__init__(_dummy_answer, identity="dummy")
+        super().__init__(_dummy_answer, identity="dummy", name="dummy")
 
     @classmethod
     def from_arguments(cls, _arguments: Mapping[str, str], **_options: Any) -> Self:

@@ -2,12 +2,15 @@
 
 A row of logits is as long as the vocabulary, so logits are made a slab at a time (some rows, and
 of a plain linear head some tokens of the vocabulary), and of each slab only the rows' maxima, sums
-and the logits asked for are kept. The softmax is taken in float32 whatever the model's precision.
+and the logits asked for are kept. The softmax is taken in float32 whatever the model's precision,
+unless a lower one is asked for: lm-evaluation-harness takes it in the precision of the logits, and
+who compares with it wants its rounding, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,15 +55,17 @@ def read(
     targets: NDArray[np.int64],
     *,
     at_once: int,
+    softmax: torch.dtype = torch.float32,
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Log-probability of each target, and whether it is the likeliest token.
 
     `hidden` has a row for each position that is read, shape (r, width), and `to_logits` makes
     (k, vocabulary) of k of them, at most `at_once`. Target i is read off row `rows[i]`; a row may
-    be read more than once. What `to_logits` gives is overwritten. Raises ModelError for logits that
-    are not numbers.
+    be read more than once. What `to_logits` gives is overwritten. `softmax` is the precision of the
+    log-softmax. Raises ModelError for logits that are not numbers.
     """
-    in_slabs = hidden.device.type == "cpu" and _is_linear(to_logits)
+    rounded = softmax != torch.float32
+    in_slabs = not rounded and hidden.device.type == "cpu" and _is_linear(to_logits)
     step = SLAB_ROWS if in_slabs else at_once
     order = np.argsort(rows, kind="stable")
     sorted_rows, sorted_targets = rows[order], targets[order]
@@ -70,7 +75,13 @@ def read(
         if first == last:
             continue
         chunk = hidden[start : start + step]
-        reading = _Reading(chunk, sorted_rows[first:last] - start, sorted_targets[first:last])
+        here = sorted_rows[first:last] - start, sorted_targets[first:last]
+        if rounded:
+            said, likeliest = _rounded(to_logits(chunk), *here, softmax)
+            logprobs.append(said)
+            greedy.append(likeliest)
+            continue
+        reading = _Reading(chunk, *here)
         slabs = _slabs(chunk, to_logits) if in_slabs else [(0, to_logits(chunk))]
         for number, (token, logits) in enumerate(slabs):
             reading.take(number, token, logits.float())
@@ -83,6 +94,32 @@ def read(
         answers[1][order] = torch.cat(greedy).cpu().numpy()
     check_finite(answers[0])
     return answers
+
+
+def total_of(logprobs: Sequence[float], softmax: torch.dtype = torch.float32) -> float:
+    """The loglikelihood of several targets, in nats: their sum in float64, or as
+    lm-evaluation-harness has it in the lower precision of the softmax."""
+    if softmax == torch.float32:
+        return math.fsum(logprobs)
+    return float(torch.tensor(logprobs, dtype=softmax).sum())
+
+
+def _rounded(
+    logits: Tensor, rows: NDArray[np.int64], targets: NDArray[np.int64], softmax: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """As `read`, from logits (rows, vocabulary), by a log-softmax in lower precision.
+
+    The likeliest token is the first of those whose log-probabilities are equal once rounded, which
+    more logits than the highest may be.
+    """
+    said = torch.log_softmax(logits, dim=-1, dtype=softmax)
+    places = torch.from_numpy(rows).to(said.device)
+    asked = torch.from_numpy(targets).to(said.device)
+    wanted = said[places, asked]
+    greedy = torch.zeros(len(rows), dtype=torch.bool, device=said.device)
+    reaching = (wanted == said.amax(dim=-1)[places]).nonzero()[:, 0]
+    greedy[reaching] = said[places[reaching]].argmax(dim=-1) == asked[reaching]
+    return wanted.float(), greedy
 
 
 def check_finite(logprobs: NDArray[np.float32]) -> None:

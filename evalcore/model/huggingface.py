@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,15 +15,18 @@ from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
 from evalcore.model.conversation import chat_template_of
 from evalcore.model.encoded import GenerationRequest, RollingRequest
+from evalcore.model.faults import libraries_fault
 from evalcore.model.first_pass import FirstPass
 from evalcore.model.generation import Plan, plan_of
 from evalcore.model.ladder import PathName
 from evalcore.model.loading import load_model, load_tokenizer, skeleton
+from evalcore.model.plain import dtype_of_logits
+from evalcore.model.quantisation import quantisation_of
 from evalcore.model.scoring import Scorer
 from evalcore.model.snapshot import Arguments, Files, download, download_tokenizer
 from evalcore.model.spelling import Spelling
 from evalcore.model.tokens import Encoder
-from evalcore.model.weights import WeightsDigest
+from evalcore.model.weights import weights_digest
 from evalcore.model.windows import rolling_windows
 from evalcore.model.writing import Writer
 
@@ -32,6 +36,8 @@ GENERATION_ARGUMENTS = frozenset(
     if not name.startswith("_")
 )
 """What the `generate` of transformers can be told."""
+
+FLOAT32_BYTES = torch.float32.itemsize
 
 
 class HuggingFaceLM:
@@ -66,7 +72,6 @@ class HuggingFaceLM:
         self._arguments = arguments
         self._mode = mode
         self._files: Files | None = None
-        self._own_weights: WeightsDigest | None = None
         if model is None:
             self._files = download(arguments, weights=weights)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
@@ -77,7 +82,6 @@ class HuggingFaceLM:
                 else skeleton(arguments, self._files)
             )
         else:
-            self._own_weights = WeightsDigest(model)
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
         self._tokenizer = tokenizer
@@ -90,8 +94,19 @@ class HuggingFaceLM:
         )
         self._spelling = Spelling(tokenizer)
         self._first_pass: FirstPass | None = None
-        self._scorer = Scorer(model, batch_size=batch_size, path=path)
-        self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
+        with libraries_fault("it cannot be used"):
+            self._softmax = self._softmax_of(model)
+            self._scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
+            self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
+            _ = self._encoder.digest, self._encoder.special_tokens
+
+    def _softmax_of(self, model: Any) -> torch.dtype:
+        """The precision of the log-softmax: float32 but in compat, where it is what is stated, and
+        where nothing is, that of the model's logits."""
+        stated = self._arguments.softmax_dtype
+        if self._mode == "strict" or (stated is None and model.dtype.itemsize >= FLOAT32_BYTES):
+            return torch.float32
+        return getattr(torch, stated) if stated else dtype_of_logits(model)
 
     @property
     def reads_ahead(self) -> bool:
@@ -109,9 +124,10 @@ class HuggingFaceLM:
 
     @property
     def info(self) -> ModelInfo:
-        """The pins; of an initialised model those of its weights as they are now."""
-        if self._own_weights is not None:
-            return self._info(None, self._own_weights.digest, None)
+        """The pins; of an initialised model those of its weights as they are now, which are all
+        read for it."""
+        if self._files is None:
+            return self._info(None, weights_digest(self._model), None)
         return self._loaded_info
 
     @cached_property
@@ -129,6 +145,15 @@ class HuggingFaceLM:
         }
         return {kind: how for kind, how in kinds.items() if how}
 
+    @property
+    def _configuration(self) -> Mapping[str, Any]:
+        """What the repository says: where a method cannot be run, loading may have undone it."""
+        if self._files is None:
+            own: Any = getattr(self._model.config, "quantization_config", None)
+            return {"quantization_config": own.to_dict() if hasattr(own, "to_dict") else own}
+        stated = (self._files.model.folder / "config.json").read_text(encoding="utf-8")
+        return dict(json.loads(stated))
+
     def _info(self, commit: str | None, files_digest: str | None, adapter: str | None) -> ModelInfo:
         return ModelInfo(
             repository=self._arguments.pretrained,
@@ -141,7 +166,9 @@ class HuggingFaceLM:
             tokenizer_digest=self._encoder.digest,
             bos_policy=self._encoder.bos_policy,
             prefix_token=self._encoder.prefix_token,
+            softmax_dtype=str(self._softmax).removeprefix("torch."),
             adapter=adapter,
+            quantisation=quantisation_of(self._configuration),
             special_tokens=self._encoder.special_tokens,
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
@@ -152,7 +179,7 @@ class HuggingFaceLM:
         """Raises ModelError also for a tokenizer whose tokens the model does not have, and
         TaskError for generation arguments that have no meaning."""
         encoded: list[EncodedRequest] = []
-        with self._encoder.learnt(requests):
+        with libraries_fault("its tokenizer fails"), self._encoder.learnt(requests):
             for request in requests:
                 if request.kind == "loglikelihood":
                     encoded += [self._encoder.pair(request)] * request.repeats
@@ -239,7 +266,7 @@ class HuggingFaceLM:
     def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
         parts = (part for one in encoded for part in (one.tokens, one.targets))
         highest = max((max(part) for part in parts if part), default=0)
-        known = self._model.get_input_embeddings().num_embeddings
+        known = len(self._model.get_input_embeddings().weight)
         if highest >= known:
             raise ModelError(
                 f"its tokenizer makes the token {highest}, and the model has {known} tokens: "
@@ -250,7 +277,7 @@ class HuggingFaceLM:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
         writing = [(i, one) for i, one in enumerate(requests) if isinstance(one, GenerationRequest)]
         self._first_pass = self._first_pass or FirstPass(self._model)
-        with self._evaluating():
+        with libraries_fault("it fails when it is computed"), self._evaluating():
             yield from self._scores(requests)
             yield from self._writer.answers(writing)
 
@@ -307,7 +334,8 @@ class HuggingFaceLM:
         ]
 
     def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
-        return [self._spelling.of(token) for token in tokens]
+        with libraries_fault("its tokenizer fails"):
+            return [self._spelling.of(token) for token in tokens]
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """Raises ModelError where the tokenizer has no such template, naming those it has."""
@@ -342,5 +370,5 @@ def _max_length(model: Any, tokenizer: Any) -> int:
         if isinstance(length := getattr(config, name, None), int) and length > 0:
             return length
     # Tokenizers without a limit of their own say so by a number of thirty digits.
-    stated = int(tokenizer.model_max_length)
-    return stated if stated < 10**9 else 2048
+    stated = tokenizer.model_max_length
+    return int(stated) if stated < 10**9 else 2048

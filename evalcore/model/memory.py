@@ -7,6 +7,7 @@ budget is halved (`evalcore.model.scoring`).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +42,29 @@ def token_budget(model: Any, *, longest: int) -> int:
 
 def bytes_per_token(model: Any) -> int:
     """What one token needs while a layer is computed."""
-    vocabulary = model.get_input_embeddings().num_embeddings
-    width = int(model.get_input_embeddings().embedding_dim)
-    widest = max(
-        (
-            side
-            for parameter in model.parameters()
-            for side in parameter.shape[-2:]
-            # Embeddings and heads are read row by row, and layers of experts have three sides.
-            if parameter.dim() > 1 and vocabulary not in parameter.shape
-        ),
-        default=width,
-    )
+    vocabulary = len(model.get_input_embeddings().weight)
+    width = int(model.get_input_embeddings().weight.shape[1])
+    # Embeddings and heads are read row by row.
+    sides = (side for sides in _shapes(model) if vocabulary not in sides for side in sides)
+    widest = max(sides, default=width)
     config = model.config.get_text_config()
     experts = int(getattr(config, "num_experts_per_tok", None) or 1)
     return int(model.dtype.itemsize * (WIDE * widest * experts + NARROW * width))
+
+
+def _shapes(model: Any) -> Iterator[tuple[int, int]]:
+    """The two sides of each matrix; layers of experts have a third one.
+
+    The shape of packed weights says nothing, but their layers know what they take and give.
+    """
+    for module in model.modules():
+        sides = getattr(module, "in_features", None), getattr(module, "out_features", None)
+        if isinstance(sides[0], int) and isinstance(sides[1], int):
+            yield sides[0], sides[1]
+            continue
+        for weight in module.parameters(recurse=False):
+            if weight.dim() > 1 and weight.is_floating_point():
+                yield weight.shape[-2], weight.shape[-1]
 
 
 def path_bytes_per_token(model: Any) -> int:

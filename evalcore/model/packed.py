@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,15 @@ class PackRunner:
 class PackedPath:
     """Scores requests in packs."""
 
-    def __init__(self, model: Any, *, through_head: bool) -> None:
+    def __init__(
+        self, model: Any, *, through_head: bool, softmax: torch.dtype = torch.float32
+    ) -> None:
         """With `through_head` logits are what the output embeddings alone make of hidden rows; else
-        the model's own way from hidden rows to logits is taken, with all it does there."""
+        the model's own way from hidden rows to logits is taken, with all it does there. `softmax`
+        is the precision of the log-softmax."""
         self._model = model
         self._through_head = through_head
+        self._softmax = softmax
 
     def scores(
         self,
@@ -120,10 +125,13 @@ class PackedPath:
         hidden = states[0, torch.from_numpy(pack.rows).to(states.device)]
         embeddings = self._model.get_output_embeddings()
         at_once = rows_at_once(embeddings.weight.shape[0], device=hidden.device.type)
+        scored = partial(
+            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self._softmax
+        )
         if self._through_head:
-            return read(hidden, embeddings, rows, targets, at_once=at_once)
+            return scored(embeddings)
         with whole_way(self._model, output) as to_logits:
-            return read(hidden, to_logits, rows, targets, at_once=at_once)
+            return scored(to_logits)
 
 
 @contextmanager

@@ -26,9 +26,16 @@ LOGITS_PER_BATCH = 1 << 25
 class PlainPath:
     """Scores targets after what is fed, in batches of at most `batch_size` rows."""
 
-    def __init__(self, model: Any, *, batch_size: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        batch_size: int | None = None,
+        softmax: torch.dtype = torch.float32,
+    ) -> None:
         self._model = model
         self._batch_size = batch_size
+        self._softmax = softmax
 
     def scores(
         self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
@@ -52,7 +59,7 @@ class PlainPath:
         self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
     ) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
-        vocabulary = self._model.get_input_embeddings().num_embeddings
+        vocabulary = len(self._model.get_input_embeddings().weight)
         n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
         if len(batch) == 1 or n_logits <= LOGITS_PER_BATCH:
             yield batch
@@ -78,13 +85,19 @@ class PlainPath:
             for request in row.requests
             for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
         ]
-        return scores_of(logits.flatten(0, 1), asked)
+        return scores_of(logits.flatten(0, 1), asked, softmax=self._softmax)
 
 
-def scores_of(logits: Tensor, asked: Sequence[tuple[int, int, int]]) -> list[tuple[int, Scores]]:
+def scores_of(
+    logits: Tensor,
+    asked: Sequence[tuple[int, int, int]],
+    *,
+    softmax: torch.dtype = torch.float32,
+) -> list[tuple[int, Scores]]:
     """Scores of each request from (request, row of `logits`, target), a request's in a row.
 
-    `logits` has shape (rows, vocabulary). Raises ModelError for logits that are not numbers.
+    `logits` has shape (rows, vocabulary), and `softmax` is the precision of the log-softmax. Raises
+    ModelError for logits that are not numbers.
     """
     table = np.array(asked, np.int64)
     needed, rows = np.unique(table[:, 1], return_inverse=True)
@@ -95,6 +108,7 @@ def scores_of(logits: Tensor, asked: Sequence[tuple[int, int, int]]) -> list[tup
         rows,
         table[:, 2],
         at_once=rows_at_once(logits.shape[-1]),
+        softmax=softmax,
     )
     borders = [0, *(np.flatnonzero(np.diff(table[:, 0])) + 1).tolist(), len(table)]
     return [
@@ -108,6 +122,16 @@ def logits_at(model: Any, tokens: Tensor, places: Tensor) -> Tensor:
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         return model(tokens, use_cache=False, logits_to_keep=places).logits  # type: ignore[no-any-return]
     return model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def dtype_of_logits(model: Any) -> torch.dtype:
+    """The precision in which a model gives its logits: not every one keeps to that of its weights,
+    which is the answer for one that cannot be run."""
+    if model.device.type == "meta":
+        return model.dtype  # type: ignore[no-any-return]
+    first = torch.zeros((1, 1), dtype=torch.long, device=model.device)
+    return logits_at(model, first, first[0]).dtype
 
 
 def _columns(batch: Sequence[Row], targets: Sequence[Sequence[int]]) -> list[int]:

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from evalcore.model.decoding import Decoder
-from evalcore.model.ladder import reason_of
+from evalcore.model.faults import reason_of
 from evalcore.model.plain import logits_at
 from evalcore.model.prefilling import Prefill
 from evalcore.model.probes import (
     COPIES,
+    TIMES_IF_EXACT,
     TIMES_NOISE,
     TIMES_ROUNDING,
     TOLERANCE,
     TOLERANCE_HALF,
+    is_half,
 )
 from evalcore.model.slots import Entry
+from evalcore.model.widening import tried_in_float32
 
 FORCED = 4
 """Tokens that are gone on with: each is one more forward pass."""
@@ -50,6 +54,15 @@ class Rehearsal:
     """Difference in log-probability, in nats."""
     length: int
     """In tokens."""
+    only_rounded: str = ""
+    """Why the model was not tried in float32, where rounding could hide something."""
+
+    def __str__(self) -> str:
+        found = (
+            f"at most {self.largest:.1g} nats from the model's own answers to a prompt of "
+            f"{self.length} tokens"
+        )
+        return f"{found}; not tried in float32: {self.only_rounded}" if self.only_rounded else found
 
 
 def borders_of(model: Any) -> list[int]:
@@ -76,15 +89,30 @@ def rehearse(
     tokens = (list(prompt) * (1 + length // len(prompt)))[-length:]
     half = length // 2
     rows = [tokens, tokens[:half] + tokens[: half - 1 : -1]]
+    if not is_half(model):
+        return _tried(model, rows, through_head)
+    exact, why_not = tried_in_float32(model, partial(_tried, model, rows, through_head))
+    if exact is not None and exact.problem is not None:
+        return exact
+    own = _tried(model, rows, through_head, times=TIMES_IF_EXACT if exact else 1)
+    return replace(own, largest=(exact or own).largest, only_rounded=why_not)
+
+
+def _tried(
+    model: Any, rows: Sequence[Sequence[int]], through_head: bool, *, times: int = 1
+) -> Rehearsal:
+    """In the model's present precision, `times` as far off as usual at most."""
+    length, is_wide = len(rows[0]), not is_half(model)
+    expected = torch.stack([_expected(model, row) for row in rows])
+    noise = 0.0 if is_wide else _noise(model, rows[0])
     try:
         found = _found(model, rows, through_head)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a model does not bear is a reason to leave it alone
         return Rehearsal(reason_of(error), 0.0, length)
-    expected, noise = _expected(model, rows), _noise(model, rows[0])
-    base, share = TOLERANCE if _is_wide(model) else TOLERANCE_HALF
-    rounding = 0.0 if _is_wide(model) else TIMES_ROUNDING * torch.finfo(model.dtype).eps
+    base, share = TOLERANCE if is_wide else TOLERANCE_HALF
+    rounding = 0.0 if is_wide else TIMES_ROUNDING * torch.finfo(model.dtype).eps
     largest = 0.0
     for (row, place), logprobs in found.items():
         likely = expected[row, place].log_softmax(dim=-1)
@@ -93,7 +121,8 @@ def rehearse(
             moved = abs(said - should)
             largest = max(largest, moved)
             stored = rounding * abs(float(expected[row, place, token]))
-            if not moved <= max(TIMES_NOISE * noise, stored, base + share * abs(should)):
+            allowed = max(TIMES_NOISE * noise, stored, base + share * abs(should))
+            if not moved <= times * allowed:
                 problem = f"a log-probability of {should:.4f} became {said:.4f}"
                 return Rehearsal(problem, moved, length)
     return Rehearsal(None, largest, length)
@@ -131,25 +160,16 @@ def _found(
 
 
 @torch.inference_mode()
-def _expected(model: Any, rows: Sequence[Sequence[int]]) -> Tensor:
-    """(rows, FORCED, vocabulary): logits of the model's own plain forward pass."""
-    length = len(rows[0])
-    fed = torch.tensor(rows, device=model.device)
-    places = torch.arange(length - FORCED - 1, length - 1, device=model.device)
-    return logits_at(model, fed, places).float()
+def _expected(model: Any, row: Sequence[int], *, copies: int = 1) -> Tensor:
+    """(FORCED, vocabulary): logits of the model's own plain forward pass over one row, or over
+    copies of it, of which these are the first one's."""
+    fed = torch.tensor([row] * copies, device=model.device)
+    places = torch.arange(len(row) - FORCED - 1, len(row) - 1, device=model.device)
+    return logits_at(model, fed, places)[0].float()
 
 
 def _noise(model: Any, row: Sequence[int]) -> float:
-    """How far the model's own answers for copies in a batch are from that for one, in half
-    precision."""
-    if _is_wide(model):
-        return 0.0
-    alone, copies = (
-        _expected(model, [row] * count)[0].log_softmax(dim=-1) for count in (1, COPIES)
-    )
+    """How far the model's own answer for a row among copies is from that for it alone."""
+    alone, among = (_expected(model, row, copies=n).log_softmax(dim=-1) for n in (1, COPIES))
     likely = alone.argmax(dim=-1, keepdim=True)
-    return float((alone.gather(1, likely) - copies.gather(1, likely)).abs().max())
-
-
-def _is_wide(model: Any) -> bool:
-    return model.dtype in (torch.float32, torch.float64)
+    return float((alone.gather(1, likely) - among.gather(1, likely)).abs().max())

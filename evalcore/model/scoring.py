@@ -3,13 +3,13 @@
 The story: the model is asked whether it sees what follows, a way to compute it is chosen
 (`ladder.py`), the requests run in passes of as many tokens as the memory holds (`memory.py`), and
 where it holds fewer the passes are halved. Every way takes the log-softmax in float32 whatever the
-model's own precision, and a loglikelihood is a sum in float64.
+model's own precision, and a loglikelihood is a sum in float64; unless a lower precision is asked
+for (`head.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -18,8 +18,9 @@ import torch
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Response
 from evalcore.model.causality import PLACES, moved_by_what_follows
-from evalcore.model.head import Scores
-from evalcore.model.ladder import Choice, Ladder, PathName, reason_of
+from evalcore.model.faults import reason_of
+from evalcore.model.head import Scores, total_of
+from evalcore.model.ladder import Choice, Ladder, PathName
 from evalcore.model.memory import LEAST_TOKENS, release, token_budget
 
 log = logging.getLogger(__name__)
@@ -34,11 +35,14 @@ class Scorer:
         *,
         batch_size: int | None,
         path: Literal["auto"] | PathName = "auto",
+        softmax: torch.dtype = torch.float32,
     ) -> None:
         """`batch_size` caps the rows of a batch on the plain path; `path` is for tests and
-        benchmarks: the one way to take, which is a ModelError where it is wrong."""
+        benchmarks: the one way to take, which is a ModelError where it is wrong. `softmax` is the
+        precision of the log-softmax."""
         self._model = model
-        self._ladder = Ladder(model, batch_size=batch_size, wanted=path)
+        self._softmax = softmax
+        self._ladder = Ladder(model, batch_size=batch_size, wanted=path, softmax=softmax)
         self._choice: Choice | None = None
         self._seen_causal = False
         self._budget: int | None = None
@@ -53,6 +57,7 @@ class Scorer:
             "path": self._choice.name,
             "step": self._choice.step,
             "reason": self._choice.reason,
+            "refused": self._choice.refused,
             "tokens_per_pass": self._budget,
             "halvings": self._halvings,
         }
@@ -88,9 +93,16 @@ class Scorer:
             self._seen_causal = True
         choice = self._ladder.choose(sequences, targets, budget=self._budget)
         self._choice = choice
-        for pack in choice.path.scores(sequences, targets, budget=self._budget):
+        if choice.answered:
             yield [
-                (places[one], _response(waiting[places[one]], scores, choice.name))
+                (places[one], self._response(waiting[places[one]], scores, choice.name))
+                for one, scores in choice.answered.items()
+            ]
+        left = [one for one in range(len(places)) if one not in choice.answered]
+        sequences, targets = ([of[one] for one in left] for of in (sequences, targets))
+        for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
+            yield [
+                (places[left[one]], self._response(waiting[places[left[one]]], scores, choice.name))
                 for one, scores in pack
             ]
 
@@ -131,16 +143,15 @@ class Scorer:
                 f"(by {moved:.2g} nats), so it cannot be asked how likely an answer is"
             )
 
-
-def _response(request: EncodedRequest, scores: Scores, path: PathName) -> Response:
-    return Response(
-        key=request.key,
-        kind="loglikelihood",
-        loglikelihood=math.fsum(scores.logprobs),
-        is_greedy=scores.is_greedy,
-        token_ids=request.targets,
-        token_logprobs=scores.logprobs,
-        n_context_tokens=request.n_context_tokens,
-        n_truncated=request.n_truncated,
-        path=path,
-    )
+    def _response(self, request: EncodedRequest, scores: Scores, path: PathName) -> Response:
+        return Response(
+            key=request.key,
+            kind="loglikelihood",
+            loglikelihood=total_of(scores.logprobs, self._softmax),
+            is_greedy=scores.is_greedy,
+            token_ids=request.targets,
+            token_logprobs=scores.logprobs,
+            n_context_tokens=request.n_context_tokens,
+            n_truncated=request.n_truncated,
+            path=path,
+        )

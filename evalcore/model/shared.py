@@ -55,8 +55,9 @@ def n_fed_by_families(sequences: Sequence[Sequence[int]], n_scored: Sequence[int
 class SharedPath:
     """Scores continuations after contexts that are read once."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, softmax: torch.dtype = torch.float32) -> None:
         self._model = model
+        self._softmax = softmax
 
     def scores(
         self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
@@ -91,7 +92,9 @@ class SharedPath:
         done = [
             scored
             for request in family.fed.get((), ())
-            for scored in scores_of(first, [(request, 0, targets[request][0])])
+            for scored in scores_of(
+                first, [(request, 0, targets[request][0])], softmax=self._softmax
+            )
         ]
         for fed in waiting:
             own = memory if fed is waiting[-1] else copy.deepcopy(memory)
@@ -101,7 +104,7 @@ class SharedPath:
                 for request in family.fed[fed]
                 for row, token in enumerate(targets[request])
             ]
-            done += scores_of(torch.cat([first, after]), asked)
+            done += scores_of(torch.cat([first, after]), asked, softmax=self._softmax)
         return done
 
     def _row(self, tokens: Tokens) -> Tensor:

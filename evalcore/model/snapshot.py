@@ -12,19 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import errors as hub
-from huggingface_hub import snapshot_download
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
 from evalcore.model.arguments import values_of
-
-FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
-"""What a model needs: configuration, weights without code, tokenizer files."""
-
-TOKENIZER_FILES = ["*.json", "*.model", "*.txt", "*.jinja"]
-
-OTHER_FILES = ["*/*", "consolidated*"]
-"""Folders with other forms of the model, and the same weights in their makers' own layout."""
+from evalcore.model.repository import fetch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +32,12 @@ class Arguments:
     backend: str = "causal"
     dtype: str = "auto"
     softmax_dtype: str | None = None
-    """Recorded only: the log-softmax is computed in float32."""
+    """Of the log-softmax in compat; None: that of the logits. In strict it is float32."""
     attn_implementation: str | None = None
     parallelize: bool = False
     """Whether the layers are spread over all devices."""
     trust_remote_code: bool = False
+    """Refused where the model has code of its own, which is never run; changes nothing else."""
     peft: str | None = None
     """An adapter to load over the model."""
     max_length: int | None = None
@@ -64,8 +57,8 @@ class Arguments:
         return cls(**values_of(given))
 
     def as_json(self) -> dict[str, Any]:
-        """What differs from the defaults, and the name of the model."""
-        default = asdict(Arguments(pretrained=""))
+        """What differs from the defaults and may change a number, and the name of the model."""
+        default = {**asdict(Arguments(pretrained="")), "trust_remote_code": self.trust_remote_code}
         return {name: value for name, value in asdict(self).items() if value != default[name]}
 
 
@@ -108,34 +101,30 @@ def download(arguments: Arguments, *, weights: bool = True) -> Files:
     there, not open or without safetensors, InfraError where the Hub cannot be reached.
     """
     revision, inside = arguments.revision, arguments.subfolder
-    model = _snapshot(arguments.pretrained, revision, inside, FILES if weights else TOKENIZER_FILES)
+    model = _snapshot(arguments.pretrained, revision, inside, weights=weights)
     if weights:
         _with_weights(model)
+    if arguments.trust_remote_code:
+        _refuse_code(model)
     tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
     adapter = None
     if weights and arguments.peft is not None:
-        adapter = _with_weights(_snapshot(arguments.peft, revision, "", FILES))
+        adapter = _with_weights(_snapshot(arguments.peft, revision, "", weights=True))
     return Files(model, tokenizer, adapter)
 
 
 def download_tokenizer(arguments: Arguments) -> Snapshot:
     """The files of the tokenizer alone; raises as `download`."""
     name = arguments.tokenizer or arguments.pretrained
-    return _snapshot(name, arguments.revision, arguments.subfolder, TOKENIZER_FILES)
+    return _snapshot(name, arguments.revision, arguments.subfolder, weights=False)
 
 
-def _snapshot(name: str, revision: str, subfolder: str, files: list[str]) -> Snapshot:
+def _snapshot(name: str, revision: str, subfolder: str, *, weights: bool) -> Snapshot:
     if Path(name).is_dir():
         return Snapshot(name, Path(name) / subfolder, None)
-    inside = f"{subfolder}/" if subfolder else ""
     with _errors_named(f"{name} at {revision}"):
-        folder = snapshot_download(
-            name,
-            revision=revision,
-            allow_patterns=[inside + pattern for pattern in files],
-            ignore_patterns=[inside + pattern for pattern in OTHER_FILES],
-        )
-    return Snapshot(name, Path(folder) / subfolder, Path(folder).name)
+        folder = fetch(name, revision, f"{subfolder}/" if subfolder else "", weights=weights)
+    return Snapshot(name, folder / subfolder, folder.name)
 
 
 def _with_weights(snapshot: Snapshot) -> Snapshot:
@@ -147,12 +136,27 @@ def _with_weights(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
+def _refuse_code(snapshot: Snapshot) -> None:
+    """Who trusts a model's code means it to run: without it the numbers would be others."""
+    for file in ("config.json", "tokenizer_config.json"):
+        path = snapshot.folder / file
+        if path.is_file() and '"auto_map"' in path.read_text(encoding="utf-8", errors="replace"):
+            raise ModelError(
+                f"{snapshot.name}: trust_remote_code=True: {file} names code of the repository "
+                "(auto_map), and code from a repository is never run: leave the argument out to "
+                "evaluate with what transformers itself has for the model"
+            )
+
+
 @contextmanager
 def _errors_named(what: str) -> Iterator[None]:
     """Turn what the Hub's client raises into the class of who must act, with what to do."""
     try:
         yield
     except hub.LocalEntryNotFoundError as problem:
+        # The client looks into its cache first, and tells of what the Hub said as of a cause.
+        if isinstance(problem.__cause__, hub.DisabledRepoError):
+            raise ModelError(_disabled(what)) from problem
         raise InfraError(f"{what}: not downloaded, and the Hub cannot be reached") from problem
     except hub.GatedRepoError as problem:
         raise ModelError(f"{what} is gated: its owner must open it, or grant access") from problem
@@ -161,8 +165,12 @@ def _errors_named(what: str) -> Iterator[None]:
     except hub.RepositoryNotFoundError as problem:
         raise ModelError(f"{what} is not on the Hub, or is private: check the ID") from problem
     except hub.DisabledRepoError as problem:
-        raise ModelError(f"{what} was disabled on the Hub") from problem
+        raise ModelError(_disabled(what)) from problem
     except hub.HFValidationError as problem:
         raise ModelError(f"{what} is no model ID: expected owner/name or a folder") from problem
     except (hub.HfHubHTTPError, OSError) as problem:
         raise InfraError(f"{what} could not be downloaded: {problem}") from problem
+
+
+def _disabled(what: str) -> str:
+    return f"{what} was disabled on the Hub, which serves its files to nobody: ask its owner"

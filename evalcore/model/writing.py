@@ -10,21 +10,24 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
 from transformers import LogitsProcessorList, StoppingCriteriaList
 
+from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Response
 from evalcore.model.batching import Row, batches_of
 from evalcore.model.continuous import ContinuousWriter
-from evalcore.model.drawing import SeededDraw, StopAt, warpers_of
+from evalcore.model.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
 from evalcore.model.encoded import GenerationRequest
 from evalcore.model.ending import ends_of, response_of
 from evalcore.model.generation import SAMPLING, Plan
 from evalcore.model.ladder import PathName
+from evalcore.model.probes import is_half
+from evalcore.model.widening import tried_in_float32
 
 TOKENS_PER_BATCH = 16384
 """Padded tokens of the prompts of one batch; its states are what fills the memory."""
@@ -33,7 +36,9 @@ ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
 
 PADDING_NOISE, PADDING_NOISE_HALF = 1e-3, 0.5
-"""Nats by which rounding may move a log-probability when a row is padded."""
+"""Nats by which rounding may move a log-probability when a row is padded, or has company."""
+
+Company = Literal["any", "of one length", "none"]
 
 BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
 """Arguments that do not look at the prompt: others (a repetition penalty) would see the padding."""
@@ -81,12 +86,20 @@ class Writer:
         self._tokenizer = tokenizer
         self._batch_size = batch_size
         self._path = path
-        self._unseen: bool | None = None  # whether padding changes nothing, once it was asked
+        self._company: Company | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """The model's own generation arguments, which hold where a task states none."""
+        """The model's own generation arguments, which hold where a task states none.
+
+        Raises ModelError for values that no argument can have.
+        """
         stated = self._model.generation_config.to_diff_dict()
+        for name, value in stated.items():
+            try:
+                digest_of(value)
+            except (TypeError, ValueError):
+                raise ModelError(f"generation_config.json: {name} cannot be {value!r}") from None
         return {name: value for name, value in stated.items() if name not in NO_ARGUMENTS}
 
     @cached_property
@@ -149,9 +162,10 @@ class Writer:
         for place, (_, request) in enumerate(requests):
             members[request.key].append(place)
         groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        padded = self._company_of(requests) == "any"
         for places in members.values():
             request = requests[places[0]][1]
-            length = 0 if self._may_pad(request.plan, requests) else len(request.tokens)
+            length = 0 if padded and self._blind(request.plan) else len(request.tokens)
             limit = request.plan.max_length or 0
             # A limit on prompt and answer together is another number for each length.
             kind = (repr(request.plan), length or (limit and len(request.tokens)))
@@ -163,7 +177,11 @@ class Writer:
         self, rows: list[Row], requests: Sequence[tuple[int, GenerationRequest]]
     ) -> list[list[Row]]:
         plan = requests[rows[0].requests[0]][1].plan
-        alone = self._beams(plan) > 1 or (plan.sampled and not self._blind(plan))
+        alone = (
+            self._beams(plan) > 1
+            or (plan.sampled and not self._blind(plan))
+            or self._company_of(requests) == "none"
+        )
         most = 1 if alone else self._batch_size or ROWS_PER_BATCH
         return batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=most)
 
@@ -176,26 +194,40 @@ class Writer:
             if value is not None
         )
 
-    def _may_pad(self, plan: Plan, requests: Sequence[tuple[int, GenerationRequest]]) -> bool:
-        if not self._blind(plan) or len(requests) == 1:
-            return self._blind(plan)
-        if self._unseen is None:
-            shortest = min((request.tokens for _, request in requests), key=len)
-            self._unseen = self._padding_is_unseen(shortest)
-        return self._unseen
+    def _company_of(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Company:
+        """Which rows may share a batch: those that the model reads there as it does alone.
 
-    def _padding_is_unseen(self, tokens: Sequence[int]) -> bool:
-        """Whether the model says the same after a prompt that is padded on the left.
-
-        Some do not: states that run over the padding, positions that count it.
+        States may run over the padding, positions count it, rows influence each other.
         """
-        width = len(tokens) + 3
-        alone, padded = (
-            torch.log_softmax(self._first_logits([tokens], size).float(), dim=-1)
-            for size in (len(tokens), width)
-        )
-        noise = PADDING_NOISE if self._model.dtype == torch.float32 else PADDING_NOISE_HALF
-        return float((alone - padded).abs().max()) <= noise
+        if len(requests) == 1:
+            return "any"
+        if self._company is None:
+            shortest, *others = sorted({one.tokens for _, one in requests}, key=len)
+            pair = [shortest, others[0] if others else shortest[::-1]]
+            padding = 0 if len(pair[1]) > len(shortest) else 3
+            if self._reads_as_alone(pair, len(pair[1]) + padding):
+                self._company = "any"
+            else:
+                alike = [row[-len(shortest) :] for row in pair]
+                told = self._reads_as_alone(alike, len(shortest))
+                self._company = "of one length" if told else "none"
+        return self._company
+
+    def _reads_as_alone(self, rows: Sequence[Sequence[int]], width: int) -> bool:
+        """Whether the model says the same after each of these rows and after all in one batch, in
+        float32 first, where rounding hides nothing."""
+        moved = partial(self._moved, rows, width)
+        if not is_half(self._model):
+            return moved() <= PADDING_NOISE
+        exact, _ = tried_in_float32(self._model, moved)
+        return (exact is None or exact <= PADDING_NOISE) and moved() <= PADDING_NOISE_HALF
+
+    def _moved(self, rows: Sequence[Sequence[int]], width: int) -> float:
+        """Nats by which any log-probability of a next token does."""
+        alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
+        together = self._first_logits(rows, width)
+        moved = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
+        return float(moved.abs().max())
 
     @torch.inference_mode()
     def _first_logits(self, rows: Sequence[Sequence[int]], width: int) -> torch.Tensor:
@@ -235,6 +267,8 @@ class Writer:
         width = max(len(request.tokens) for request in requests)
         ids, mask = self._padded([request.tokens for request in requests], width)
         stop = StopAt(self._tokenizer, plan, width=width, beams=self._beams(plan))
+        drawing = self._drawing(plan, requests)
+        processors = [OnlyNumbers(), *drawing.pop("logits_processor", ())]
         try:
             with warnings.catch_warnings(), torch.random.fork_rng(enabled=plan.sampled):
                 warnings.simplefilter("ignore")  # of a model's arguments that a plan overrules
@@ -244,7 +278,8 @@ class Writer:
                     pad_token_id=self._pad,
                     stopping_criteria=StoppingCriteriaList([stop]),
                     **self._length(plan, width),
-                    **self._drawing(plan, requests),
+                    logits_processor=LogitsProcessorList(processors),
+                    **drawing,
                 )
         except IndexError as problem:
             raise ModelError(
@@ -253,6 +288,11 @@ class Writer:
             ) from problem
         except (ValueError, TypeError, NotImplementedError) as problem:
             stated = dict(plan.options)
+            if not stated:
+                raise ModelError(
+                    f"it cannot write, with {self.defaults or 'nothing'} in its "
+                    f"generation_config.json: {type(problem).__name__}: {problem}"
+                ) from problem
             raise TaskError(f"generation arguments {stated} cannot be used: {problem}") from problem
         return [
             response_of(
@@ -288,4 +328,13 @@ class Writer:
         return {"do_sample": False, "logits_processor": LogitsProcessorList([draw]), **others}
 
     def _beams(self, plan: Plan) -> int:
-        return int({**self.defaults, **dict(plan.options)}.get("num_beams") or 1)
+        stated = dict(plan.options)
+        beams = {**self.defaults, **stated}.get("num_beams") or 1
+        if isinstance(beams, int) and beams > 0:
+            return beams
+        error, where = (
+            (TaskError, "generation argument")
+            if "num_beams" in stated
+            else (ModelError, "generation_config.json:")
+        )
+        raise error(f"{where} num_beams: expected a count, got {beams!r}")

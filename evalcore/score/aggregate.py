@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from evalcore.comparability import comparability_key
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode
-from evalcore.record import Failure, ResultRow, comparability_key
+from evalcore.record import Failure, ResultRow
 from evalcore.score.groups import OfGroup, Part, aggregate_group
 from evalcore.score.sample import Sample
 from evalcore.score.scored import Column, ScoredTask

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.errors import TaskError, did_you_mean
+from evalcore.errors import TaskError, did_you_mean, keep_ours
 from evalcore.score import translation
-from evalcore.task.config import MetricSpec
-from evalcore.task.functions import FunctionRef
+from evalcore.task.config import MetricSpec, TaskSpec
+from evalcore.task.functions import FunctionRef, functions_in
+from evalcore.task.registered import registered
 
 Items = Sequence[Any]
 
@@ -171,7 +172,8 @@ class Aggregation:
             value = float(self.function(self.prepare(items)))
         except TaskError:
             raise
-        except Exception as error:  # the function may be somebody else's code
+        except BaseException as error:  # the function may be somebody else's code
+            keep_ours(error)
             raise TaskError(
                 f"the aggregation {self} failed: {type(error).__name__}: {error}"
             ) from error
@@ -183,10 +185,13 @@ class Aggregation:
         return self.name or str(getattr(self.function, "__name__", self.function))
 
 
-def aggregation_of(entry: MetricSpec, otherwise: str | None, mode: str) -> Aggregation:
+def aggregation_of(
+    entry: MetricSpec, otherwise: str | None, mode: str, spec: TaskSpec | None = None
+) -> Aggregation:
     """The aggregation of a metric's entry; `otherwise` is the metric's own.
 
-    Raises TaskError if there is none of that name.
+    `spec` is the task, whose code may register some. Raises TaskError if there is none of that
+    name.
     """
     stated = entry.aggregation or otherwise
     if stated is None:
@@ -194,6 +199,8 @@ def aggregation_of(entry: MetricSpec, otherwise: str | None, mode: str) -> Aggre
     if isinstance(stated, FunctionRef):
         return aggregation_from(stated.load())
     if stated not in AGGREGATIONS:
+        if own := registered("aggregation", stated, functions_in(spec)):
+            return aggregation_from(own.value)
         raise TaskError(
             f"there is no aggregation {stated!r}{did_you_mean(stated, AGGREGATIONS)}; "
             f"known are {', '.join(AGGREGATIONS)}"

@@ -2,23 +2,24 @@
 
 A filter sees all responses of a task at once: for each request the list of its results, and the
 document that it belongs to. Its interface and the twelve filters are lm-evaluation-harness's: task
-files name them, and task code derives its own from them. A new one is a class and its line in
-FILTERS.
+files name them, and task code derives its own from them, which may be registered by name
+(`evalcore.task.registered`). A new one is a class and its line in FILTERS.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError, did_you_mean
+from evalcore.errors import TaskError, did_you_mean, keep_ours
 from evalcore.score.extraction import MultiChoiceRegexFilter, PartOfSpeechFilter, RegexFilter
 from evalcore.score.filter import Docs, Filter, Resps
 from evalcore.score.spans import SpanFilter
 from evalcore.task.config import FilterStep, TaskSpec
-from evalcore.task.functions import FunctionRef
+from evalcore.task.functions import FunctionRef, functions_in
+from evalcore.task.registered import registered
 
 
 class WhitespaceFilter(Filter):
@@ -100,7 +101,7 @@ class CustomFilter(Filter):
         return self.filter_fn(resps, docs)
 
 
-FILTERS: dict[str, Callable[..., Filter]] = {
+FILTERS: Mapping[str, Callable[..., Filter]] = {
     "regex": RegexFilter,
     "regex_pos": PartOfSpeechFilter,
     "multi_choice_regex": MultiChoiceRegexFilter,
@@ -114,7 +115,6 @@ FILTERS: dict[str, Callable[..., Filter]] = {
     "majority_vote": MajorityVoteFilter,
     "custom": CustomFilter,
 }
-"""Task code may register its own here, as it does in lm-evaluation-harness."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class Pipeline:
         for name, make in self.steps:
             try:
                 values = list(make().apply(values, docs))
-            except Exception as error:  # the filter may be somebody else's code
+            except BaseException as error:  # the filter may be somebody else's code
+                keep_ours(error)
                 raise TaskError(
                     f"filter_list: {self.name}: {name} failed: {_why(error)}"
                 ) from error
@@ -165,28 +166,30 @@ class Pipeline:
 def pipelines_of(spec: TaskSpec) -> list[Pipeline]:
     """The pipelines of a task in their order. Raises TaskError for a filter that is not known."""
     return [
-        Pipeline(pipeline.name, tuple(_step(step, pipeline.name) for step in pipeline.steps))
+        Pipeline(pipeline.name, tuple(_step(step, pipeline.name, spec) for step in pipeline.steps))
         for pipeline in spec.filter_list
     ]
 
 
-def _step(step: FilterStep, pipeline: str) -> tuple[str, Callable[[], Filter]]:
+def _step(step: FilterStep, pipeline: str, spec: TaskSpec) -> tuple[str, Callable[[], Filter]]:
     name = str(step.function)
     if isinstance(step.function, FunctionRef):
         filter_class: Callable[..., Any] = step.function.load()
     elif step.function in FILTERS:
         filter_class = FILTERS[step.function]
+    elif own := registered("filter", step.function, functions_in(spec)):
+        filter_class = own.value
     else:
         raise TaskError(
             f"filter_list: {pipeline}: there is no filter {name!r}"
             f"{did_you_mean(name, FILTERS)}; known are {', '.join(FILTERS)}"
         )
     arguments = {
-        key: value.load() if isinstance(value, FunctionRef) else value
+        key: value.value() if isinstance(value, FunctionRef) else value
         for key, value in step.arguments.items()
     }
     return name, lambda: filter_class(**arguments)  # made anew: a filter may have a state
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     return error.reason if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"

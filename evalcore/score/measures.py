@@ -10,7 +10,7 @@ from evalcore.errors import TaskError
 from evalcore.model.base import Mode
 from evalcore.score import choices
 from evalcore.score.aggregations import Aggregation, aggregation_from, aggregation_of, mean
-from evalcore.score.metrics import METRICS, OURS, Metric, evaluate_metric, metric_named
+from evalcore.score.metrics import METRICS, OURS, Metric, evaluate_metric, metric_of
 from evalcore.task.config import DEFAULT_METRICS, MetricSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
 
@@ -137,14 +137,13 @@ class Measures:
                 function: Any = entry.metric.load()
                 name = getattr(function, "__name__", name)
                 metric = Metric(generate_until=function)
-                aggregation = aggregation_of(entry, None, self.mode)
+                aggregation = aggregation_of(entry, None, self.mode, self.spec)
             else:
                 metric = self._metric(entry.metric, entry.hf_evaluate, extra)
                 is_ours = entry.metric in OURS or bool(metric and metric.generate_repeats)
                 as_lm_eval = not extra and not is_ours
-                aggregation = aggregation_of(
-                    entry, metric.aggregation if metric else None, self.mode
-                )
+                otherwise = metric.aggregation if metric else None
+                aggregation = aggregation_of(entry, otherwise, self.mode, self.spec)
             if name == "likelihood" and aggregation.name == "mean" and metric:
                 metric = self._likelihood()
         except TaskError as error:
@@ -158,7 +157,7 @@ class Measures:
         if metric is None or (self.by_the_task and not extra):
             return
         (self.extra if extra else self.of_task).append(
-            Measure(name, metric, entry.arguments, as_lm_eval)
+            Measure(name, metric, _given(entry.arguments), as_lm_eval)
         )
 
     def _likelihood(self) -> Metric:
@@ -174,7 +173,15 @@ class Measures:
     def _metric(self, name: str, hf_evaluate: bool, extra: bool) -> Metric | None:
         """None where the task's own code measures. Raises TaskError if there is no such metric."""
         if self.by_the_task and not extra:
-            return metric_named(name)
+            return metric_of(name, self.spec)
         generates = self.spec.output_type == "generate_until"
-        metric = None if hf_evaluate and generates else metric_named(name)
+        metric = None if hf_evaluate and generates else metric_of(name, self.spec)
         return metric or evaluate_metric(name)
+
+
+def _given(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a metric, with what a file names by `!function` at hand."""
+    return {
+        key: value.value() if isinstance(value, FunctionRef) else value
+        for key, value in arguments.items()
+    }

@@ -16,13 +16,16 @@ from evalcore.errors import TaskError, did_you_mean
 from evalcore.score import choices, likelihood, repeats, text
 from evalcore.score.answered import Answered
 from evalcore.score.evaluate_metrics import EQUIVALENTS, LOWER_IS_BETTER, cached_metric
+from evalcore.task.config import TaskSpec
+from evalcore.task.functions import functions_in
+from evalcore.task.registered import registered
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A metric, by what the task asks for; what is None is not measured there."""
 
-    aggregation: str = "mean"
+    aggregation: str | None = "mean"
     higher_is_better: bool = True
     multiple_choice: Callable[[Answered], Any] | None = None
     loglikelihood: Callable[[Answered], Any] | None = None
@@ -134,6 +137,19 @@ def metric_named(name: str) -> Metric | None:
     if family and f"{family[1]}k" in FAMILIES:
         return Metric(generate_repeats=partial(FAMILIES[f"{family[1]}k"], k=int(family[2])))
     return None
+
+
+def metric_of(name: str, spec: TaskSpec) -> Metric | None:
+    """The metric of that name, or the one that the task's own code registers by it."""
+    if name in METRICS.keys() - OURS:
+        return METRICS[name]
+    if own := registered("metric", name, functions_in(spec)):
+        return Metric(
+            aggregation=own.aggregation,
+            higher_is_better=own.higher_is_better is not False,
+            generate_until=own.value,
+        )
+    return metric_named(name)
 
 
 def evaluate_metric(name: str) -> Metric:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, keep_ours
 from evalcore.score.answered import Answered
 from evalcore.score.generated import AsLmEval, best
 from evalcore.score.measures import PROCESS_RESULTS, Measure, Measures
@@ -43,9 +43,12 @@ def process(answered: Answered, measures: Measures, own: OwnProcess | None) -> P
 def _by_the_task(answered: Answered, own: OwnProcess, processed: Processed) -> None:
     try:
         # A copy: task code may change its document, and the next filter sees it again.
-        items = own(copy.deepcopy(answered.item.doc), list(answered.results))
+        items = dict(own(copy.deepcopy(answered.item.doc), list(answered.results)))
+        if wrong := [name for name in items if not isinstance(name, str) or not name.isprintable()]:
+            raise TypeError(f"a metric's name must be text that can be printed, got {wrong[0]!r}")
         processed.items.update(items)
-    except Exception as error:  # the function is somebody else's code
+    except BaseException as error:  # the function is somebody else's code
+        keep_ours(error)
         processed.problems[PROCESS_RESULTS] = (
             f"process_results failed: {type(error).__name__}: {error}"
         )
@@ -72,7 +75,8 @@ def _note(
         processed.items.update(measured(measure))
     except TaskError as error:
         processed.problems[measure.name] = error.reason
-    except Exception as error:  # the metric may be somebody else's code
+    except BaseException as error:  # the metric may be somebody else's code
+        keep_ours(error)
         processed.problems[measure.name] = f"{type(error).__name__}: {error}"
 
 

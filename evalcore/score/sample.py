@@ -12,7 +12,7 @@ import numpy as np
 from evalcore.model.base import Response, Spelled
 from evalcore.record import SCHEMA_VERSION
 from evalcore.task.config import TaskSpec
-from evalcore.task.digest import json_ready
+from evalcore.task.digest import doc_json, json_ready
 from evalcore.task.task import Item
 
 Sample = dict[str, Any]
@@ -47,7 +47,7 @@ def sample_of(spec: TaskSpec, asked: Asked, *, cluster: str | None, subset: str 
         "split": item.split,
         "doc_id": item.doc_id,
         "doc_digest": item.doc_digest,
-        "doc": json.dumps(json_ready(item.doc), ensure_ascii=False),
+        "doc": doc_json(item.doc),
         "cluster": cluster,
         "subset": subset,
         "shots": [{"split": split, "row": row} for split, row in item.shots],
@@ -57,6 +57,7 @@ def sample_of(spec: TaskSpec, asked: Asked, *, cluster: str | None, subset: str 
         "target": item.target,
         "answer": json.dumps(json_ready(item.answer), ensure_ascii=False),
         "choices_are_contexts": item.choices_are_contexts,
+        "several_answers": item.several_answers,
         "arguments": [
             {
                 "context": request.context,
@@ -91,7 +92,9 @@ def spell(sample: Sample, model: Spelled) -> None:
 
 
 def score_of(metric: str, filter: str, item: Any) -> dict[str, Any]:
-    """An entry of `scores`: a number as it is, anything else as JSON."""
+    """An entry of `scores`: a number as it is, anything else as JSON; a truth value as both."""
+    if isinstance(item, bool | np.bool_):
+        return {"metric": metric, "filter": filter, "value": float(item), "item": as_json(item)}
     if is_number(item):
         return {"metric": metric, "filter": filter, "value": float(item), "item": None}
     return {"metric": metric, "filter": filter, "value": None, "item": as_json(item)}

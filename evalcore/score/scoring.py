@@ -12,6 +12,7 @@ from evalcore.score.answered import Answered
 from evalcore.score.choices import PICKS, pick_acc
 from evalcore.score.filters import Pipeline, pipelines_of
 from evalcore.score.measures import Measures
+from evalcore.score.metrics import METRICS
 from evalcore.score.process import Processed, process
 from evalcore.score.sample import (
     Asked,
@@ -24,6 +25,8 @@ from evalcore.score.sample import (
     unmeasured,
 )
 from evalcore.score.scored import ScoredTask
+from evalcore.task.config import TaskSpec
+from evalcore.task.functions import functions_in
 from evalcore.task.task import Item, Task
 
 
@@ -67,6 +70,21 @@ def score_task(
         processed = [process(one, measures, own) for one in answered]
         _enter(scored, pipeline.name, answered, processed)
     return scored
+
+
+def scores_by_code(spec: TaskSpec) -> bool:
+    """Whether scoring may run code that is not the engine's own.
+
+    That is what the task's keys name, what a file of its folder may have registered under a name,
+    and the metrics of another library.
+    """
+    if spec.python_class is not None or any(
+        entry.hf_evaluate or entry.metric not in METRICS for entry in spec.metric_list
+    ):
+        return True
+    scoring = (spec.process_results, spec.filter_list, spec.metric_list)
+    beside = any(not function.is_installed for function in functions_in(spec))
+    return beside or any(True for _ in functions_in(scoring))
 
 
 def of_samples(

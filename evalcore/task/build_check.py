@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import EvalError
+from evalcore.errors import EvalError, keep_ours
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import functions_in
 
@@ -147,7 +147,8 @@ def _build(spec: TaskSpec, limit: int, rows: Path | None) -> BuildReport:
         requests = _requests_of(spec, limit, rows)
     except EvalError as error:
         return _failed(spec, error.reason)
-    except (Exception, SystemExit) as error:  # somebody else's code
+    except BaseException as error:  # somebody else's code
+        keep_ours(error)
         return _failed(spec, f"{type(error).__name__}: {error}")
     return BuildReport(task=spec.name, ok=True, requests=requests, capability=capability(spec))
 
@@ -155,16 +156,18 @@ def _build(spec: TaskSpec, limit: int, rows: Path | None) -> BuildReport:
 def _requests_of(spec: TaskSpec, limit: int, rows: Path | None) -> int:
     """Builds the task without examples, then with its own; how many requests that makes."""
     from evalcore.score.filters import pipelines_of
+    from evalcore.task.answer_check import check_answers
     from evalcore.task.sample_rows import sample_data
     from evalcore.task.task import task_of
 
     given = {"data": sample_data(spec, rows)} if rows else {}
     for function in functions_in(spec):
-        function.load()
+        function.value()
     items = []
     for shots in dict.fromkeys((0, spec.num_fewshot or 0)):
         task = task_of(spec, mode="compat", num_fewshot=shots, limit=limit, **given)
         items = task.items()
+        check_answers(task, items)
         pipelines_of(task.spec)
         _ = task.own_process_results, task.own_aggregations
     return sum(len(item.requests) for item in items)

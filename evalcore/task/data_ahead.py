@@ -22,7 +22,8 @@ class DataAhead:
         leaves = (leaf for spec in specs for leaf in spec.leaves())
         self._leaves = [one for one in leaves if not one.custom_dataset and not one.python_class]
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._load, name="evalcore-data")
+        # Nobody waits at the end for a download that hangs.
+        self._thread = threading.Thread(target=self._load, name="evalcore-data", daemon=True)
 
     def _load(self) -> None:
         for leaf in self._leaves:
@@ -41,6 +42,10 @@ class DataAhead:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends with the data set at hand; two threads would wait for one another's file locks."""
+        """Ends with the data set at hand; two threads would wait for one another's file locks.
+
+        Not after an error, when nobody asks for the data any more.
+        """
         self._over.set()
-        self._thread.join()
+        if error is None:
+            self._thread.join()

@@ -12,6 +12,7 @@ import errno
 import functools
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.digest import digest_of
-from evalcore.errors import EvalError, InfraError, TaskError
+from evalcore.errors import EvalError, InfraError, TaskError, keep_ours
 from evalcore.task.config import TaskSpec
 from evalcore.task.pins import pinned_commit
-from evalcore.task.seeds import fixed_randomness
+from evalcore.task.seeds import FixedRandomness
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -78,7 +79,8 @@ def load_data(spec: TaskSpec) -> TaskData:
             return TaskData(_read_saved(saved), None, described)
         commit = _commit(path, revision)
         splits = _load(path, spec.dataset_name, commit, arguments)
-    except Exception as error:  # the clients raise a dozen kinds; every one is told apart and told
+    except BaseException as error:  # the clients raise a dozen kinds; each is told apart and told
+        keep_ours(error)
         raise _explained(error, described) from error
     return TaskData(splits, commit, described)
 
@@ -95,10 +97,11 @@ def _custom_data(spec: TaskSpec) -> TaskData:
         )
     make = function.load() if function else None
     try:
-        with fixed_randomness():
+        with FixedRandomness():
             made = make(**arguments, **spec.dataset_kwargs) if make else None
         return TaskData(_as_splits(made), None, described)
-    except Exception as error:  # the function is somebody else's code, and may load data itself
+    except BaseException as error:  # the function is somebody else's code, and may load data
+        keep_ours(error)
         raise _explained(error, described, "the function") from error
 
 
@@ -166,6 +169,9 @@ def _load(
 ) -> Mapping[str, Dataset]:
     import datasets
 
+    if not _takes_files(Path(datasets.config.HF_DATASETS_CACHE)):
+        # What process_docs makes goes into a temporary folder then, instead of failing.
+        datasets.disable_caching()
     if commit is None:
         with _uncounted():
             return _splits(datasets.load_dataset(path, name, **arguments))
@@ -190,6 +196,17 @@ def _load(
         unfinished.write_text(json.dumps(files))
         unfinished.replace(prepared)
     return splits
+
+
+@functools.cache
+def _takes_files(folder: Path) -> bool:
+    """Whether we may write there. Only trying tells: where Landlock refuses, `access` does not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -228,7 +245,7 @@ def _read(files: list[str]) -> Dataset:
 
 
 def _explained(
-    error: Exception,
+    error: BaseException,
     described: str,
     at_fault: str = "dataset_path, dataset_name or dataset_kwargs",
 ) -> EvalError:
@@ -246,6 +263,8 @@ def _explained(
         return TaskError(
             f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
         )
+    if caused_by(hub.DisabledRepoError):
+        return TaskError(f"{described} was disabled on the Hub: name another dataset_path")
     if caused_by(hub.RevisionNotFoundError):
         return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
     if caused_by(hub.RepositoryNotFoundError):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
+import decimal
+import json
 import math
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
@@ -109,8 +112,23 @@ def docs_digest(doc_digests: Iterable[str]) -> str:
     return digest_of(list(doc_digests))
 
 
+def doc_json(doc: dict[str, Any]) -> str:
+    """A document as lm-evaluation-harness writes and hashes it: NaN as such, bytes as text."""
+    return json.dumps(doc, ensure_ascii=False, default=json_ready)
+
+
+_WRITTEN_AS_TEXT = (
+    bytes,
+    decimal.Decimal,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+)
+"""What a data set's columns may hold and JSON may not."""
+
+
 def json_ready(value: Any) -> Any:
-    """The same value in what JSON can hold: bytes and functions by digest, dates and NaN as text.
+    """The same value in what JSON can hold: functions by digest; bytes, dates, NaN as text.
 
     A part of a task's configuration becomes what its file could say. Raises TypeError for what has
     no place in JSON, such as an image.
@@ -123,10 +141,10 @@ def json_ready(value: Any) -> Any:
         return {str(key): json_ready(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [json_ready(entry) for entry in value]
-    if isinstance(value, bytes):
-        return {"sha256": hashlib.sha256(value).hexdigest()}
-    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+    if isinstance(value, _WRITTEN_AS_TEXT):
         return str(value)
+    if isinstance(value, np.generic):  # functions of tasks compute by arrays
+        return json_ready(value.item())
     if isinstance(value, FunctionRef):
         return {"function": value.name, "digest": value.digest()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -10,7 +10,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -22,8 +22,9 @@ from evalcore.task.dataset import TaskData, load_data
 from evalcore.task.digest import doc_digest
 from evalcore.task.fewshot import Question
 from evalcore.task.functions import FunctionRef
+from evalcore.task.likeness import AskedBy
 from evalcore.task.prompt import Doc, call
-from evalcore.task.seeds import fixed_randomness
+from evalcore.task.seeds import FixedRandomness
 
 INLINE = "(inline)"
 """Stands for the split of examples that are written in the task file; no split can be named so."""
@@ -92,10 +93,10 @@ class Documents:
     @cached_property
     def digests(self) -> list[str]:
         """The digests of `scored`. Raises TaskError that names a document without one."""
-        return [self._digest_of(row, doc) for row, doc in zip(self.rows, self.scored, strict=True)]
-
-    def _digest_of(self, row: int, doc: Doc) -> str:
-        return _digest(doc, f"The task {self.spec.name}, document {row} of {self.split}")
+        place = f"The task {self.spec.name}, document {{}} of {self.split}"
+        return [
+            _digest(doc, place.format(row)) for row, doc in zip(self.rows, self.scored, strict=True)
+        ]
 
     @property
     def pool_split(self) -> str:
@@ -114,8 +115,9 @@ class Documents:
         if self.pool_split == INLINE:
             samples: Any = few.samples
             if isinstance(samples, FunctionRef):
-                with fixed_randomness():
-                    samples = call(samples)
+                with FixedRandomness():
+                    given = samples.value()
+                    samples = call(samples) if callable(given) else given
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
                 raise TaskError(
                     f"The task {self.spec.name}: fewshot_config.samples must be a list of "
@@ -148,28 +150,56 @@ class Documents:
                 "or name another fewshot_split"
             )
 
-    def question(self, position: int) -> Question:
+    def question(self, position: int, asked_by: AskedBy) -> Question:
         """The scored document at `position`, as the drawing of examples needs it."""
+        doc = self.scored[position]
+        row_digest, occurrence = self._identities[position]
         return Question(
-            doc=self.scored[position],
-            digest=self.digests[position],
-            occurrence=self._occurrences[position],
+            doc=doc,
+            row_digest=row_digest,
+            occurrence=occurrence,
             row_in_pool=self.rows[position] if self.pool_split == self.split else None,
+            asked=lambda: asked_by(doc, self.digests[position]),
         )
 
     @cached_property
-    def _occurrences(self) -> list[int]:
-        """For each scored document how many of the split before it are identical to it."""
+    def pool_key(self) -> str:
+        """What tells the pool from those of a benchmark's other parts: its first row."""
+        if self.pool_split == INLINE:
+            return INLINE
+        return self._row_digest(self.pool_split, self.pool, 0) if len(self.pool) else ""
+
+    @cached_property
+    def _identities(self) -> list[tuple[str, int]]:
+        """For each scored document the digest of its row, and how many before it are identical."""
+        unchanged = self._rows_of(self.split) is self.whole
+        known = dict(zip(self.rows, self.digests, strict=True)) if unchanged else {}
         seen: Counter[str] = Counter()
-        occurrences = []
-        digests = dict(zip(self.rows, self.digests, strict=True))
+        identities = []
+        wanted = set(self.rows)
         # Those that are not scored count, too: the draw must not depend on which are.
-        for row in range(max(digests) + 1):
-            digest = digests.get(row) or self._digest_of(row, self.whole[row])
-            if row in digests:
-                occurrences.append(seen[digest])
+        for row in range(max(wanted) + 1):
+            digest = known.get(row) or self._row_digest(self.split, self.whole, row)
+            if row in wanted:
+                identities.append((digest, seen[digest]))
             seen[digest] += 1
-        return occurrences
+        return identities
+
+    def _row_digest(self, split: str, docs: Sequence[Doc], row: int) -> str:
+        """Of the row of the data set that a document was made from, where each became one.
+
+        Styles that make other documents of a row have the same row.
+        """
+        rows = self._rows_of(split)
+        if len(rows) == len(docs) and rows is not docs:
+            # A picture, say, that process_docs takes out: its decoder may raise whatever it likes.
+            with suppress(Exception):
+                return doc_digest(rows[row])
+        return _digest(docs[row], f"The task {self.spec.name}, document {row} of {split}")
+
+    def _rows_of(self, split: str) -> Sequence[Doc]:
+        rows: Sequence[Doc] = self.data.split(split)
+        return rows
 
     @contextmanager
     def _told(self, keys: str = "") -> Iterator[None]:
@@ -186,7 +216,7 @@ class Documents:
             docs: Sequence[Doc] = data.split(split)
         if process is None:
             return docs
-        with fixed_randomness(), _processed_anew(process):
+        with FixedRandomness(), _processed_anew(process):
             processed: Sequence[Doc] = call(process, docs)
         if not hasattr(processed, "__len__") or not hasattr(processed, "__getitem__"):
             raise TaskError(

@@ -61,6 +61,7 @@ _GROUPS_KINDS: dict[str, Kind] = {
     "by": TEXT,
     "titles": MAPPING,
     "weight_by_size": FLAG,
+    "filters": TEXT,
     "keys": MAPPING,
     "metadata": MAPPING,
 }
@@ -185,11 +186,16 @@ class _Family:
             title += f" ({style['title']})"
         named = [entry["metric"] for entry in tasks[0].get("metric_list", [])]
         named += tasks[0]["metadata"].get("extra_metrics", [])
-        metrics = [{"metric": metric, "weight_by_size": weighted} for metric in named]
+        names = self._names(style, {})
+        filters = _filled(groups.get("filters"), names, self._path)
+        only = {"filter_list": filters} if filters else {}
+        metrics = [
+            {"metric": metric, "weight_by_size": weighted, **only}
+            for metric in dict.fromkeys(named)
+        ]
         parts: dict[str, list[str]] = {}
         for member, task in zip(self._members, tasks, strict=True):
             parts.setdefault(str(member.get(by, "")) if by else "", []).append(task["task"])
-        names = self._names(style, {})
         common = {
             **_filled(groups.get("keys", {}), names, self._path),
             "aggregate_metric_list": metrics,

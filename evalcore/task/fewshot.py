@@ -2,9 +2,10 @@
 
 `compat` draws as lm-eval 0.4.13 does in one process, leaks included: one stream of random numbers
 per task, consumed document by document, so an example depends on all documents before it.
-`strict` draws for each document by itself, keyed by (seed, task, document), and never shows a
-question among its own examples; or, `fixed`, once for all documents of a task, so that their
-prompts begin alike. The balanced draw, which lm-eval does not have, is that of strict.
+`strict` draws for each document by itself, keyed by (seed, benchmark, document), so that all styles
+of a benchmark show it the same examples, and never shows a question among its own; or, `fixed`,
+once for all documents of a task, so that their prompts begin alike. The balanced draw, which
+lm-eval does not have, is that of strict. A change of what strict draws is a new `DRAW_VERSION`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import islice
 from typing import Literal, Protocol, TypeVar
 
 from evalcore.errors import TaskError
+from evalcore.task.likeness import Asked
 from evalcore.task.prompt import Doc
 
 T = TypeVar("T")
@@ -30,15 +32,18 @@ class Question:
     """The document that examples are drawn for."""
 
     doc: Doc
-    digest: str
+    row_digest: str
+    """Of the row of the data set that the document was made from, whatever a style made of it."""
     occurrence: int
-    """How many documents of the split before this one are identical to it."""
+    """How many rows of the split before this one are identical to it."""
     row_in_pool: int | None
     """Where the document itself lies in the pool, if it does."""
+    asked: Callable[[], Asked]
+    """What it asks, read where it is needed: some functions of tasks draw as they read."""
 
-    def key(self, seed: int, task: str) -> str:
+    def key(self, seed: int, benchmark: str) -> str:
         """What a draw that depends on nothing but the document is seeded by."""
-        return f"{seed}/{task}/{self.digest}/{self.occurrence}"
+        return f"{seed}/{benchmark}/{self.row_digest}/{self.occurrence}"
 
 
 class Sampler(Protocol):
@@ -115,23 +120,28 @@ class StrictSampler:
     pool: Sequence[Doc]
     shots: int
     seed: int
-    task: str
-    digest_at: Callable[[int], str]
-    """The digest of a document of the pool."""
+    benchmark: str
+    asked_at: Callable[[int], Asked]
+    """What a document of the pool asks."""
     first_n: bool
     indices: Sequence[int] | None = None
     """The rows of the pool that may be shown; None: all."""
 
     def draw(self, question: Question) -> list[int]:
-        usable = (row for row in self._candidates(question) if self._may_be_shown(row, question))
+        asked = question.asked()
+        usable = (
+            row
+            for row in self._candidates(question)
+            if self._may_be_shown(row, question.row_in_pool, asked)
+        )
         rows = list(islice(usable, self.shots))
         if len(rows) < self.shots:
             raise self._too_few(len(rows))
         return rows
 
-    def _may_be_shown(self, row: int, question: Question) -> bool:
+    def _may_be_shown(self, row: int, own_row: int | None, asked: Asked) -> bool:
         """Neither the question itself nor a copy of it in another row."""
-        return row != question.row_in_pool and self.digest_at(row) != question.digest
+        return row != own_row and not self.asked_at(row).is_copy(asked)
 
     def _too_few(self, found: int) -> TaskError:
         return TaskError(
@@ -148,7 +158,7 @@ class StrictSampler:
     def _candidates(self, question: Question) -> Iterable[int]:
         if self.first_n:
             return self._rows
-        return _shuffled(self._rows, random.Random(question.key(self.seed, self.task)))  # noqa: S311
+        return _shuffled(self._rows, random.Random(question.key(self.seed, self.benchmark)))  # noqa: S311
 
 
 @dataclass
@@ -158,25 +168,30 @@ class FixedSampler(StrictSampler):
     A question that is among the first k, or a copy of one, has the spare in that place.
     """
 
+    pool_key: str = ""
+    """What tells the pools of a benchmark's parts from one another, the same for its styles."""
+
     def draw(self, question: Question) -> list[int]:
-        shown, spare = self._drawn[: self.shots], self._drawn[self.shots :]
-        rows: list[int] = []
-        for row in shown:  # no two of them are the same document: at most one is the question
-            rows += [row] if self._may_be_shown(row, question) else spare
-        if len(rows) < self.shots:
-            raise self._too_few(len(rows))
-        return rows
+        asked, shown = question.asked(), self._drawn[: self.shots]
+        usable = [
+            row for row in self._drawn if self._may_be_shown(row, question.row_in_pool, asked)
+        ]
+        if len(usable) < self.shots:
+            raise self._too_few(len(usable))
+        spare = iter(row for row in usable if row not in shown)
+        return [row if row in usable else next(spare) for row in shown]
 
     @cached_property
     def _drawn(self) -> list[int]:
-        """At most k + 1 rows, no two of them the same document."""
-        generator = random.Random(f"{self.seed}/{self.task}")  # noqa: S311
-        rows: dict[str, int] = {}
+        """At most k + 1 rows, no two of them the same question."""
+        generator = random.Random(f"{self.seed}/{self.benchmark}/{self.pool_key}")  # noqa: S311
+        rows: list[int] = []
         for row in _shuffled(self._rows, generator):
-            rows.setdefault(self.digest_at(row), row)
+            if not any(self.asked_at(row).is_copy(self.asked_at(other)) for other in rows):
+                rows.append(row)
             if len(rows) > self.shots:
                 break
-        return list(rows.values())
+        return rows
 
 
 @dataclass
@@ -189,11 +204,11 @@ class BalancedSampler(StrictSampler):
     def draw(self, question: Question) -> list[int]:
         rows = super().draw(question)
         # In turns, the answers would foretell one another.
-        order = random.Random(f"{question.key(self.seed, self.task)}/order")  # noqa: S311
+        order = random.Random(f"{question.key(self.seed, self.benchmark)}/order")  # noqa: S311
         return order.sample(rows, len(rows))
 
     def _candidates(self, question: Question) -> Iterator[int]:
-        generator = random.Random(question.key(self.seed, self.task))  # noqa: S311
+        generator = random.Random(question.key(self.seed, self.benchmark))  # noqa: S311
         answers = _shuffled(list(self._rows_of), generator)
         waiting: Iterable[Iterator[int]] = (
             _shuffled(self._rows_of[answer], generator) for answer in answers

@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from evalcore.digest import digest_of, digest_of_file
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, keep_ours
 from evalcore.task.peer_names import stand_ins
+from evalcore.task.registered import attributed_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +39,36 @@ class FunctionRef:
     def load(self) -> Callable[..., Any]:
         """The function itself; runs its module, once for each state of the file.
 
+        Raises TaskError if it cannot be had, or is none.
+        """
+        value = self.value()
+        if not callable(value):
+            raise TaskError(
+                f"{self} (named in {self._where}) is a {type(value).__name__}, not a function"
+            )
+        return value  # type: ignore[no-any-return]
+
+    def value(self) -> Any:
+        """What has that name: a function, or a list or text in place of one that a key may hold.
+
         Raises TaskError if it cannot be had.
         """
         file = self._file_beside()
         return _loaded(self, file, file.stat().st_mtime_ns if file else 0)
 
-    def _load(self, file: Path | None) -> Callable[..., Any]:
+    def _load(self, file: Path | None) -> Any:
         module_name, _, function_name = self.name.rpartition(".")
         try:
             with stand_ins(self.folder):
-                module = _module_from(file) if file else importlib.import_module(module_name)
+                module = _module_from(file) if file else _installed(module_name)
                 function = getattr(module, function_name)
-        except (Exception, SystemExit) as error:  # the module is somebody else's code
+        except BaseException as error:  # the module is somebody else's code
+            keep_ours(error)
             raise TaskError(
                 f"{self} (named in {self._where}) cannot be loaded: "
                 f"{type(error).__name__}: {error}. Install what it imports, or correct the name"
             ) from error
-        if not callable(function):
-            raise TaskError(
-                f"{self} (named in {self._where}) is a {type(function).__name__}, not a function"
-            )
-        return function  # type: ignore[no-any-return]
+        return function
 
     @property
     def _where(self) -> str:
@@ -72,15 +82,26 @@ class FunctionRef:
         """
         file = self._file_beside() or self._installed_file()
         source: Any = digest_of_file(file)
-        if self.name.startswith(TRANSFORMS):
+        if self.is_reviewed:
             named = {other.stem: digest_of_file(other) for other in _named_beside(file)}
             source = [source, named] if named else source
         return digest_of({"function": self.name, "source": source})
 
     @property
+    def module_name(self) -> str:
+        """The name that its module has once it is loaded."""
+        file = self._file_beside()
+        return _name_of_module(file) if file else self.name.rpartition(".")[0]
+
+    @property
     def is_installed(self) -> bool:
         """Whether the function is that of an installed module, not of a file beside the YAML."""
         return self._file_beside() is None
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether it is one of our own transforms, which register nothing."""
+        return self.name.startswith(TRANSFORMS)
 
     def names(self, text: str) -> bool:
         """Whether the file beside the YAML that defines the function contains `text`."""
@@ -123,10 +144,14 @@ class GivenFunction(FunctionRef):
         return self.name
 
     @property
+    def module_name(self) -> str:
+        return self.function.__module__
+
+    @property
     def is_installed(self) -> bool:
         return False
 
-    def load(self) -> Callable[..., Any]:
+    def value(self) -> Any:
         return self.function
 
     def digest(self) -> str:
@@ -153,17 +178,13 @@ def _named_beside(file: Path) -> tuple[Path, ...]:
 
 
 @functools.cache
-def _loaded(function: FunctionRef, file: Path | None, _changed: int) -> Callable[..., Any]:
+def _loaded(function: FunctionRef, file: Path | None, _changed: int) -> Any:
     return function._load(file)
 
 
 def _module_from(file: Path) -> ModuleType:
-    """The module in `file`, run once for each content.
-
-    Its name carries the content's digest, so that caches which name a function by its module (such
-    as those of `datasets`) never serve the results of an older version of the file.
-    """
-    name = f"evalcore_task_code_{file.stem}_{digest_of_file(file)[:16]}"
+    """The module in `file`, run once for each content."""
+    name = _name_of_module(file)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -172,11 +193,26 @@ def _module_from(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with attributed_to(name):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _name_of_module(file: Path) -> str:
+    """Carries a digest of the file's place and content.
+
+    So caches which name a function by its module (such as those of `datasets`) never serve the
+    results of an older version, and a copy elsewhere imports what lies beside itself.
+    """
+    return f"evalcore_task_code_{file.stem}_{digest_of([str(file), digest_of_file(file)])[:16]}"
+
+
+def _installed(name: str) -> ModuleType:
+    with attributed_to(name):
+        return importlib.import_module(name)
 
 
 def functions_in(part: Any) -> Iterator[FunctionRef]:
@@ -192,13 +228,3 @@ def functions_in(part: Any) -> Iterator[FunctionRef]:
     elif dataclasses.is_dataclass(part):
         for field in dataclasses.fields(part):
             yield from functions_in(getattr(part, field.name))
-
-
-def load_registering(part: Any, name: str) -> None:
-    """Loads the functions whose files register something by that name, a filter for example.
-
-    Raises TaskError if one cannot be loaded.
-    """
-    for function in functions_in(part):
-        if function.names(f'"{name}"') or function.names(f"'{name}'"):
-            function.load()

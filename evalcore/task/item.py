@@ -11,6 +11,7 @@ from evalcore.task import requests
 from evalcore.task.chat import Message
 from evalcore.task.documents import Documents
 from evalcore.task.gold import gold_of, require_gold, require_one_kind
+from evalcore.task.likeness import asked_by
 from evalcore.task.prompt import Doc, Prompter
 from evalcore.task.sampler import sampler_of
 
@@ -59,6 +60,7 @@ class ItemBuilder:
         self._prompter = Prompter(
             task.spec, self._reader, self._strict, task.system_instruction, task.chat
         )
+        self._asked_by = asked_by(task.spec, self._reader)
         self._sampler = None
         if task.shots and task.spec.output_type != "loglikelihood_rolling":
             self._sampler = sampler_of(
@@ -69,6 +71,7 @@ class ItemBuilder:
                 seed=task.fewshot_seed,
                 fixed=task.fewshot_draw == "fixed",
                 answer_at=lambda row: str(self._prompter.example_answer(documents.pool[row])),
+                asked_by=self._asked_by,
             )
         self._examples: dict[int, list[Message]] = {}
         self._choices_are_contexts = False
@@ -78,10 +81,11 @@ class ItemBuilder:
         """Takes from document 0 what lm-eval takes from it for all, scored or not."""
         text = self._text(doc)
         self._choices_are_contexts = isinstance(text, int) and self._reader.has_choices
-        self._first_answer = self._answer(doc)
+        self._first_answer = self._answer(self._target(doc))
 
     def build(self, position: int, row: int, doc: Doc, digest: str) -> Item:
-        text, answer = self._text(doc), self._answer(doc)
+        text, stated = self._text(doc), self._target(doc)
+        answer = self._answer(stated)
         self._check_kinds(text, answer)
         choices: list[str] = []
         if self._reader.has_choices:
@@ -98,7 +102,7 @@ class ItemBuilder:
             prompt=asked[0].context,
             choices=choices,
             gold=self._gold(text if self._choices_are_contexts else answer, choices),
-            target=str(answer),
+            target=str(stated),
             answer=answer,
             several_answers=isinstance(several, list) and bool(several),
             choices_are_contexts=self._choices_are_contexts,
@@ -146,7 +150,7 @@ class ItemBuilder:
         sampler = self._sampler
         if sampler is None:
             return [], []
-        rows = sampler.draw(self._documents.question(position))
+        rows = sampler.draw(self._documents.question(position, self._asked_by))
         for row in rows:
             if row not in self._examples:
                 self._examples[row] = self._prompter.example(
@@ -157,8 +161,16 @@ class ItemBuilder:
     def _text(self, doc: Doc) -> Any:
         return self._reader.text(self._spec.doc_to_text, doc)
 
-    def _answer(self, doc: Doc) -> Any:
+    def _target(self, doc: Doc) -> Any:
         return self._reader.target(self._spec.doc_to_target, doc)
+
+    def _answer(self, stated: Any) -> Any:
+        """The target as it is scored: several right choices may come as a tuple or a set, too."""
+        if not self._strict and self._spec.output_type != "multiple_choice":
+            return stated  # which lm-eval compares as the text of the tuple
+        if isinstance(stated, set | frozenset):
+            return sorted(stated, key=str)
+        return list(stated) if isinstance(stated, tuple) else stated
 
     def _check_kinds(self, text: Any, answer: Any) -> None:
         """Strict refuses a mixture of kinds; lm-eval decides on document 0 for all."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,11 @@ class TaskLibrary:
 
     def _names(self, kind: EntryKind) -> list[str]:
         return sorted(name for name, entry in self._entries.items() if entry.kind is kind)
+
+    def place_of(self, name: str) -> tuple[Path | None, int]:
+        """The file that defines a name; a tag has none, but so many tasks."""
+        entry = self._entries[name]
+        return entry.path, len(entry.tasks)
 
     def select(
         self,
@@ -112,7 +118,7 @@ class TaskLibrary:
         """Tags are taken apart; what is left are tasks and groups."""
         found = self._named(name)
         if not found:
-            raise self._unknown(name)
+            raise self._unreadable(name) or self._unknown(name)
         entries: dict[str, Entry] = {}
         for entry in found:
             members = [self._entries[task] for task in sorted(entry.tasks)]
@@ -144,6 +150,14 @@ class TaskLibrary:
     def _of_files(self, paths: Iterable[Path]) -> list[Entry]:
         entries = [entry for path in paths for entry in entries_of(self._reader.read(path))]
         return [entry for entry in entries if entry.kind is not EntryKind.TAG]
+
+    def _unreadable(self, name: str) -> TaskError | None:
+        """What is wrong with the file that is called so, or says that it defines the name."""
+        states = re.compile(rf"""^(task|group):\s*['"]?{re.escape(name)}['"]?\s*(#.*)?$""", re.M)
+        for path, reason in self.unreadable.items():
+            if path.stem == name or states.search(path.read_text(errors="replace")):
+                return TaskError(f"{name}: {reason}")
+        return None
 
     def _unknown(self, name: str) -> TaskError:
         unreadable = ""

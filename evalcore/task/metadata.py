@@ -43,6 +43,27 @@ UNVERSIONED = "Yaml"
 """What lm-eval prints as the version of a task that states none."""
 
 
+class WrittenVersion(float):
+    """A version such as 1.10, which YAML reads as the number 1.1: the number, and its text.
+
+    Task code and lm-evaluation-harness's files see the number, as they do in that package.
+    """
+
+    def __new__(cls, text: str) -> WrittenVersion:
+        return super().__new__(cls, text)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[WrittenVersion], tuple[str]]:
+        return WrittenVersion, (self.text,)
+
+
+def version_text(version: object) -> str:
+    """The version as its file writes it."""
+    return version.text if isinstance(version, WrittenVersion) else str(version)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskMetadata:
     """The part of a task's or group's metadata that the engine and the board understand."""
@@ -95,7 +116,7 @@ def read_metadata(name: str, stated: object, problems: Problems) -> TaskMetadata
     something else, so of those only the version is read.
     """
     metadata: dict[str, Any] = stated if isinstance(stated, dict) else {}
-    version = str(metadata.get("version", UNVERSIONED))
+    version = version_text(metadata.get("version", UNVERSIONED))
     if "benchmark" not in metadata:
         return TaskMetadata(version=version, benchmark=name)
     known = {key: value for key, value in metadata.items() if key in _KINDS}

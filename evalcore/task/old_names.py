@@ -7,6 +7,13 @@ _TASKS = {
     "hendrycks_test": "mmlu",
     "truthfulqa_mc": "truthfulqa_mc1, truthfulqa_mc2",
     "math_": "hendrycks_math_",
+    # Ours once, and lm-evaluation-harness's for other tasks than these.
+    "leaderboard_gpqa": "gpqa_leaderboard",
+    "bbq_generate": "bbq_written",
+    "bbq": "bbq_cloze",
+    "storycloze_2018": "storycloze_2018_validation",
+    "global_mmlu_full_": "global_mmlu_full_mmlu_",
+    "global_mmlu_": "global_mmlu_mmlu_",
 }
 """The beginning or the whole of an old task name, and of the new one."""
 

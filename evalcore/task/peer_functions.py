@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from evalcore.task.registered import Kind, register
+
 eval_logger = logging.getLogger("evalcore.task_code")
 
 _JOINED = (
@@ -50,30 +52,35 @@ def metric_max_over_ground_truths(
 
 
 def register_filter(name: str) -> Callable[[type], type]:
-    """Makes a filter class of task code known by name."""
-    from evalcore.score.filters import FILTERS
-
-    def register(filter_class: type) -> type:
-        FILTERS[name] = filter_class
-        return filter_class
-
-    return register
+    """Makes a filter class of task code known by name to the tasks of that code."""
+    return _registering("filter", name)
 
 
-def _left_alone(**_: Any) -> Callable[[Any], Any]:
-    return lambda registered: registered
+def register_metric(
+    *,
+    metric: str,
+    higher_is_better: bool | None = None,
+    aggregation: str | None = None,
+    **_: Any,
+) -> Callable[[Any], Any]:
+    """Makes a function of task code a metric of its tasks."""
+    about = {"higher_is_better": higher_is_better, "aggregation": aggregation}
+    return _registering("metric", metric, **about)
 
 
-def register_metric(**_: Any) -> Callable[[Any], Any]:
-    """The function as it is: a task names it by `!function`."""
-    return _left_alone()
+def register_aggregation(name: str) -> Callable[[Any], Any]:
+    """Makes a function of task code an aggregation of its tasks."""
+    return _registering("aggregation", name)
 
 
-def register_aggregation(_name: str) -> Callable[[Any], Any]:
-    """The function as it is: a task names it by `!function`."""
-    return _left_alone()
+def _registering(kind: Kind, name: str, **about: Any) -> Callable[[Any], Any]:
+    def register_it(registered: Any) -> Any:
+        register(kind, name, registered, **about)
+        return registered
+
+    return register_it
 
 
 def register_model(*_names: str) -> Callable[[Any], Any]:
     """The class as it is: models are not named by tasks."""
-    return _left_alone()
+    return lambda registered: registered

@@ -11,14 +11,17 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from evalcore.errors import TaskError
 from evalcore.task.config import TaskSpec
 from evalcore.task.dataset import load_data
 from evalcore.task.metadata import TaskMetadata
+from evalcore.task.prompt import Doc, DocReader
 
-Doc = dict[str, Any]
+if TYPE_CHECKING:
+    from evalcore.score.of_class import Configured
 
 _DEFAULTS = {
     "output_type": "generate_until",
@@ -111,10 +114,15 @@ class ConfigurableTask:
         self.VERSION = (self.config.metadata or {}).get("version", self.VERSION)
         self.commit: str | None = None
         self._dataset: Any = None
+        self._training_docs: list[Doc] | None = None
+        self._fewshot_docs: list[Doc] | None = None
+        self.fewshot_rnd: random.Random | None = None
         self.write_prompt: Callable[[Doc], str] | None = None
         """Set by the engine: the prompt of a document, with its examples."""
         self.ask: Callable[[Doc], list[Instance]] | None = None
         """Set by the engine: the requests of a document, as its configuration says."""
+        self.configured: Configured | None = None
+        """Set by the engine: what the metrics of the configuration give."""
 
     @property
     def config(self) -> Config:
@@ -191,6 +199,47 @@ class ConfigurableTask:
     def _process_doc(self, doc: Doc) -> Doc:
         return doc
 
+    def fewshot_examples(self, k: int, rnd: random.Random) -> list[Doc]:
+        if self._training_docs is None:
+            self._training_docs = list(self.training_docs())
+        return rnd.sample(self._training_docs, k)
+
+    # Documents as text, by the configuration
+
+    @cached_property
+    def features(self) -> list[str]:
+        """The columns of the scored documents."""
+        docs = self.eval_docs
+        return list(getattr(docs, "features", None) or docs[0])
+
+    def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> Any:
+        return self._read("doc_to_text", doc_to_text, doc)
+
+    def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
+        return self._read("doc_to_target", doc_to_target, doc)
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: Any = None) -> Any:
+        return self._read("doc_to_choice", doc_to_choice, doc)
+
+    def doc_to_prefix(self, doc: Doc) -> str:
+        return DocReader(self.features).field(self.config.gen_prefix, doc)
+
+    def doc_to_decontamination_query(self, doc: Doc) -> Any:
+        stated = self.config.doc_to_decontamination_query
+        return self.doc_to_text(doc) if stated is None else self._read("doc_to_text", stated, doc)
+
+    def _read(self, key: str, given: Any, doc: Doc) -> Any:
+        source = self.config[key] if given is None else given
+        if callable(source):
+            return source(doc)
+        reader = DocReader(self.features, self.config.doc_to_choice is not None)
+        ways = {
+            "doc_to_text": reader.text,
+            "doc_to_target": reader.target,
+            "doc_to_choice": reader.choices,
+        }
+        return ways[key](source, doc)
+
     # Scoring
 
     def fewshot_context(self, doc: Doc, *_: Any, **__: Any) -> str:
@@ -199,17 +248,19 @@ class ConfigurableTask:
     def construct_requests(self, doc: Doc, ctx: Any, **_: Any) -> Any:  # noqa: ARG002
         return self.ask(doc) if self.ask else []
 
-    def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:  # noqa: ARG002
-        raise TaskError(
-            f"The task {self.task_name} calls the process_results that it overrides, which is not "
-            "there: write the scores out, or leave process_results to metric_list"
-        )
+    def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
+        if callable(self.config.process_results):
+            return dict(self.config.process_results(doc, results))
+        return self.configured.scores(doc, results) if self.configured else {}
 
     def aggregation(self) -> dict[str, Any]:
-        return {}
+        return dict(self.configured.aggregations) if self.configured else {}
 
     def higher_is_better(self) -> dict[str, bool]:
-        return {}
+        return dict(self.configured.higher_is_better) if self.configured else {}
+
+    def get_config(self, key: str) -> Any:
+        return self.config[key]
 
     def should_decontaminate(self) -> bool:
         return bool(self.config.should_decontaminate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from evalcore.digest import digest_of
@@ -49,9 +50,11 @@ class Pinner:
 
     def _rendered(self, spec: TaskSpec) -> list[object]:
         data = sample_data(spec, self._tasks)
+        # A pin is of what the task itself says: the examples are those of no benchmark's draw.
+        alone = replace(spec, about=replace(spec.about, benchmark=spec.name))
         asked: list[object] = []
         for shots in EXAMPLES if spec.num_fewshot != 0 else EXAMPLES[:1]:
-            task = Task(spec, num_fewshot=shots, limit=DOCUMENTS, data=data)
+            task = Task(alone, num_fewshot=shots, limit=DOCUMENTS, data=data)
             for item in task.items():
                 requests = [
                     [

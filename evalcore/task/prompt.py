@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, keep_ours
 from evalcore.task.chat import Chat, Message, gap, joined, plain_text
 from evalcore.task.config import ChoiceSource, FewshotSpec, TargetSource, TaskSpec, TextSource
 from evalcore.task.functions import FunctionRef
@@ -42,6 +42,7 @@ class DocReader:
 
     def choices(self, source: ChoiceSource, doc: Doc) -> list[str]:
         """The choices' texts. Raises TaskError if they are not a list of texts."""
+        source = _at_hand(source)
         if isinstance(source, FunctionRef):
             found = call(source, doc)
         elif isinstance(source, dict):
@@ -71,6 +72,7 @@ class DocReader:
         return "" if found is None else str(found)
 
     def _value(self, source: TargetSource, doc: Doc, *, may_be_list: bool) -> Any:
+        source = _at_hand(source)
         if isinstance(source, FunctionRef):
             return call(source, doc)
         if not isinstance(source, str):
@@ -82,6 +84,13 @@ class DocReader:
             return _literal_or(text, text)
         is_list = may_be_list and text.startswith("[") and text.endswith("]")
         return _literal_or(text, text) if is_list else text
+
+
+def _at_hand(source: Any) -> Any:
+    """What a name stands for that a file gives by `!function` and that is none: a list, a text."""
+    if isinstance(source, FunctionRef) and not callable(value := source.value()):
+        return value
+    return source
 
 
 @contextmanager
@@ -112,7 +121,8 @@ def call(function: FunctionRef, *arguments: Any) -> Any:
         return function.load()(*arguments)
     except TaskError:
         raise
-    except Exception as error:  # the function is somebody else's code
+    except BaseException as error:  # the function is somebody else's code
+        keep_ours(error)
         raise TaskError(f"{function} failed: {type(error).__name__}: {error}") from error
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, keep_ours
 from evalcore.model.base import Request
 from evalcore.task.chat import Chat
 from evalcore.task.config import TaskSpec
@@ -27,7 +27,7 @@ from evalcore.task.item import Item
 from evalcore.task.parse import TASK_KINDS, parse_task
 from evalcore.task.peer_task import ConfigurableTask, Instance
 from evalcore.task.prompt import Doc
-from evalcore.task.seeds import fixed_randomness
+from evalcore.task.seeds import FixedRandomness
 from evalcore.task.task import Task
 
 _METHODS = (
@@ -47,19 +47,26 @@ class PythonTask(Task):
 
     def __init__(self, spec: TaskSpec, **options: Any) -> None:
         """Raises TaskError if the class cannot be loaded or made, or its configuration is wrong."""
+        from evalcore.score.of_class import Configured  # scoring is above tasks
+
         self.instance = _made(spec)
         super().__init__(_described(spec, self.instance), **options)
+        self.instance.configured = Configured(self.instance, self.spec, self.mode)
         self._documents = ClassDocuments(
             self.spec, options.get("limit"), options.get("samples"), instance=self.instance
         )
 
     @property
     def own_aggregations(self) -> Mapping[str, Callable[..., Any]]:
+        if not _overrides(self.instance, "aggregation"):
+            return {}
         with _its_code(self.name, "aggregation"):
             return self.instance.aggregation() or {}
 
     @property
     def own_higher_is_better(self) -> Mapping[str, bool]:
+        if not _overrides(self.instance, "higher_is_better"):
+            return {}
         with _its_code(self.name, "higher_is_better"):
             return self.instance.higher_is_better() or {}
 
@@ -68,8 +75,12 @@ class PythonTask(Task):
         items = super().items()
         if not any(_overrides(self.instance, method) for method in _ASKING):
             return items
-        with fixed_randomness():
-            return [self._asked(item) for item in items]
+        asked = []
+        with FixedRandomness() as randomness:
+            for item in items:
+                asked.append(self._asked(item))
+                randomness.let_others()
+        return asked
 
     def _asked(self, item: Item) -> Item:
         """The item with the requests that the class constructs from its prompt."""
@@ -151,7 +162,7 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
 def _loaded(value: Any) -> Any:
     """The configuration with its functions at hand, as a class expects it."""
     if isinstance(value, FunctionRef):
-        return value.load()
+        return value.value()
     if isinstance(value, dict):
         return {key: _loaded(entry) for key, entry in value.items()}
     return [_loaded(entry) for entry in value] if isinstance(value, list) else value
@@ -177,7 +188,11 @@ def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:
         for name in _METHODS
         if _overrides(instance, name)
     }
-    few = {name: methods[name] for name in _METHODS[:3] if name in methods}
+    few: dict[str, Any] = {
+        name: _of_examples(spec, instance, name, getattr(own.fewshot, name))
+        for name in _METHODS[:3]
+        if name in methods
+    }
     own_way = _overrides(instance, "construct_requests") and "process_results" in methods
     return dataclasses.replace(
         own,
@@ -195,6 +210,19 @@ def _given(spec: TaskSpec, name: str, function: Callable[..., Any]) -> GivenFunc
     return GivenFunction(f"{made_by}.{name}", folder, function, source)
 
 
+def _of_examples(
+    spec: TaskSpec, instance: ConfigurableTask, name: str, stated: Any
+) -> GivenFunction:
+    """The method as it reads an example: given what is stated for those, if it takes that."""
+    method = getattr(instance, name)
+    try:
+        inspect.signature(method).bind(None, None)
+    except TypeError:
+        return _given(spec, name, method)
+    source = stated.load() if isinstance(stated, FunctionRef) else stated
+    return _given(spec, name, lambda doc: method(doc, source))
+
+
 def _overrides(instance: ConfigurableTask, method: str) -> bool:
     own = getattr(type(instance), method, None)
     return own is not None and own is not getattr(ConfigurableTask, method, None)
@@ -207,7 +235,8 @@ def _its_code(task: str, what: str) -> Iterator[None]:
         yield
     except TaskError:
         raise
-    except (Exception, SystemExit) as error:  # the class is somebody else's code
+    except BaseException as error:  # the class is somebody else's code
+        keep_ours(error)
         raise TaskError(
             f"The task {task}: {what} failed: {type(error).__name__}: {error}"
         ) from error
@@ -231,6 +260,10 @@ class ClassDocuments(Documents):
         if self.instance.has_test_docs():
             return self.spec.test_split or "test"
         return self.spec.validation_split or "validation"
+
+    def _rows_of(self, split: str) -> Sequence[Doc]:
+        """What a class makes of which rows, it does not say."""
+        return self.whole if split == self.split else self.pool
 
     @cached_property
     def whole(self) -> Sequence[Doc]:

@@ -7,12 +7,15 @@ it in compat; in strict a new one, with a generator of its own, is made for ever
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, keep_ours
 from evalcore.model.base import Mode
 from evalcore.task.config import TaskSpec
 from evalcore.task.digest import doc_digest
@@ -26,6 +29,7 @@ from evalcore.task.fewshot import (
     StrictSampler,
 )
 from evalcore.task.functions import FunctionRef
+from evalcore.task.likeness import Asked, AskedBy
 from evalcore.task.prompt import Doc
 
 
@@ -38,10 +42,12 @@ def sampler_of(
     seed: int,
     fixed: bool,
     answer_at: Callable[[int], str],
+    asked_by: AskedBy,
 ) -> Sampler:
     """What draws the examples of a task. `answer_at`: the answer of a document of the pool.
 
-    `fixed`: one draw for all documents, where the task leaves the draw to us.
+    `asked_by`: what a document asks. `fixed`: one draw for all documents, where the task leaves the
+    draw to us.
 
     Raises TaskError where the pool does not suit the draw.
     """
@@ -60,21 +66,26 @@ def sampler_of(
         if indices is not None:
             pool = [pool[row] for row in indices]
         if mode == "strict":
-            return StrictOwnSampler(named, pool, indices, shots, seed, exclude=True, task=spec.name)
+            benchmark = spec.about.benchmark
+            return StrictOwnSampler(
+                named, pool, indices, shots, seed, exclude=True, benchmark=benchmark, by=asked_by
+            )
         return OwnSampler(named, pool, indices, shots, seed, exclude)
     drawn_by: dict[str, Any] = {
         "pool": documents.pool,
         "shots": shots,
         "seed": seed,
-        "task": spec.name,
-        "digest_at": documents.pool_digest,
+        "benchmark": spec.about.benchmark,
+        "asked_at": functools.cache(
+            lambda row: asked_by(documents.pool[row], documents.pool_digest(row))
+        ),
         "first_n": named == "first_n",
         "indices": indices,
     }
     if named == "balanced":
         return BalancedSampler(**drawn_by, answer_at=answer_at)
     if named == "default" and fixed:
-        return FixedSampler(**drawn_by)
+        return FixedSampler(**drawn_by, pool_key=documents.pool_key)
     return StrictSampler(**drawn_by)
 
 
@@ -110,7 +121,7 @@ class OwnSampler:
     def __post_init__(self) -> None:
         numbers = range(len(self.pool)) if self.rows is None else self.rows
         self._rows = {id(doc): row for doc, row in zip(self.pool, numbers, strict=True)}
-        self._made = self._new(self.seed)
+        self._made = self._new(self.seed, self.pool)
 
     def draw(self, question: Question) -> list[int]:
         return self._ask(self._made, question.doc if self.exclude else None)
@@ -119,20 +130,22 @@ class OwnSampler:
         """The document at a row; one that the sampler made itself has a number below 0."""
         return self._drawn[row]
 
-    def _new(self, seed: int) -> Any:
+    def _new(self, seed: int, pool: list[Doc]) -> Any:
         try:
-            made = self.sampler.load()(self.pool, rnd=None)
+            made = self.sampler.load()(pool, rnd=None)
             made.set_rnd(seed)
         except TaskError:
             raise
-        except Exception as error:  # the class is somebody else's code
+        except BaseException as error:  # the class is somebody else's code
+            keep_ours(error)
             raise self._failed(error) from error
         return made
 
     def _ask(self, made: Any, eval_doc: Doc | None) -> list[int]:
         try:
             docs = list(made.sample(n=self.shots, eval_doc=eval_doc))
-        except Exception as error:  # the class is somebody else's code
+        except BaseException as error:  # the class is somebody else's code
+            keep_ours(error)
             raise self._failed(error) from error
         return [self._row(doc) for doc in docs]
 
@@ -146,7 +159,7 @@ class OwnSampler:
         self._drawn[row] = doc
         return row
 
-    def _failed(self, error: Exception) -> TaskError:
+    def _failed(self, error: BaseException) -> TaskError:
         return TaskError(
             f"fewshot_config.sampler: {self.sampler} failed: {type(error).__name__}: {error}"
         )
@@ -156,14 +169,34 @@ class OwnSampler:
 class StrictOwnSampler(OwnSampler):
     """A task's own sampler, made anew for every document."""
 
-    task: str
+    benchmark: str
+    by: AskedBy
+    """What a document asks."""
+    _known: dict[int, tuple[Doc, Asked]] = field(init=False, default_factory=dict)
 
     def draw(self, question: Question) -> list[int]:
-        key = random.Random(question.key(self.seed, self.task))  # noqa: S311
-        rows = self._ask(self._new(key.getrandbits(64)), question.doc)
-        if any(doc_digest(self.doc(row)) == question.digest for row in rows):
+        asked = question.asked()
+        # Copies it cannot know from the question: from that it is told apart by `eval_doc`.
+        alike = [(id(doc), self._asked(doc)) for doc in self._by_text.get(asked.text, ())]
+        copies = {own for own, one in alike if one.is_copy(asked) and one.digest != asked.digest}
+        pool = [doc for doc in self.pool if id(doc) not in copies] if copies else self.pool
+        key = random.Random(question.key(self.seed, self.benchmark))  # noqa: S311
+        rows = self._ask(self._new(key.getrandbits(64), pool), question.doc)
+        if any(self._asked(self.doc(row)).is_copy(asked) for row in rows):
             raise TaskError(
                 f"fewshot_config.sampler: {self.sampler} shows the question among its own "
                 "examples: leave out the document `eval_doc`"
             )
         return rows
+
+    @cached_property
+    def _by_text(self) -> Mapping[str, list[Doc]]:
+        by_text: dict[str, list[Doc]] = defaultdict(list)
+        for doc in self.pool:
+            by_text[self._asked(doc).text].append(doc)
+        return by_text
+
+    def _asked(self, doc: Doc) -> Asked:
+        if id(doc) not in self._known:  # which keeps the document, so that no other one gets its id
+            self._known[id(doc)] = (doc, self.by(doc, doc_digest(doc)))
+        return self._known[id(doc)][1]

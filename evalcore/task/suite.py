@@ -31,7 +31,7 @@ from evalcore.task.fields import (
     optional,
 )
 from evalcore.task.load import TaskLibrary
-from evalcore.task.metadata import STYLES
+from evalcore.task.metadata import STYLES, version_text
 from evalcore.task.yaml_file import TaskFileReader
 
 
@@ -173,7 +173,7 @@ def load_suite(path: Path, library: TaskLibrary) -> Suite:
         values["reported_elsewhere"] = _reported(reported, asked, problems)
     problems.settle()
     values |= {
-        "version": str(values["version"]),
+        "version": version_text(values["version"]),
         "benchmarks": tuple(one for one in benchmarks if one),
         "fewshot_seeds": tuple(seeds),
         "changelog": {str(key): str(text) for key, text in values.get("changelog", {}).items()},

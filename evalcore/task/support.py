@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
-from evalcore.task.functions import load_registering
+from evalcore.task.functions import functions_in
 from evalcore.task.metadata import TaskMetadata
+from evalcore.task.registered import registered
 
 SAMPLERS = ("default", "first_n", "balanced")
 """The ways to draw examples that have a name; a task may name a class of its own instead."""
@@ -74,8 +75,7 @@ def _of_filters(spec: TaskSpec) -> Iterator[str]:
             name = step.function
             if not isinstance(name, str) or name in FILTERS:
                 continue
-            load_registering(spec, name)  # which puts it into FILTERS
-            if name not in FILTERS:
+            if not registered("filter", name, functions_in(spec)):
                 hint = did_you_mean(name, FILTERS) or f": name one of {', '.join(sorted(FILTERS))}"
                 key = f"filter_list[{number}].filter[{position}].function"
                 yield f"{key}: {name} is not known{hint}"
@@ -85,24 +85,28 @@ def _of_metrics(spec: TaskSpec) -> Iterator[str]:
     names = [metric.name for metric in spec.metric_list]
     if not spec.process_results:  # which measures whatever it likes, under any name
         for number, entry in enumerate(spec.metric_list):
-            yield from _of_metric(entry, f"metric_list[{number}].metric")
+            yield from _of_metric(spec, entry, f"metric_list[{number}].metric")
         if not names:
             yield "metric_list: empty: name at least one metric"
     yield from _more_than_once(names, "metric_list")
     yield from _of_primary_metric(names, "metric_list", spec.about)
 
 
-def _of_metric(entry: MetricSpec, key: str) -> Iterator[str]:
+def _of_metric(spec: TaskSpec, entry: MetricSpec, key: str) -> Iterator[str]:
     from evalcore.score.aggregations import AGGREGATIONS
-    from evalcore.score.metrics import evaluate_metric, metric_named
+    from evalcore.score.metrics import evaluate_metric, metric_of
 
-    stated = entry.aggregation
-    if isinstance(stated, str) and stated not in AGGREGATIONS:
+    stated, functions = entry.aggregation, list(functions_in(spec))
+    if (
+        isinstance(stated, str)
+        and stated not in AGGREGATIONS
+        and not registered("aggregation", stated, functions)
+    ):
         hint = did_you_mean(stated, AGGREGATIONS) or f": name one of {', '.join(AGGREGATIONS)}"
         yield f"{key.replace('.metric', '.aggregation')}: {stated} is not known{hint}"
     if not isinstance(entry.metric, str):
         return
-    if not entry.hf_evaluate and metric_named(entry.metric):
+    if not entry.hf_evaluate and metric_of(entry.metric, spec):
         return
     try:
         evaluate_metric(entry.metric)

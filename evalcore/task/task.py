@@ -20,7 +20,7 @@ from evalcore.task.item import Item as Item
 from evalcore.task.item import ItemBuilder
 from evalcore.task.prompt import Doc, DocReader, call
 from evalcore.task.requests import generation_arguments
-from evalcore.task.seeds import fixed_randomness
+from evalcore.task.seeds import FixedRandomness
 from evalcore.task.support import check_supported
 
 log = logging.getLogger(__name__)
@@ -167,13 +167,15 @@ class Task:
 
     def items(self) -> list[Item]:
         """All documents as they are asked. Raises TaskError that names the document at fault."""
-        with fixed_randomness():  # some functions of tasks draw
-            return self._built()
-
-    def _built(self) -> list[Item]:
         for key in ("doc_to_text", "doc_to_target"):
             if getattr(self.spec, key) is None:
                 raise TaskError(f"The task {self.name}: {key} is missing: it must be stated")
+        if self.spec.python_class is None:
+            _ = self._documents.data  # nobody waits for a download to draw
+        with FixedRandomness() as randomness:  # some functions of tasks draw
+            return self._built(randomness)
+
+    def _built(self, randomness: FixedRandomness) -> list[Item]:
         digests = self._documents.digests  # a document without one is named first
         builder = ItemBuilder(self, self._documents)
         file = f" ({self.spec.source})" if self.spec.source else ""
@@ -189,6 +191,7 @@ class Task:
                 self.subset_of(item)
                 self.cluster_of(item)
                 items.append(item)
+                randomness.let_others()
         except TaskError as error:
             raise TaskError(f"{place.format(row=row)}: {error.args[0]}") from error
         return items

@@ -13,8 +13,9 @@ from jinja2.sandbox import SandboxedEnvironment
 from evalcore.errors import TaskError
 
 
-def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
-    return re.sub(pattern, replacement, text, count=count)
+def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
+    """With lm-eval's names, as templates may state them."""
+    return re.sub(pattern, repl, string, count=count)
 
 
 _ENVIRONMENT = SandboxedEnvironment(

@@ -11,8 +11,14 @@ import yaml
 
 from evalcore.errors import TaskError
 from evalcore.task.functions import FunctionRef
+from evalcore.task.metadata import WrittenVersion
 
-OWN_TASKS = Path(__file__).resolve().parents[2] / "tasks"
+_ENGINE = Path(__file__).resolve().parents[1]
+
+INSTALLED_TASKS = _ENGINE / "tasks"
+"""Where our own task files lie in an installed package (setup.py puts them there)."""
+
+OWN_TASKS = INSTALLED_TASKS if INSTALLED_TASKS.is_dir() else _ENGINE.parent / "tasks"
 """Our own task files: read more strictly than others, which must load as they are."""
 
 
@@ -20,6 +26,8 @@ def is_own(path: Path | None) -> bool:
     return path is not None and path.is_relative_to(OWN_TASKS)
 
 
+_TEXT, _NUMBER = "tag:yaml.org,2002:str", "tag:yaml.org,2002:float"
+_WRITTEN = "!version"
 _NUMBER_WITH_EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
@@ -130,8 +138,9 @@ class _TaskLoader(yaml.CSafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
-        for key_node, _ in node.value:
+        for key_node, value_node in node.value:
             key = key_node.value
+            _keep_version(key, value_node)
             if key in seen:
                 self.repeat(key, key_node.start_mark)
             seen.add(key)
@@ -140,6 +149,26 @@ class _TaskLoader(yaml.CSafeLoader):
     def repeat(self, key: Any, mark: yaml.Mark) -> None:
         place = f"{self.path}:{mark.line + 1}"
         self.repeated.append(f"{place}: the key {key!r} is given twice; this one counts")
+
+
+def _keep_version(key: Any, node: yaml.Node) -> None:
+    """Keeps the text of a version that YAML would shorten: 1.10 is not 1.1."""
+    if key == "version" and _is_shortened(node):
+        node.tag = _WRITTEN
+    if key == "changelog" and isinstance(node, yaml.MappingNode):
+        for version, _ in node.value:
+            if _is_shortened(version):
+                version.tag = _TEXT
+
+
+def _is_shortened(node: yaml.Node) -> bool:
+    text = str(node.value)
+    is_decimal = node.tag == _NUMBER and re.fullmatch(r"[0-9]+\.[0-9]+", text)
+    return bool(is_decimal) and str(float(text)) != text
+
+
+def _written(_: _TaskLoader, node: yaml.ScalarNode) -> WrittenVersion:
+    return WrittenVersion(str(node.value))
 
 
 class _StrictLoader(_TaskLoader):
@@ -164,7 +193,8 @@ def _text(loader: _StrictLoader, node: yaml.ScalarNode) -> str:
 
 
 _TaskLoader.add_constructor("!function", _function)
-_StrictLoader.add_constructor("tag:yaml.org,2002:str", _text)
+_TaskLoader.add_constructor(_WRITTEN, _written)
+_StrictLoader.add_constructor(_TEXT, _text)
 
 
 def _place(file: Path, key: str) -> str:

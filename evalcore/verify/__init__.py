@@ -29,7 +29,7 @@ def verify(run: Run, library: TaskLibrary, level: Level) -> Report:
     record = run.record
     report = Report(task=record.task, source=run.source, level=level)
     if not run.samples:
-        report.give_up("the samples are not beside the record")
+        report.give_up(run.why_without)
         return report
     if record.engine["name"] != "evalcore":
         report.level = "aggregate"

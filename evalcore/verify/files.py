@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from evalcore.comparability import run_key_of
 from evalcore.digest import digest_of_file
 from evalcore.formats.run_files import Run
-from evalcore.record import run_key_of
 from evalcore.task.digest import docs_digest
 from evalcore.verify.report import Report
 
@@ -14,9 +14,8 @@ from evalcore.verify.report import Report
 def check_file(run: Run, report: Report) -> None:
     """The file's digest and rows, the digest of the documents, the counts and the run key."""
     record, stated = run.record, run.record.samples
-    beside = run.source.parent / stated.file
-    if stated.file and beside.is_file():
-        report.compare("digest of the samples", stated.sha256, digest_of_file(beside))
+    if run.samples_path:
+        report.compare("digest of the samples", stated.sha256, digest_of_file(run.samples_path))
         report.compare("rows of the samples", stated.rows, len(run.samples))
     found = docs_digest(sample["doc_digest"] for sample in run.samples)
     report.compare("digest of the documents", record.docs_digest, found)

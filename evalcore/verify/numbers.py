@@ -29,7 +29,7 @@ def check_numbers(
     _check(record.results, spec, scored, keys, run, report, "")
     if any(sample["contaminated"] is not None for sample in run.samples):
         marked = {_key(sample): sample["contaminated"] for sample in run.samples}
-        clean = [task.only(lambda sample: not marked[_key(sample)]) for task in scored]
+        clean = [task.only(lambda sample: marked[_key(sample)] is False) for task in scored]
         if not all(task.samples for task in clean):
             report.compare("numbers on clean documents", len(record.clean_results), 0)
             return

@@ -55,8 +55,8 @@ def of_responses(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[S
     """Each leaf task scored again; differences from the samples' scores are noted."""
     scored = []
     for task, samples in _by_task(run, spec):
-        if task.name in run.record.without_text:
-            report.leave(f"{task.name}: scores", "its samples carry no text to score again")
+        if why := _why_not_again(run, task, samples):
+            report.leave(f"{task.name}: scores", why)
             failures = _failures(run, task, samples, report)
             predicted_only = bool(run.record.settings.get("predict_only"))
             scored.append(of_samples(task, samples, failures, predict_only=predicted_only))
@@ -80,15 +80,27 @@ def _by_task(run: Run, spec: TaskSpec | GroupSpec) -> Iterator[tuple[Task, list[
         yield task, [sample for sample in run.samples if sample["task"] == leaf.name]
 
 
-def _items(samples: Sequence[Sample], mode: str) -> list[Item]:
-    """The documents as they were asked, as far as scoring reads them.
+def _why_not_again(run: Run, task: Task, samples: Sequence[Sample]) -> str | None:
+    if task.name in run.record.without_text:
+        return "its samples carry no text to score again"
+    may_be_several = any(
+        sample.get("several_answers") is None and _is_list(sample["answer"]) for sample in samples
+    )
+    if task.mode == "compat" and may_be_several and _document_0(samples) is None:
+        return (
+            "document 0 decided for all whether they have several right answers, and its sample "
+            "is not among them; newer samples say what it decided"
+        )
+    return None
 
-    In compat, document 0 decides for all whether there are several answers.
-    """
-    several = [_is_list(sample["answer"]) for sample in samples]
-    if mode == "compat" and samples:
-        first = next((at for at, sample in enumerate(samples) if sample["doc_id"] == 0), 0)
-        several = [several[first]] * len(samples)
+
+def _document_0(samples: Sequence[Sample]) -> Sample | None:
+    return next((sample for sample in samples if sample["doc_id"] == 0), None)
+
+
+def _items(samples: Sequence[Sample], mode: str) -> list[Item]:
+    """The documents as they were asked, as far as scoring reads them."""
+    first = _document_0(samples) if mode == "compat" else None
     return [
         Item(
             doc_id=sample["doc_id"],
@@ -101,12 +113,18 @@ def _items(samples: Sequence[Sample], mode: str) -> list[Item]:
             gold=sample["gold"],
             target=sample["target"],
             answer=json.loads(sample["answer"]),
-            several_answers=of_several,
+            several_answers=_has_several(sample, first),
             choices_are_contexts=sample["choices_are_contexts"],
             requests=_requests(sample),
         )
-        for sample, of_several in zip(samples, several, strict=True)
+        for sample in samples
     ]
+
+
+def _has_several(sample: Sample, first: Sample | None) -> bool:
+    """As the sample says; those of before do not, where in compat document 0 decides for all."""
+    stated = sample.get("several_answers")
+    return bool(_is_list((first or sample)["answer"]) if stated is None else stated)
 
 
 def _is_list(answer: str) -> bool:
@@ -163,6 +181,8 @@ def _compare(stated: Sample, found: Sample, report: Report) -> None:
 
 
 def _same_item(stated: str | None, found: str | None) -> bool:
-    if stated is None or found is None:
-        return stated == found
+    if stated is None:  # what is true or false was once written as a number alone
+        return found is None or isinstance(json.loads(found), bool)
+    if found is None:
+        return False
     return bool(json.loads(stated) == json.loads(found))

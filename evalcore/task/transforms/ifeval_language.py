@@ -15,19 +15,23 @@ SEED = 0
 
 def language_of(text: str) -> str | None:
     """The language's ISO 639-1 code (with a region for Chinese); None where nothing tells it."""
-    detector = _factory().create()
+    factory, cannot_tell = _factory()
+    detector = factory.create()
     detector.append(text)
     try:
         return str(detector.detect())
-    except importlib.import_module("langdetect").LangDetectException:
+    except cannot_tell:
         return None
 
 
 @cache
-def _factory() -> Any:
-    """A detector factory of our own: the module's has one seed for everybody in the process."""
+def _factory() -> tuple[Any, type[Exception]]:
+    """A detector factory of our own, and what its detectors raise where nothing tells a language.
+
+    Of our own, since the module's has one seed for everybody in the process.
+    """
     module = importlib.import_module("langdetect.detector_factory")
     factory = module.DetectorFactory()
     factory.load_profile(module.PROFILES_DIRECTORY)
     factory.seed = SEED
-    return factory
+    return factory, module.LangDetectException

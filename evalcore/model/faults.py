@@ -1,0 +1,111 @@
+"""Whose fault is it when a library fails over a model's files? Nearly always the model's.
+
+The files were made by a stranger, so a library may raise anything over them. Ours is only what the
+machine lacks (room on the disk, open files, a sound GPU), and what our own code raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+
+import torch
+
+from evalcore.errors import EvalError, InfraError, ModelError
+
+LIBRARIES = frozenset(
+    (
+        "accelerate",
+        "huggingface_hub",
+        "jinja2",
+        "peft",
+        "safetensors",
+        "sentencepiece",
+        "tokenizers",
+        "torch",
+        "transformers",
+    )
+)
+"""What reads a model's files and runs its layers."""
+
+OF_THE_MACHINE = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.EMFILE, errno.ENFILE)
+)
+"""Errors of the system that no file's content can cause."""
+
+OF_THE_DEVICE = ("device-side assert", "illegal memory access")
+"""How a GPU says that a kernel was given nonsense, such as a token beyond the vocabulary; all else
+that it reports is a fault of its own."""
+
+LONGEST_REASON, LONGEST_LINE = 400, 160
+
+
+@contextmanager
+def models_fault(what: str, *, folder: Path | None = None, name: str = "") -> Iterator[None]:
+    """Whatever is raised inside becomes ModelError, "`what`: reason", or InfraError.
+
+    `folder`: where the files lie on this machine, which would tell the reader nothing; `name`
+    stands in its place.
+    """
+    try:
+        yield
+    except BaseException as problem:
+        if _passes(problem):
+            raise
+        raise _error(problem, what, folder, name) from problem
+
+
+@contextmanager
+def libraries_fault(what: str) -> Iterator[None]:
+    """As `models_fault`, around code of ours that uses the model; what that code raises passes."""
+    try:
+        yield
+    except BaseException as problem:
+        if _passes(problem) or not (_is_panic(problem) or _from_library(problem)):
+            raise
+        raise _error(problem, what, None, "") from problem
+
+
+def reason_of(error: Exception) -> str:
+    """The error in a line."""
+    said = " ".join(str(error).split())[:LONGEST_LINE]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _passes(problem: BaseException) -> bool:
+    """Errors that say whose fault they are, a shortage that is met by smaller passes, and what
+    ends a program."""
+    if isinstance(problem, Exception):
+        return isinstance(problem, EvalError)
+    return not _is_panic(problem)
+
+
+def _is_panic(problem: BaseException) -> bool:
+    """Rust's tokenizers end so where they did not expect a file's content; it is no Exception."""
+    return type(problem).__name__ == "PanicException"
+
+
+def _from_library(problem: BaseException) -> bool:
+    """Whether the innermost code that is not Python's own is a library's."""
+    inside = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(problem.__traceback__)]
+    roots = (module.partition(".")[0] for module in reversed(inside))
+    return next((root for root in roots if root not in sys.stdlib_module_names), "") in LIBRARIES
+
+
+def _error(problem: BaseException, what: str, folder: Path | None, name: str) -> EvalError:
+    reason = " ".join(str(problem).split())[:LONGEST_REASON]
+    if folder is not None:
+        reason = reason.replace(str(folder), name)
+    kind = type(problem).__name__
+    # Of a KeyError the text is the key alone.
+    told = reason if " " in reason else f"{kind}: {reason}" if reason else kind
+    if isinstance(problem, OSError) and problem.errno in OF_THE_MACHINE:
+        return InfraError(f"{what}: {told}")
+    of_device = isinstance(problem, getattr(torch, "AcceleratorError", ()))
+    if of_device and not any(said in reason for said in OF_THE_DEVICE):
+        return InfraError(f"{what}: {told}")
+    return ModelError(f"{what}: {told}")

@@ -1,0 +1,82 @@
+"""What the numbers of a run alone would hide, each thing once, however many tasks it is true of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evalcore.record import RunRecord
+
+NAMED = 3
+"""Tasks that a remark names; of more it says how many."""
+
+
+def remarks_on(records: Sequence[RunRecord]) -> list[str]:
+    """Metrics that failed, prompts that were cut, answers that could not be right."""
+    return [
+        *_failures(records),
+        *(line for record in records for line in _distributions(record)),
+        *_unanswerable(records),
+        *_truncated(records),
+        *_slower_ways(records),
+    ]
+
+
+def _failures(records: Sequence[RunRecord]) -> Iterator[str]:
+    tasks: dict[tuple[str, str, str], list[str]] = {}
+    for record in records:
+        for one in record.failures:
+            tasks.setdefault((one.metric, one.filter, one.reason), []).append(one.task)
+    for (metric, filter, reason), names in tasks.items():
+        yield f"not computed: {_named(names)}: {metric} ({filter}): {reason}"
+
+
+def _distributions(record: RunRecord) -> Iterator[str]:
+    for one in record.distribution:
+        apart = "" if one["sd"] is None else f", standard deviation {one['sd']:.4f}"
+        yield (
+            f"{record.task}: {one['metric']} ({one['filter']}) over {one['k']} prompts: "
+            f"lowest {one['lowest']:.4f}, median {one['median']:.4f}, "
+            f"highest {one['highest']:.4f}{apart}"
+        )
+
+
+def _unanswerable(records: Sequence[RunRecord]) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for record in records:
+        counts.update(record.unanswerable)
+    if counts:
+        yield (
+            f"{_named([*counts])}: of {sum(counts.values())} documents the right answer is none of "
+            "the choices; they score 0, as in lm-evaluation-harness: `evalcore validate` says more"
+        )
+
+
+def _truncated(records: Sequence[RunRecord]) -> Iterator[str]:
+    cut: Mapping[str, tuple[int, int]] = {
+        record.task: (record.requests["truncated"], record.requests["total"])
+        for record in records
+        if record.requests.get("truncated")
+    }
+    if cut:
+        lost, total = (sum(counts) for counts in zip(*cut.values(), strict=True))
+        yield f"{_named([*cut])}: {lost} of {total} prompts lost their beginning"
+
+
+def _slower_ways(records: Sequence[RunRecord]) -> list[str]:
+    """How requests were computed where a faster way was refused, and why it was."""
+    remarks = [
+        f"{kind} requests were computed {how['step']}, {refused}"
+        for record in records
+        for kind, how in record.execution.items()
+        if (refused := how.get("refused"))
+    ]
+    return list(dict.fromkeys(remarks))
+
+
+def _named(tasks: Sequence[str]) -> str:
+    names = list(dict.fromkeys(tasks))
+    if len(names) <= NAMED + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
