@@ -1,4 +1,6 @@
-"""The broker that needs no server: messages are files in a folder (kombu's `filesystem`).
+"""The brokers, kombu's own but for what harmed: files in a folder, and Redis.
+
+The broker that needs no server: messages are files in a folder (kombu's `filesystem`).
 
 kombu writes a message into a file that readers can see already, and a reader that is quick enough
 takes an empty one and ends its worker. Here a message appears whole, by a rename.
@@ -11,7 +13,7 @@ from time import monotonic_ns, time
 from typing import Any
 from uuid import uuid4
 
-from kombu.transport import filesystem
+from kombu.transport import filesystem, redis
 from kombu.utils.json import dumps
 
 LONGEST_WAIT = 0.5
@@ -39,6 +41,24 @@ class Transport(filesystem.Transport):
         """Wait for a message. A worker that was asked to stop waits two whole time-outs first."""
         brief = min(timeout or LONGEST_WAIT, LONGEST_WAIT)
         super().drain_events(connection, timeout=brief)  # type: ignore[no-untyped-call]
+
+
+MOST_HINTS = 100
+"""Messages that wait in a queue on Redis: all say the same, and the database holds the work."""
+
+
+class BoundedChannel(redis.Channel):
+    """Where no worker reads, hints would pile up for ever: they expire only when they are read."""
+
+    def _put(self, queue: str, message: dict[str, Any], **options: Any) -> None:
+        super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
+        with self.conn_or_acquire() as client:
+            # The newest stand at the head, readers take from the tail.
+            client.ltrim(queue, 0, MOST_HINTS - 1)
+
+
+class BoundedRedis(redis.Transport):
+    Channel = BoundedChannel
 
 
 def options(folder: Path) -> dict[str, str | bool | float]:

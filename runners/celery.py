@@ -57,6 +57,8 @@ if settings.PLUMBLINE_BROKER_URL.startswith("filesystem:"):
         broker_transport_options=broker.options(settings.PLUMBLINE_HOME / "broker"),
     )
 else:
+    if settings.PLUMBLINE_BROKER_URL.startswith("redis:"):
+        app.conf.broker_transport = "runners.broker:BoundedRedis"
     # The site speaks to this broker within a request: it may not wait for long.
     app.conf.broker_transport_options = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
 

@@ -1,8 +1,8 @@
 """`python -m runners.child COMMAND…`: run a command that ends when our parent does.
 
 The parent starts us in a session of our own and holds the other end of our standard input. When it
-dies, however it dies, the kernel closes that end, and we kill the whole group: the model, whatever
-it has started, and ourselves. A model otherwise outlives its worker and keeps the GPU.
+dies, however it dies, the kernel closes that end, and we kill the model, whatever it has started,
+also in sessions of its own, and ourselves. A model otherwise outlives its worker and keeps the GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import subprocess
 import sys
 import threading
 
-from runners.prctl import die_with_parent
+from runners import descendants
+from runners.confined import SIGNALLED
+from runners.prctl import adopt_orphans, die_with_parent
 
 
 def main(command: list[str]) -> int:
@@ -22,11 +24,15 @@ def main(command: list[str]) -> int:
     # A handler, and not SIG_IGN, which the command would inherit: signals to the group are for it.
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, lambda *_: None)
+    adopt_orphans()
     # A core dump would put the model's memory, and whatever was read into it, on disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     status = process.wait()
+    descendants.kill(os.getpid())
+    if status > SIGNALLED:  # the first process of a namespace cannot be ended by a signal itself
+        status = SIGNALLED - status
     if status < 0:
         _leave_by_signal(-status)
     return status
@@ -35,6 +41,7 @@ def main(command: list[str]) -> int:
 def _end_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
+    descendants.kill(os.getpid())
     os.killpg(0, signal.SIGKILL)
 
 

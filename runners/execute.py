@@ -7,13 +7,18 @@ second runs the model, offline. They are the commands that the run's page shows.
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import logging
+import os
 import shutil
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -21,10 +26,16 @@ from evalcore.record import RunRecord
 from leaderboard import artifacts, queue, reproduce
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
+from runners import confinement, hub_cache
+from runners.confinement import Needs
+from runners.handed_over import open_inside, read_bounded
+from runners.heartbeat import Heartbeat
+from runners.leftovers import in_use
 from runners.logtail import harmless, tail
 from runners.process import PYTHON, Child
 from runners.protocol import ERRORS, Failure, TaskDone
-from runners.sandbox import child_environment, no_network
+from runners.reconnect import persistently
+from runners.sandbox import child_environment, readable
 from runners.watch import Failed, Stopping, Taken, Watch
 from runners.withheld import REASON, may_be_quoted
 
@@ -44,26 +55,40 @@ def evaluate_claim(claim: queue.Claim, worker: Worker, stopping: threading.Event
     log = settings.PLUMBLINE_HOME / "logs" / f"{claim.token}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     one_by_one = False
-    while waiting and not stopping.is_set():
-        runs = {run.task.name: run for run in (waiting[:1] if one_by_one else waiting)}
-        watch = Watch(claim, worker, runs, stopping)
-        try:
-            with _work_folder(claim) as folder:
-                _fetch(watch, folder, log)
-                _evaluate(watch, folder, log)
-        except (Taken, Stopping) as interruption:
-            logger.info("%s: %s", claim.token, interruption.__doc__)
-        except Failed as failure:
-            logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
-            # Where nobody says which of several tasks is at fault, the next passes find it.
-            one_by_one = not _blame(watch, failure, log)
-        ours = queue.renew(claim.token)
-        waiting = [run for run in waiting if run.pk in ours]
-    queue.give_back(claim.token, why=f"{claim.worker} was stopped")
-    _tidy(claim, log)
+    with Heartbeat(claim, worker) as heartbeat:
+        while waiting and not stopping.is_set():
+            runs = {run.task.name: run for run in _together(waiting, one_by_one)}
+            watch = Watch(claim, worker, heartbeat, runs, stopping)
+            try:
+                with _work_folder(claim) as folder:
+                    _fetch(watch, folder, log)
+                    _evaluate(watch, folder, log)
+            except (Taken, Stopping) as interruption:
+                logger.info("%s: %s", claim.token, interruption.__doc__)
+            except Failed as failure:
+                logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
+                # Where nobody says which of several tasks is at fault, the next passes find it.
+                one_by_one = not _blame(watch, failure, log)
+            ours = persistently(partial(queue.renew, claim.token))
+            waiting = [run for run in waiting if run.pk in ours]
+        why = f"{claim.worker} was stopped"
+        persistently(partial(queue.give_back, claim.token, why=why))
+    persistently(partial(_tidy, claim, log))
+
+
+def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
+    """Those of the runs for one child: all, but for each that has its last attempt, by itself.
+
+    Whatever ends a child then ends no other run for good.
+    """
+    if one_by_one:
+        return waiting[:1]
+    others = [run for run in waiting if run.attempt < queue.MAX_ATTEMPTS]
+    return others or waiting[:1]
 
 
 def _fetch(watch: Watch, folder: Path, log: Path) -> None:
+    hub_cache.make_room(next(iter(watch.runs.values())).variant)
     tasks = str(settings.PLUMBLINE_TASKS)
     command = reproduce.fetch_command(*watch.runs.values(), include_path=tasks)
     command += ["--progress", "json"]
@@ -87,8 +112,15 @@ def _evaluate(watch: Watch, folder: Path, log: Path) -> None:
     journal.mkdir(parents=True, exist_ok=True)
     command += ["--use_cache", str(journal), "--progress", "json"]
     environment = child_environment(folder, online=False)
-    isolated = [*no_network(), *PYTHON, "-m", *command]
-    with Child(isolated, environment=environment, folder=folder, log=log) as child:
+    (folder / "results").mkdir()
+    needs = Needs(
+        folder=folder,
+        read=readable(runs[0].variant),
+        write=[folder / "results", journal, Path(environment["HOME"]), Path(environment["TMPDIR"])],
+        cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
+    )
+    confined = confinement.command([*PYTHON, "-m", *command], needs)
+    with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "load"):
             if isinstance(event, TaskDone) and event.task in watch.runs:
@@ -105,9 +137,14 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
     """Put a finished task's files into the store, and its numbers into the database."""
     run = watch.runs[event.task]
     try:
-        record_file = _inside(folder, event.record)
-        samples_file = _inside(folder, event.samples)
-        record = RunRecord.read(record_file)
+        with open_inside(folder, event.record) as file:
+            # What is read is what is stored: the child could write into its file again.
+            text = read_bounded(file)
+        record = RunRecord.of(_fields(text))
+        with open_inside(folder, event.samples) as file:
+            samples = artifacts.store_open(
+                file, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows
+            )
     except (ValueError, OSError) as problem:
         raise Failed(ErrorClass.INFRA, f"{event.task}: {problem}", event.task) from problem
     if record.run_key != run.run_key:
@@ -116,15 +153,15 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
             f"{event.task}: the task files on this worker are not those of the queued version",
             event.task,
         )
-    isolation = "none" if no_network() else "not isolated"
-    record = dataclasses.replace(record, environment={**record.environment, "network": isolation})
-    samples = artifacts.store(samples_file, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows)
+    way = confinement.here()
+    kept = {"network": way.network, "confinement": way.name}
+    record = dataclasses.replace(record, environment={**record.environment, **kept})
     if samples.sha256 != record.samples.sha256:
         message = f"{event.task}: the sample file is not the one that its record describes"
         raise Failed(ErrorClass.INFRA, message, event.task)
-    files = [artifacts.store(record_file, kind=Artifact.Kind.RECORD), samples]
+    files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
     try:
-        queue.complete(watch.token, run, record, files)
+        persistently(partial(queue.complete, watch.token, run, record, files))
     except queue.LeaseLost:
         raise Taken from None
     except ValueError as problem:
@@ -133,12 +170,14 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
     logger.info("%s is done", run)
 
 
-def _inside(folder: Path, name: str) -> Path:
-    """The file of that name, which must lie in `folder`: a child could name any file of ours."""
-    file = (folder / name).resolve()
-    if not file.is_relative_to(folder.resolve()) or not file.is_file():
-        raise ValueError(f"no file of the run: {Path(name).name!r}")
-    return file
+def _fields(text: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        raise ValueError("a record that is nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise ValueError("a record that is no JSON object")
+    return fields
 
 
 def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
@@ -152,8 +191,8 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
         raise Stopping
     if failure:
         raise _told(failure, watch)
-    if status == -signal.SIGKILL and watch.was_out_of_memory():
-        raise Failed(ErrorClass.MODEL, "out of memory: the system killed the model's process")
+    if status == -signal.SIGKILL and (failed := watch.out_of_memory()):
+        raise failed
     if status < 0:
         message = f"the model's process was ended by {signal.Signals(-status).name}"
         raise Failed(ErrorClass.INFRA, message)
@@ -165,29 +204,35 @@ def _told(failure: Failure, watch: Watch) -> Failed:
     """What the child says of its failure, as everybody may read it."""
     quotes = may_be_quoted(watch.claimed)
     message = REASON if quotes else harmless(failure.message)
-    return Failed(ErrorClass(failure.error_class), message, failure.task)
+    return Failed(ErrorClass(failure.error_class), message, failure.task, of_all=True)
 
 
 def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
     """Fail the runs that a failure is about; False where nobody knows which of several it is.
 
-    A model may fail in one task and do well in others. Where our machine fails, whatever task it
-    was at, all runs rest.
+    A run is blamed only for what it was asked: those that the child had not begun are evaluated in
+    the next pass. What the engine itself says of the model or of our machine, without naming a
+    task, is true of all.
     """
     guilty: Sequence[Run] = list(watch.runs.values())
-    if failure.task in watch.runs and failure.error_class != ErrorClass.INFRA:
+    if failure.task in watch.runs:
         guilty = [watch.runs[failure.task]]
     elif failure.error_class == ErrorClass.TASK and len(guilty) > 1:
         return False
+    elif not failure.of_all:
+        guilty = watch.begun()
     said = "" if may_be_quoted(watch.claimed) else tail(log)
     for run in guilty:
         try:
-            queue.fail(
-                watch.token,
-                run,
-                error_class=failure.error_class,
-                message=failure.message,
-                log_tail=said,
+            persistently(
+                partial(
+                    queue.fail,
+                    watch.token,
+                    run,
+                    error_class=failure.error_class,
+                    message=failure.message,
+                    log_tail=said,
+                )
             )
         except queue.LeaseLost:
             logger.info("%s was taken away before it failed", run)
@@ -204,7 +249,8 @@ def _work_folder(claim: queue.Claim) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        yield folder
+        with in_use(folder):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

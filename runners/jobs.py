@@ -10,7 +10,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from leaderboard import hub_state, items, queue, snapshots
-from runners import broker, capacity, leftovers
+from runners import broker, capacity, hub_cache, leftovers
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
 
@@ -67,7 +67,8 @@ def look_at_hub() -> None:
 
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def sweep() -> None:
-    """Remove what dead workers and unread hints left on this machine, and boards of past hours."""
+    """Remove what dead workers and unread hints left here, old models, and boards of past hours."""
     leftovers.sweep()
+    hub_cache.make_room()
     broker.sweep(settings.PLUMBLINE_HOME / "broker")
     snapshots.thin_out()

@@ -8,6 +8,7 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def hide_from_peers() -> None:
@@ -22,6 +23,11 @@ def hide_from_peers() -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when the one that started it ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below us that loses its own, however it left."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import django
 from django.conf import settings
 from django.core.management import call_command
@@ -11,6 +13,7 @@ def main() -> None:
     django.setup()
     from leaderboard import snapshots, vectors  # tables can be imported only after the setup
 
+    keep_to_this_user()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")
     while vectors.fill_missing():
@@ -19,6 +22,21 @@ def main() -> None:
         snapshots.build_first(suite)
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def keep_to_this_user() -> None:
+    """Let nobody else read a database that is a file: e-mail addresses and sessions are in it.
+
+    SQLite gives its journals the permissions of the database.
+    """
+    database = settings.DATABASES["default"]
+    if not str(database["ENGINE"]).endswith("sqlite3"):
+        return
+    file = Path(str(database["NAME"]))
+    file.touch(mode=0o600)
+    for part in ("", "-wal", "-shm"):
+        if (found := Path(f"{file}{part}")).exists():
+            found.chmod(0o600)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -12,18 +14,26 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
 import psutil
 
+from runners import descendants
 from runners.protocol import Event, parse
+
+logger = logging.getLogger(__name__)
 
 PYTHON = (sys.executable, "-P", "-s")
 """Python that imports nothing from its working folder or home, where an earlier child may write."""
 LONGEST_LINE = 64 * 1024
 EVENTS_AHEAD = 1000
 END = None
+LAST_WORDS = 5.0
+"""Seconds after the end for what was still said to be read, should anybody hold the pipe open."""
+LONGEST_DEATH = 30.0
+"""Seconds until a killed process counts as gone; the kernel may hold one in a device's driver."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class Use:
 class Child:
     """A command run by `runners.child` in a session of its own; use it in a `with` statement.
 
-    Leaving the statement kills whatever is left of the session.
+    Leaving the statement kills whatever is left of it, in whatever session.
     """
 
     def __init__(
@@ -57,6 +67,7 @@ class Child:
         os.close(output)
         self._events: queue.Queue[Event | None] = queue.Queue(EVENTS_AHEAD)
         self._said_all = False
+        self._ended: float | None = None
         self._closing = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -85,29 +96,31 @@ class Child:
         if os.waitid(os.P_PID, self._process.pid, options) is None:
             return False
         self._signal(signal.SIGKILL)
-        return self._said_all
+        self._ended = self._ended or monotonic()
+        return self._said_all or monotonic() - self._ended > LAST_WORDS
 
     def ask_to_stop(self) -> None:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> int:
-        """End the whole session; the exit status, negative where a signal ended the command."""
-        self._signal(signal.SIGKILL)
-        return self._process.wait()
+        """End all of it; the exit status, negative where a signal ended the command."""
+        if self._process.returncode is None:
+            descendants.kill(self._process.pid)
+            self._signal(signal.SIGKILL)
+        try:
+            return self._process.wait(LONGEST_DEATH)
+        except subprocess.TimeoutExpired:
+            logger.exception("process %d does not end although it was killed", self._process.pid)
+            return -signal.SIGKILL
 
     def use(self) -> Use:
-        """What the processes of the session hold and have written."""
+        """What its processes hold and have written."""
         memory = written = 0
-        for pid in psutil.pids():
+        for process in descendants.living(self._process.pid):
             try:
-                if os.getsid(pid) != self._process.pid:
-                    continue
-                process = psutil.Process(pid)
-                held = process.memory_info()
-                # Pages of mapped files (weights as they are read) are the kernel's to take back.
-                memory += held.rss - getattr(held, "shared", 0)
+                memory += descendants.own_memory(process)
                 written += process.io_counters().write_chars
-            except (psutil.Error, ProcessLookupError, PermissionError):
+            except psutil.Error:
                 continue  # ended since it was listed
         return Use(memory, written)
 
@@ -132,7 +145,7 @@ class Child:
                 os.killpg(self._process.pid, number)
 
     def _read(self) -> None:
-        for line in _lines(self._output):
+        for line in _lines(self._output, self._closing):
             if (event := parse(line)) is not None:
                 self._put(event)
         self._put(END)
@@ -146,10 +159,17 @@ class Child:
             return
 
 
-def _lines(descriptor: int) -> Iterator[bytes]:
-    """Lines of a stream; one that is longer than any event of ours is dropped, not collected."""
+def _lines(descriptor: int, closing: threading.Event) -> Iterator[bytes]:
+    """Lines of a stream, until it ends or `closing` is set: somebody may hold it open for ever.
+
+    One that is longer than any event of ours is dropped, not collected.
+    """
     rest = b""
-    while chunk := os.read(descriptor, 65536):
+    while not closing.is_set():
+        if not select.select([descriptor], [], [], 0.2)[0]:
+            continue
+        if not (chunk := os.read(descriptor, 65536)):
+            break
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
         if len(rest) > LONGEST_LINE:

@@ -71,9 +71,9 @@ def parse(line: bytes) -> Event | None:
             return _progress(said.get("task"), said.get("done"), said.get("total"))
         case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
             return TaskDone(said["task"], said["record"], said["samples"])
-        case "error" if said.get("class") in tuple(ERRORS) and _text(said.get("message")):
+        case "error" if said.get("class") in tuple(ERRORS):
             task = said.get("task")
-            message = said["message"][:MESSAGE_CHARACTERS]
+            message = _readable(said.get("message"))
             return Failure(said["class"], message, task if _text(task) else None)
         case "done":
             return Done()
@@ -88,8 +88,19 @@ def _progress(task: Any, done: Any, total: Any) -> Progress | None:
     return Progress(task, done, total)
 
 
+def _readable(message: Any) -> str:
+    """Why something failed, whatever it quotes: a reason that is dropped leaves a failure of the
+    model without one, which is then taken for ours."""
+    if not isinstance(message, str) or not message:
+        return "no reason was given"
+    shown = message[:MESSAGE_CHARACTERS]
+    return "".join(one if _storable(one) else "\N{REPLACEMENT CHARACTER}" for one in shown)
+
+
 def _text(value: Any) -> bool:
-    # A NUL or half a surrogate pair is text to JSON, but not to PostgreSQL.
-    if not isinstance(value, str) or not value or "\0" in value:
-        return False
-    return not any("\ud800" <= character <= "\udfff" for character in value)
+    return isinstance(value, str) and bool(value) and all(map(_storable, value))
+
+
+def _storable(character: str) -> bool:
+    """A NUL or half a surrogate pair is text to JSON, but not to PostgreSQL."""
+    return character != "\0" and not "\ud800" <= character <= "\udfff"

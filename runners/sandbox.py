@@ -1,17 +1,14 @@
-"""What a child process may see of the machine: an environment by allow-list, and no network."""
+"""What a child process may see of the machine: an environment by allow-list, files by name."""
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 from django.conf import settings
 
-logger = logging.getLogger(__name__)
+from leaderboard.models import Variant
+from runners import hub_cache
 
 INHERITED = ("PATH", "LANG", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
 """Variables that children take from the worker; nothing else of its environment reaches them."""
@@ -28,7 +25,7 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         environment[name] = str(folder)
     environment["HF_ENDPOINT"] = settings.HF_ENDPOINT
-    environment["HF_HOME"] = os.environ.get("HF_HOME") or str(settings.PLUMBLINE_HOME / "hf")
+    environment["HF_HOME"] = str(hub_cache.home())
     if not online:
         environment["HF_HUB_OFFLINE"] = "1"
     elif token := os.environ.get("HF_TOKEN"):
@@ -36,16 +33,8 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
     return environment
 
 
-@functools.cache
-def no_network() -> tuple[str, ...]:
-    """What to put before a command so that it runs without network; empty where nothing can."""
-    prefix = ("unshare", "-Urn")
-    if shutil.which(prefix[0]):
-        probe = subprocess.run([*prefix, "true"], capture_output=True, timeout=10, check=False)
-        if probe.returncode == 0:
-            return prefix
-    logger.warning(
-        "user namespaces are not available here: models are evaluated offline and without a "
-        "token, but their process could reach the network"
-    )
-    return ()
+def readable(variant: Variant) -> list[Path]:
+    """What the cache has of this model, and the data sets; no other model, and no token."""
+    hub = hub_cache.home() / "hub"
+    own = hub / f"models--{variant.hub_model.repo_id.replace('/', '--')}"
+    return [own, *sorted(hub.glob("datasets--*")), hub_cache.home() / "datasets"]

@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
+from honcho import manager
 from honcho.manager import Manager
 from honcho.process import Popen, Process
 
@@ -29,6 +31,11 @@ from runners.prctl import die_with_parent, hide_from_peers
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
+STOP_SECONDS = 8
+"""What does not stop is killed: after so long, which leaves a worker on a busy machine time to give
+its runs back, and everything ends within ten seconds. honcho's own five were too few for that."""
+LEAVING = 5.0
+"""Seconds for the site of a supervisor that was killed to leave its port."""
 
 Parts = dict[str, list[str]]
 """The commands of a tree, by the name that stands before their lines in the log."""
@@ -74,10 +81,10 @@ def address(port: int) -> str:
 
 
 def home_folder(default: Path) -> Path:
-    """PLUMBLINE_HOME, made where it is not there yet."""
+    """PLUMBLINE_HOME; made for this user alone where it is not there yet."""
     home = Path(env.text("PLUMBLINE_HOME", str(default))).resolve()
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise CannotStart(f"PLUMBLINE_HOME={home}: {problem.strerror}") from problem
     return home
@@ -121,7 +128,14 @@ def is_free(port: int) -> bool:
 
 
 def check_port(port: int, variable: str) -> None:
-    if not is_free(port):
+    """Raises CannotStart where somebody has the port, and keeps it.
+
+    A site whose supervisor was killed notices it within seconds, and holds its port until then.
+    """
+    until = monotonic() + LEAVING
+    while not (free := is_free(port)) and monotonic() < until:
+        sleep(0.1)
+    if not free:
         raise CannotStart(
             f"port {port} is taken: stop what listens there, or set {variable} to another port"
         )
@@ -160,10 +174,16 @@ def prepare(variables: Mapping[str, str]) -> None:
 
 
 def parts() -> Parts:
+    """What the tree runs: each part begins again when it dies."""
+    again = [sys.executable, "-m", "runners.respawn"]
+    return {name: [*again, *command] for name, command in commands().items()}
+
+
+def commands() -> Parts:
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery"]
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    commands = {
+    return {
         "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
         "evaluate": [*worker, "--queues", "evaluate", "--hostname", "evaluate@%h"],
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
@@ -171,13 +191,12 @@ def parts() -> Parts:
         "boards": [*worker, "--queues", "boards", "--hostname", "boards@%h"],
         "beat": [*celery, "beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"],
     }
-    again = [sys.executable, "-m", "runners.respawn"]
-    return {name: [*again, *command] for name, command in commands.items()}
 
 
 def run(commands: Parts, variables: Mapping[str, str]) -> Ended:
     """Run all commands until one ends or somebody stops us, and then end the others."""
     hide_from_peers()
+    manager.KILL_WAIT = STOP_SECONDS
     tree = Tree()
     for name, command in commands.items():
         tree.add_process(name, f"exec {shlex.join(command)}", env=dict(variables), cwd=str(ROOT))

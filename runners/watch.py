@@ -1,30 +1,34 @@
-"""What a worker attends to while a child works: its lease, its progress and the child's limits."""
+"""What a worker attends to while a child works: its progress and the child's limits."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from time import monotonic
 
 import psutil
-from django.db.models.functions import Now
 
 from leaderboard import queue
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
+from runners import budget
 from runners.capacity import host_memory
+from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
 from runners.protocol import Event, Phase, Progress
+from runners.reconnect import persistently
 
-RENEW_EVERY = 10.0
 STORE_EVERY = 1.0
 STOP_GRACE = 3.0
 """How long a child may finish its pack when the worker stops; well inside the supervisor's 5 s."""
 STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.0}
 """Seconds without a sign of life after which a child is given up, by phase."""
+DOWNLOAD, DOWNLOAD_SPEED = 3600.0, 2e6
+"""Seconds, and bytes in a second: a download that takes longer is given up."""
 NEARLY_FULL = 0.85
-WAITS = "turn"
-"""The phase of a run whose companion is being answered."""
+ANSWERING = ("prepare", "evaluate")
+"""Phases in which a child is at certain tasks; before, it works for all of them."""
 
 
 class Taken(Exception):
@@ -36,13 +40,21 @@ class Stopping(Exception):
 
 
 class Failed(Exception):
-    """A child did not do its work; says who must act."""
+    """A child did not do its work; says who must act, and of which task or of all."""
 
-    def __init__(self, error_class: ErrorClass, message: str, task: str | None = None) -> None:
+    def __init__(
+        self,
+        error_class: ErrorClass,
+        message: str,
+        task: str | None = None,
+        *,
+        of_all: bool = False,
+    ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.message = message
         self.task = task
+        self.of_all = of_all
 
 
 class Watch:
@@ -52,6 +64,7 @@ class Watch:
         self,
         claim: queue.Claim,
         worker: Worker,
+        heartbeat: Heartbeat,
         runs: dict[str, Run],
         stopping: threading.Event,
     ) -> None:
@@ -60,11 +73,16 @@ class Watch:
         self.runs = runs
         self.stopping = stopping
         self._worker = worker
+        self._heartbeat = heartbeat
         self._phase = "download"
         self._counts: dict[str, tuple[int, int]] = {}
         self._answered: str | None = None
         self._unsaved: set[str] = set()
-        self._renewed = self._stored = 0.0
+        self._counted: dict[str, tuple[int, int]] = {}
+        """By task the requests that the child has counted, and as many as we believe."""
+        self._allowed: dict[str, float] = {}
+        self._stored = 0.0
+        self._child_began = monotonic()
         self._alive = monotonic()
         self._asked_to_stop: float | None = None
         self._memory_limit = host_memory()
@@ -81,15 +99,16 @@ class Watch:
         then kills it.
         """
         self._enter(phase)
+        self._child_began, self._allowed = monotonic(), {}
         while not child.has_ended():
             event = child.next_event(0.2)
             if event is not None:
                 self._note(event)
                 yield event
             now = monotonic()
-            if now - self._renewed >= RENEW_EVERY:
-                self._renewed = now
-                self._renew()
+            self._heartbeat.hear()
+            if self._heartbeat.has_lost(self.runs.values()):
+                raise Taken
             if now - self._stored >= STORE_EVERY:
                 self._stored = now
                 self._store_progress()
@@ -105,9 +124,32 @@ class Watch:
         # Those that were answered together with it keep what was counted.
         self._counts = {other: counts[other] for other in counts if other != task}
 
-    def was_out_of_memory(self) -> bool:
-        """Whether a child that was just killed had taken nearly all memory that there was."""
-        return self._machine_full or self._peak > NEARLY_FULL * self._memory_limit
+    def longest(self) -> float:
+        """Seconds that all runs together may take at most, however many requests they have."""
+        runs = self.runs.values()
+        return sum(budget.seconds(run, self._worker, budget.MOST) for run in runs)
+
+    def begun(self) -> list[Run]:
+        """The runs that the child was at: all of them until it has begun to answer."""
+        if self._phase not in ANSWERING:
+            return list(self.runs.values())
+        return [run for task, run in self.runs.items() if self._standing(task)[0] != queue.WAITS]
+
+    def out_of_memory(self) -> Failed | None:
+        """What is to be said of a child that was just killed, if memory is why.
+
+        The model is to blame for what its own process took. Where others had filled the machine,
+        it is not.
+        """
+        if self._peak > NEARLY_FULL * self._memory_limit:
+            return Failed(ErrorClass.MODEL, "out of memory: the system killed the model's process")
+        if self._machine_full:
+            return Failed(
+                ErrorClass.INFRA,
+                "the worker's machine ran out of memory, of which the model's process had "
+                f"{self._peak / 2**30:.1f} GiB",
+            )
+        return None
 
     def _enter(self, phase: str) -> None:
         self._alive = monotonic()
@@ -144,24 +186,19 @@ class Watch:
         self._unsaved.add(event.task)
         self._counts[event.task] = counted
 
-    def _renew(self) -> None:
-        ours = queue.renew(self.token)
-        Worker.objects.filter(pk=self._worker.pk).update(seen=Now())
-        if any(run.pk not in ours for run in self.runs.values()):
-            raise Taken
-
     def _store_progress(self) -> None:
         for task in sorted(self._unsaved):
+            report = partial(queue.report, self.token, self.runs[task])
             phase, done, total = self._standing(task)
-            if not queue.report(self.token, self.runs[task], phase=phase, done=done, total=total):
+            if not persistently(partial(report, phase=phase, done=done, total=total)):
                 raise Taken
         self._unsaved.clear()
 
     def _standing(self, task: str) -> tuple[str, int, int]:
         """Phase and counts of a run. Tasks of one benchmark are answered together, others wait."""
         counts = self._counts.get(task)
-        if self._phase in ("prepare", "evaluate") and counts is None and task != self._answered:
-            return WAITS, 0, 0
+        if self._phase in ANSWERING and counts is None and task != self._answered:
+            return queue.WAITS, 0, 0
         return self._phase, *(counts or (0, 0))
 
     def _check_limits(self, child: Child) -> None:
@@ -184,6 +221,28 @@ class Watch:
                 f"no sign of life for {STALLED[self._phase] / 60:.0f} minutes "
                 f"in phase {self._phase!r}",
             )
+
+        self._check_time()
+
+    def _check_time(self) -> None:
+        taken = monotonic() - self._child_began
+        if self._phase == "download":
+            run = next(iter(self.runs.values()), None)
+            if run and taken > DOWNLOAD + run.needed_bytes / DOWNLOAD_SPEED:
+                raise Failed(ErrorClass.INFRA, f"the download took {taken / 3600:.1f} hours")
+            return
+        # Before anything is answered, the load has the time of the first.
+        for run in self.begun() if self._phase in ANSWERING else [*self.runs.values()][:1]:
+            counted = self._counts.get(run.task.name, (0, 0))[1]
+            known = self._counted.get(run.task.name)
+            if known is None or known[0] != counted:
+                believed = persistently(partial(budget.believable, run, counted))
+                known = self._counted[run.task.name] = (counted, believed)
+            self._allowed[run.task.name] = budget.seconds(run, self._worker, known[1])
+        allowed = sum(self._allowed.values())
+        if self.runs and taken > allowed:
+            run = self.runs.get(self._answered or "") or next(iter(self.runs.values()))
+            raise Failed(ErrorClass.MODEL, budget.told(run, allowed))
 
     def _stop(self, child: Child) -> None:
         if self._asked_to_stop is None:

@@ -9,12 +9,12 @@ from typing import Any
 from runners.prctl import hide_from_peers
 
 wsgi_app = "leaderboard.wsgi:application"
-bind = f"127.0.0.1:{os.environ['PLUMBLINE_PORT']}"
-worker_class = "gthread"
+HOST = os.environ.get("PLUMBLINE_BIND") or "127.0.0.1"
+bind = f"{HOST}:{os.environ.get('PLUMBLINE_PORT') or 8000}"
+worker_class = "runners.web_worker.Buffered"
 workers = 2
 threads = 4
-graceful_timeout = 3  # the supervisor kills after 5 seconds
-limit_request_line = 8190  # the most that it takes: an address may name many models
+graceful_timeout = 3  # the supervisor kills after 8 seconds
 control_socket_disable = True
 loglevel = "warning"
 

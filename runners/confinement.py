@@ -1,0 +1,223 @@
+"""How a model's process is kept from everything that it does not need: see docs/sandbox.md.
+
+Its code is nobody's: weights cannot run any, but a tokenizer or a template that exploits a bug
+can. `command` puts in front of a command what confines it, the strictest way that works here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from django.conf import settings
+
+import evalcore
+from evalcore.task.transforms.code_child import DEVICES, SYSTEM_FOLDERS
+from evalcore.task.yaml_file import OWN_TASKS
+from runners import landlock
+from runners.capacity import host_memory
+
+logger = logging.getLogger(__name__)
+
+NAMESPACES = (
+    *("unshare", "--user", "--map-root-user", "--mount", "--net", "--ipc", "--pid"),
+    *("--fork", "--kill-child"),
+)
+SYSTEM_FILES = tuple(
+    f"/etc/{name}"
+    for name in (
+        *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+        *("nsswitch.conf", "passwd", "group", "hosts"),
+        # The Hub's client reads certificates before it notices that it is offline.
+        *("ssl/certs", "ssl/openssl.cnf", "pki/tls/certs"),
+    )
+)
+PARTS_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
+ACCELERATORS = ("nvidia*", "kfd", "dri", "accel")
+"""Devices that a model computes on, below `/dev`."""
+FILE_BYTES = 1 << 30
+PROCESSES = 301
+PROCESSES_PER_CORE = 8
+OWN_MEMORY = 4 << 30
+"""Address space for Python and its libraries, beside the model's."""
+PROBE = "import os, tempfile; tempfile.TemporaryFile(); os.listdir('/proc/self')"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How strictly a model's process is confined here."""
+
+    name: str
+    namespaces: bool
+    landlock: bool
+
+    @property
+    def network(self) -> str:
+        """What a record says of the network that the model had."""
+        if self.namespaces:
+            return "none"
+        return "no TCP" if self.landlock and landlock.abi() >= landlock.TCP_ABI else "not isolated"
+
+
+WAYS = (
+    Way("namespaces and Landlock", namespaces=True, landlock=True),
+    Way("namespaces", namespaces=True, landlock=False),
+    Way("Landlock", namespaces=False, landlock=True),
+)
+LIMITS_ALONE = Way("limits alone", namespaces=False, landlock=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a command is given beside the system's own folders and Python."""
+
+    folder: Path
+    """Where it works; with namespaces an empty folder in memory stands there."""
+    read: Sequence[Path] = ()
+    write: Sequence[Path] = ()
+    """Made by the caller."""
+    cpu_seconds: int | None = None
+    """Of each of its processes."""
+
+
+def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
+    """`wanted`, confined as the way says; as it is on systems other than Linux."""
+    way = way or here()
+    if sys.platform != "linux":
+        return list(wanted)
+    programs = [path for path in map(Path, wanted) if path.is_absolute() and path.is_file()]
+    devices = [Path(device) for device in DEVICES]
+    devices += [found for name in ACCELERATORS for found in Path("/dev").glob(name)]
+    write = list(needs.write)
+    if not way.namespaces:
+        write += [needs.folder, Path("/dev/shm")]  # noqa: S108 - that of the machine
+    order: dict[str, Any] = {
+        "namespaces": way.namespaces,
+        "landlock": way.landlock,
+        "folder": str(needs.folder),
+        "read": _texts([*_system(), *programs, *needs.read]),
+        "write": _texts(write),
+        "devices": _texts(devices),
+        "processes": _processes(),
+        "limits": _limits(way, needs),
+    }
+    confined = [sys.executable, "-P", "-s", "-m", "runners.confined", json.dumps(order), *wanted]
+    return [*(NAMESPACES if way.namespaces else ()), *confined]
+
+
+def _texts(places: Iterable[Path]) -> list[str]:
+    """Each path as it is written, and where it leads, should it be a link."""
+    found = dict.fromkeys(place for path in places for place in (path, path.resolve()))
+    return [str(place) for place in found if place.exists()]
+
+
+def _system() -> list[Path]:
+    libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    # Not a whole prefix: an environment may have been made in a folder that holds other things.
+    python = [f"{prefix}/{part}" for prefix in sorted(prefixes) for part in PARTS_OF_PYTHON]
+    ours = [Path(evalcore.__file__).parent, Path(__file__).parent]
+    named = (
+        *SYSTEM_FOLDERS,
+        *SYSTEM_FILES,
+        "/opt/rocm",
+        *python,
+        *filter(os.path.isabs, libraries),
+    )
+    return [*map(Path, named), *ours, OWN_TASKS, settings.PLUMBLINE_TASKS]
+
+
+def _processes() -> int:
+    return PROCESSES + PROCESSES_PER_CORE * (os.cpu_count() or 1)
+
+
+def _limits(way: Way, needs: Needs) -> dict[str, int]:
+    memory = host_memory()
+    limits = {
+        "RLIMIT_FSIZE": FILE_BYTES,
+        # Private memory, not addresses: CUDA reserves terabytes of these. Twice, as weights that
+        # are mapped from their files count, too.
+        "RLIMIT_DATA": 2 * memory + OWN_MEMORY,
+        # Without a process table of its own all threads of this user are counted.
+        "RLIMIT_NPROC": _processes() + (0 if way.namespaces else _threads_of_this_user()),
+    }
+    if needs.cpu_seconds is not None:
+        limits["RLIMIT_CPU"] = needs.cpu_seconds
+    return limits
+
+
+def _threads_of_this_user() -> int:
+    count = 0
+    for process in psutil.process_iter(["uids", "num_threads"]):
+        uids = process.info["uids"]
+        if uids and uids.real == os.getuid():
+            count += process.info["num_threads"] or 1
+    return count
+
+
+@functools.cache
+def here() -> Way:
+    """The strictest way that works on this machine; a warning says what it leaves open."""
+    reasons: list[str] = []
+    for way in WAYS:
+        why = _why_not(way)
+        if why is None:
+            if not way.namespaces:
+                logger.warning(OPEN_WITHOUT_NAMESPACES, "; ".join(reasons))
+            return way
+        reasons.append(f"{way.name}: {why}")
+    logger.warning(OPEN, "; ".join(reasons))
+    return LIMITS_ALONE
+
+
+OPEN_WITHOUT_NAMESPACES = (
+    "NO NAMESPACES HERE: models are confined by Landlock alone. Their process sees other processes "
+    "and the machine's /proc, can use UDP and connect to sockets that have a path (that of a "
+    "database in /var/run among them), and what leaves its session is looked for and killed, not "
+    "ended by the kernel (docs/sandbox.md). %s"
+)
+OPEN = (
+    "MODELS ARE NOT CONFINED HERE: there are neither namespaces nor Landlock, so a model's process "
+    "can read and write all that this user can, the database and the secret key among it, and use "
+    "the network. Run workers as a user who owns nothing else, or on a machine of their own "
+    "(docs/sandbox.md). %s"
+)
+
+
+def _why_not(way: Way) -> str | None:
+    """What stands against this way; None where it works."""
+    if way.namespaces and not shutil.which(NAMESPACES[0]):
+        return "there is no unshare"
+    if way.landlock and not landlock.abi():
+        return "this kernel has no Landlock"
+    with tempfile.TemporaryDirectory(prefix="confinement-") as name:
+        folder = Path(name)
+        (folder / "tmp").mkdir()
+        probe = [sys.executable, "-I", "-c", PROBE]
+        confined = command(probe, Needs(folder=folder, write=[folder / "tmp"]), way)
+        try:
+            outcome = subprocess.run(
+                confined,
+                env={"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder / "tmp")},
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            return str(problem)
+    if outcome.returncode == 0:
+        return None
+    return (outcome.stderr.strip().splitlines() or [f"status {outcome.returncode}"])[-1]

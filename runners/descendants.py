@@ -1,0 +1,56 @@
+"""All processes below one, whatever session or group they have made for themselves."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+
+PATIENCE = 5.0
+"""Seconds for killed processes to go; what the kernel holds for longer is not waited for."""
+
+
+def living(pid: int) -> list[psutil.Process]:
+    """Those below `pid` that run; the processes of a namespace are among them."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process for process in below if _runs(process)]
+
+
+def kill(pid: int) -> None:
+    """Kill all below `pid`, which must adopt orphans (prctl.py), or those get away.
+
+    What is killed may have children that are then the reaper's: so again, until none is left.
+    """
+    until = monotonic() + PATIENCE
+    while (left := living(pid)) and monotonic() < until:
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        sleep(0.02)
+
+
+def own_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds and the kernel cannot take back.
+
+    Pages of mapped files (weights as they are read) are none; memory that it shares with its own
+    children is. Raises psutil.Error.
+    """
+    try:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    except OSError:
+        held = process.memory_info()
+        return int(held.rss - getattr(held, "shared", 0))
+    kibibytes = (line.split()[1] for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+    return 1024 * sum(map(int, kibibytes))
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

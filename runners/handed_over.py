@@ -1,0 +1,56 @@
+"""Files that a child hands over: opened once, below its own folder, through no link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+RECORD_BYTES = 64 << 20
+
+
+@contextmanager
+def open_inside(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """The regular file `name` (below `folder`, as the child wrote it) for reading.
+
+    The descriptor is the file that was checked: what lies under the name later does not matter.
+    Raises ValueError where it is no such file, OSError where it cannot be read.
+    """
+    try:
+        parts = PurePosixPath(name).relative_to(folder).parts
+    except ValueError:
+        parts = ("..",)
+    if not parts or ".." in parts:
+        raise _refused(name)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number, part in enumerate(parts):
+            kind = os.O_NONBLOCK if number == len(parts) - 1 else os.O_DIRECTORY
+            try:
+                inner = os.open(part, flags | kind, dir_fd=here)
+            except OSError:
+                raise _refused(name) from None
+            os.close(here)
+            here = inner
+        if not stat.S_ISREG(os.fstat(here).st_mode):
+            raise _refused(name)
+        with os.fdopen(os.dup(here), "rb") as file:
+            yield file
+    finally:
+        os.close(here)
+
+
+def read_bounded(file: BinaryIO, most: int = RECORD_BYTES) -> bytes:
+    """All of a file. Raises ValueError for one that no evaluation writes so large."""
+    text = file.read(most + 1)
+    if len(text) > most:
+        raise ValueError(f"a record of more than {most >> 20} MiB")
+    return text
+
+
+def _refused(name: str) -> ValueError:
+    return ValueError(f"no file of the run: {PurePosixPath(name).name!r}")
