@@ -26,13 +26,21 @@ class StoredFile:
 
 
 def store(file: Path, *, kind: str, rows: int | None = None) -> StoredFile:
-    """Put a copy of `file` into the store: whole and on disk under its digest, or not there."""
+    """Put a copy of `file` into the store; see `store_open`."""
+    with file.open("rb") as source:
+        return store_open(source, kind=kind, rows=rows)
+
+
+def store_open(source: BinaryIO, *, kind: str, rows: int | None = None) -> StoredFile:
+    """Put the rest of `source` into the store: whole and on disk under its digest, or not there.
+
+    What is stored is what was read, whatever becomes of the file or of its name.
+    """
     folder = Path(storages["artifacts"].path(""))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix="incoming-", delete=False) as copy:
         try:
-            with file.open("rb") as source:
-                shutil.copyfileobj(source, copy)
+            shutil.copyfileobj(source, copy)
             copy.flush()
             os.fsync(copy.fileno())
             # The digest is of what lies here, not of what the file was when somebody else read it.

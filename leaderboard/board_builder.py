@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from leaderboard import board_arrays, style_facts
-from leaderboard.board_data import EVERY, OWN, Board, Ranks, Scores
+from leaderboard.board_data import EVERY, OWN, Board, Ranks, Scores, Standing
 from leaderboard.board_models import Model, Models
 from leaderboard.cells import ColumnCells, columns_of
 from leaderboard.models import Suite, SuiteEntry
@@ -21,11 +21,12 @@ from leaderboard.ranking import rank
 def build(suite: Suite, style: str, built: datetime, earlier: Board | None = None) -> Board:
     """The board of a suite in one style as it stands; `earlier` spares what did not change.
 
-    A model with a column missing has no average and no rank; a flagged one, and a commit with a
+    A model of which every run here failed has no row; its own page shows why. A model with a column
+    missing has no average and no rank; a flagged one, and a commit with a
     newer one of the same model beside it, keep their average and have no rank.
     """
     entries = list(suite.entries.select_related("task").order_by("position"))
-    columns = columns_of([entry for entry in entries if _asked(entry, style)])
+    columns = _worth_a_row(columns_of([entry for entry in entries if _asked(entry, style)]))
     models, scores, normalised, average = _in_order(columns, suite, style)
     cells = board_arrays.cells(columns, models)
     asked = {column.entry.benchmark for column in columns}
@@ -57,6 +58,23 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
 
 def _asked(entry: SuiteEntry, style: str) -> bool:
     return style == EVERY or (entry.own if style == OWN else entry.style == style)
+
+
+def _worth_a_row(columns: Sequence[ColumnCells]) -> list[ColumnCells]:
+    """The columns without the models that failed in each that they were asked."""
+    failed: set[int] = set()
+    others: set[int] = set()
+    for column in columns:
+        for variant, cell in column.cells.items():
+            if cell.standing == Standing.FAILED:
+                failed.add(variant)
+            elif cell.standing != Standing.NOT_MEASURED:
+                others.add(variant)
+    gone = failed - others
+    return [
+        replace(column, cells={v: cell for v, cell in column.cells.items() if v not in gone})
+        for column in columns
+    ]
 
 
 def _in_order(

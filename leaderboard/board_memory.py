@@ -15,6 +15,7 @@ from collections.abc import Container
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 from django.core.files.storage import storages
 
@@ -22,6 +23,9 @@ from leaderboard import artifacts, snapshot_file
 from leaderboard.board_data import Board
 
 MOST = 24
+PAST = 12
+"""Unpacked folders beside those of the boards that are shown: who asks for one day after the other
+fills no disk. The one asked for longest ago makes room."""
 UNUSED = timedelta(hours=6)
 """After so long the folder of a past board is removed."""
 
@@ -63,22 +67,50 @@ def read_beside(sha256: str) -> None:
         threading.Thread(target=_read, args=(sha256,), daemon=True).start()
 
 
+def past(sha256: str, shown: Container[str]) -> Board:
+    """A board for a reader who asks how it stood; those with a digest among `shown` are left."""
+    found = board(sha256)
+    others = [one for one in _folder().iterdir() if one.name not in shown]
+    for folder in sorted(others, key=_asked, reverse=True)[PAST:]:
+        _remove(folder)
+    return found
+
+
 def clear(current: Container[str]) -> None:
     """Remove the folders of boards that are not current and that nobody asked for of late."""
     with suppress(FileNotFoundError):
         for folder in _folder().iterdir():
-            idle = time.time() - folder.stat().st_mtime
+            idle = time.time() - _asked(folder)
             if folder.name not in current and idle > UNUSED.total_seconds():
-                shutil.rmtree(folder)
+                _remove(folder)
+
+
+def _asked(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _remove(folder: Path) -> None:
+    """Under its name it is whole or gone, whenever we are stopped."""
+    going = folder.with_name(f"going-{uuid4().hex}")
+    with suppress(FileNotFoundError):  # another process was quicker
+        folder.rename(going)
+        shutil.rmtree(going, ignore_errors=True)
 
 
 def _mapped(sha256: str) -> Board:
+    """Made again where its folder is damaged, as half a deletion or a full disk leaves it."""
+    folder = folder_of(sha256)
     for _ in range(2):  # it may be cleared away between the two steps
         unpack(sha256)
-        with suppress(FileNotFoundError):
-            os.utime(folder_of(sha256))
-            return snapshot_file.mapped(folder_of(sha256))
-    raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished twice")
+        try:
+            os.utime(folder)
+            return snapshot_file.mapped(folder)
+        except (OSError, KeyError, ValueError, EOFError):
+            _remove(folder)
+    raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished or broke twice")
 
 
 def _read(sha256: str) -> None:

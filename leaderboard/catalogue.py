@@ -12,15 +12,16 @@ from pathlib import Path
 
 from django.db import transaction
 
+from evalcore.comparability import run_key
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
-from evalcore.record import draws_at_random, run_key, shot_rule
 from evalcore.task import suite as suite_file
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import config_digest
 from evalcore.task.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
 from evalcore.task.pins import LOCK, Pin, Pins, read_pins
+from evalcore.task.shot_rule import draws_at_random, shot_rule
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.task_origin import origin
 
@@ -142,7 +143,7 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
         for style, asked in benchmark.styles.items():
             spec = library.one(asked.task)
             source, pin = spec.source, pins.get((spec.name, spec.version))
-            rule = shot_rule(spec, benchmark.shots, suite.fewshot_draw)
+            rule = shot_rule(spec, benchmark.shots, mode=MODE, draw=suite.fewshot_draw)
             seeds = suite.fewshot_seeds if draws_at_random(rule) else suite.fewshot_seeds[:1]
             for draw, seed in enumerate(seeds):
                 yield Column(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from evalcore.stats import Share, benjamini_hochberg, holm, total_difference
 from leaderboard import compare_vectors
@@ -18,6 +18,8 @@ from leaderboard.compare_vectors import Vector
 LEVEL = 0.05
 
 Found = Difference | Apart
+By = Literal["task", "part"]
+"""What a difference is one of."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Against:
 
     @property
     def tasks(self) -> Tally:
-        """Better and worse are claims that hold together (Benjamini and Hochberg at 5 %)."""
+        """Better and worse are what is claimed of the tasks."""
         return sum((_claim(one) for one in self.by_task), Tally())
 
 
@@ -76,10 +78,20 @@ def compare(lineup: Lineup, base: int) -> Compared:
     return Compared(lineup, base, tuple(Against(*one) for one in against), vectors)
 
 
+def claimed(found: Difference, by: By = "task") -> bool:
+    """Whether a difference stands when all of its kind on the page are allowed for.
+
+    Over tasks none of the claims may be wrong (Holm), over parts one in twenty (Benjamini and
+    Hochberg).
+    """
+    p = found.p_holm if by == "task" else found.p_bh
+    return found.clear and p <= LEVEL
+
+
 def _claim(found: Found) -> Tally:
     if isinstance(found, Apart):
         return Tally(missing=1)
-    if found.p_bh > LEVEL:
+    if not claimed(found):
         return Tally(equal=1)
     return Tally(better=1) if found.ahead else Tally(worse=1)
 

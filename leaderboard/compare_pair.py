@@ -114,6 +114,11 @@ class Difference:
         return self.q >= 1
 
     @property
+    def detectable(self) -> float:
+        """The difference that such a measurement finds in four of five cases."""
+        return (self.high - self.low) / 2 * (1 + power_quantile(POWER) / _Z)
+
+    @property
     def ahead(self) -> bool:
         """Whether the side, and not the baseline, is the better one as measured."""
         return self.value > 0 if self.higher_is_better else self.value < 0

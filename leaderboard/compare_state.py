@@ -18,17 +18,15 @@ from leaderboard.models import Artifact, Run, ScoreVector
 def state(tasks: Sequence[Task], key: str) -> tuple[object, ...]:
     """What stands behind these tasks' numbers; of the one called `key` whether its files are there.
 
+    Where none is called so the page chooses one, and it may be any.
+
     Sample files and layouts are called by their digest, so that what is in them need not be read.
     """
     numbers = [number for task in tasks for number in task.numbers if number]
     runs = sorted({number.run for number in numbers})
     results = [pk for number in numbers for pk in number.results]
-    of_key = {
-        number.run
-        for task in tasks
-        for number in task.numbers
-        if number and (task.key == key or len(tasks) == 1)
-    }
+    named = [task for task in tasks if task.key == key] or tasks
+    of_key = {number.run for task in named for number in task.numbers if number}
     return (
         list(Run.objects.filter(pk__in=runs).order_by("pk").values_list("pk", "state", *PINNED)),
         list(

@@ -51,7 +51,9 @@ def _vector(layout: Layout, weighting: str, values: Any) -> Vector:
 
 
 def _layouts(digests: Collection[str]) -> dict[str, Layout]:
-    known = {digest: _LAYOUTS[digest] for digest in digests if digest in _LAYOUTS}
+    # Asked once each: another thread may make room between two questions.
+    found = {digest: _LAYOUTS.get(digest) for digest in digests}
+    known = {digest: layout for digest, layout in found.items() if layout is not None}
     missing = set(digests) - known.keys()
     if missing:
         for row in QuestionSet.objects.filter(digest__in=missing):

@@ -21,8 +21,9 @@ from django.utils import timezone
 
 from leaderboard import pace
 from leaderboard.capacity import holds, live_workers
-from leaderboard.models import Run, Worker
+from leaderboard.models import Run, Variant, Worker
 from leaderboard.pace import NOTHING, Pace, Span, total
+from leaderboard.refreshed import Refreshed
 
 
 class Obstacle(StrEnum):
@@ -109,6 +110,11 @@ class Plan:
 
 
 def plan() -> Plan:
+    """The queue as it stands; a long one as it stood some seconds ago."""
+    return _plan.get()
+
+
+def made() -> Plan:
     """The queue as it stands, in a fixed number of queries."""
     now = timezone.now()
     workers = sorted(live_workers(), key=lambda worker: worker.name)
@@ -128,18 +134,31 @@ def plan() -> Plan:
     return Plan(tuple(turns), tuple(workers), tuple(running), left)
 
 
+_plan = Refreshed(made)
+
+
 def in_order(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Queued runs in the order in which workers look at them."""
     return runs.filter(state=Run.State.QUEUED).order_by("-priority", "created", "pk")
 
 
 def _waiting() -> list[Waiting]:
+    queued = Run.objects.filter(state=Run.State.QUEUED)
+    # Joined here: a queue has sixty runs of a variant, and the database would repeat it in each.
+    facts: QuerySet[Variant, Any] = Variant.objects.filter(pk__in=queued.values("variant"))
+    of_variant: dict[int, tuple[str, str, int]] = {
+        row[0]: row[1:]
+        for row in facts.values_list("pk", "hub_model__repo_id", "dtype", "parameters")
+    }
     rows: QuerySet[Run, Any] = in_order(Run.objects.all()).values_list(
-        *("pk", "variant_id", "variant__hub_model__repo_id", "variant__dtype"),
-        *("variant__parameters", "needed_bytes", "task_id", "shots", "mode"),
+        *("pk", "variant_id", "needed_bytes", "task_id", "shots", "mode"),
         *("fewshot_draw", "fewshot_seed", "not_before"),
     )
-    return [Waiting(*row) for row in rows]
+    return [
+        Waiting(pk, variant, *of_variant[variant], *others)
+        for pk, variant, *others in rows
+        if variant in of_variant  # else queued between the two questions
+    ]
 
 
 def _running() -> list[Running]:

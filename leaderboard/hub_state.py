@@ -20,6 +20,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import DisabledRepoError, GatedRepoError, RepositoryNotFoundError
 
 from leaderboard import hub, hub_trouble
+from leaderboard.hub_answer import repo_id_of
 from leaderboard.hub_trouble import Deadline, HubSilent
 from leaderboard.model_id import Asked
 from leaderboard.model_origin import origin_of
@@ -89,9 +90,8 @@ def _ask(repo_id: str, deadline: Deadline) -> Found:
         except RepositoryNotFoundError as error:
             gone = error.response.status_code == 404
             return Found(State.GONE if gone else State.PRIVATE)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise hub_trouble.no_sense(error) from error
-    renamed_to = info.id if info.id != repo_id else ""
+        known_as = repo_id_of(info.id)
+    renamed_to = known_as if known_as != repo_id else ""
     if info.gated or info.private or info.disabled:
         return Found(State.PRIVATE, renamed_to)
     return Found(State.RENAMED if renamed_to else State.PRESENT, renamed_to)

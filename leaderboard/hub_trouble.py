@@ -6,6 +6,7 @@ busy or down says nothing of the model (HubSilent).
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +27,23 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
+from leaderboard import hub_cleaning
 from leaderboard.model_id import Asked
 from leaderboard.problem import Problem, Refused
 
+logger = logging.getLogger(__name__)
+
 MAX_READINGS = 16
+LONGEST_REASON = 200
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What the client raises for an answer that is not of the form that it expects."""
 
 _free_readings = threading.BoundedSemaphore(MAX_READINGS)
 Answer = TypeVar("Answer")
@@ -80,9 +94,20 @@ def complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
     except (httpx2.HTTPError, OfflineModeIsEnabled) as error:
         raise HubSilent(
             "hub_down",
-            f"The Hub at {settings.HF_ENDPOINT} cannot be reached ({error}).",
+            f"The Hub at {settings.HF_ENDPOINT} cannot be reached "
+            f"({hub_cleaning.text(str(error), LONGEST_REASON)}).",
             "Try again in a few minutes.",
         ) from error
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
+        logger.warning("what the Hub says of %s cannot be read", asked.repo_id, exc_info=e)
+        raise no_sense(e) from e
 
 
 def within(deadline: Deadline, question: Callable[[], Answer]) -> Answer:
@@ -112,6 +137,16 @@ def missing(repo_id: str) -> Problem:
         "unknown_model",
         f"There is no model {repo_id} on the Hub, or it is private.",
         "Check the spelling on its page; a private model has to be made public first.",
+    )
+
+
+def no_owner(name: str, offers: tuple[str, ...]) -> Problem:
+    return Problem(
+        "model",
+        "no_owner",
+        f"“{name}” is a name without its owner: an ID has both, owner/name.",
+        "Choose one of those on the Hub:" if offers else "Copy the ID from the model's page.",
+        offers,
     )
 
 
@@ -149,9 +184,10 @@ def too_slow(seconds: float) -> HubSilent:
 
 
 def no_sense(error: Exception) -> HubSilent:
+    reason = hub_cleaning.text(str(error), LONGEST_REASON)
     return HubSilent(
         "hub_error",
-        f"The Hub's answer could not be read ({type(error).__name__}: {str(error)[:200]}).",
+        f"The Hub's answer could not be read ({type(error).__name__}: {reason}).",
         "Try again in a few minutes.",
     )
 

@@ -64,6 +64,8 @@ class Table:
     suspicious: NDArray[np.bool_]
     """Better models get it wrong more often, by more than chance: its key is likely wrong."""
     agreements: tuple[Agreement, ...]
+    results: frozenset[int] | None
+    """Of the models, by primary key; None in files of before they were noted."""
 
     @property
     def n(self) -> int:
@@ -137,10 +139,15 @@ def _results(comparability_key: str) -> QuerySet[Result]:
 
 def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     """Analyse a column now, in place of an earlier analysis; None where too few models allow it."""
-    found = vectors.matrix(_one_of_each(comparability_key))
+    chosen = one_of_each(comparability_key)
+    if len(chosen) > MOST:
+        drawn = np.random.default_rng(0).choice(len(chosen), MOST, replace=False)
+        chosen = [chosen[place] for place in np.sort(drawn)]
+    found = vectors.matrix(chosen)
     if found is None:
         return None
-    scores = found.scores[np.isfinite(found.scores).all(axis=1)]
+    known = np.isfinite(found.scores).all(axis=1)
+    scores = found.scores[known]
     if len(scores) < ENOUGH or found.layout.n < 2:
         return None
     items = item_analysis(scores)
@@ -155,7 +162,11 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
         "defined": items.defined,
         "suspicious": items.suspicious,
     }
-    about = {"models": len(scores), "agreements": [one.as_dict() for one in agreements]}
+    about = {
+        "models": len(scores),
+        "results": np.array(chosen)[known].tolist(),
+        "agreements": [one.as_dict() for one in agreements],
+    }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "items.parquet")
@@ -174,7 +185,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     return row
 
 
-def _one_of_each(comparability_key: str) -> list[int]:
+def one_of_each(comparability_key: str) -> list[int]:
     """Results by primary key: of each model and of the same weights one, the newest."""
     rows = _results(comparability_key).order_by("-run__finished", "-pk")
     seen: set[object] = set()
@@ -185,9 +196,6 @@ def _one_of_each(comparability_key: str) -> list[int]:
         if model not in seen and weights not in seen:
             chosen.append(pk)
         seen |= {model, weights} - {""}
-    if len(chosen) > MOST:
-        drawn = np.random.default_rng(0).choice(len(chosen), MOST, replace=False)
-        chosen = [chosen[place] for place in np.sort(drawn)]
     return chosen
 
 
@@ -239,5 +247,6 @@ def _columns(sha256: str) -> dict[str, Any]:
     for name in ("task", "part"):
         fields[name] = columns[name].indices.to_numpy()
         fields[f"{name}s"] = tuple(columns[name].dictionary.to_pylist())
+    fields["results"] = frozenset(about["results"]) if "results" in about else None
     fields["agreements"] = tuple(Agreement(**one) for one in about["agreements"])
     return fields

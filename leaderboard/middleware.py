@@ -1,4 +1,4 @@
-"""What no page can answer, refused before any page is asked."""
+"""What stands before every page: what is answered at once, and what no page can answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,59 @@ from collections.abc import Callable
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from leaderboard.pages.service import healthz
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
+UNUSED = (
+    "accelerometer",
+    "autoplay",
+    "camera",
+    "display-capture",
+    "encrypted-media",
+    "fullscreen",
+    "geolocation",
+    "gyroscope",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "picture-in-picture",
+    "publickey-credentials-get",
+    "screen-wake-lock",
+    "usb",
+    "xr-spatial-tracking",
+)
+"""Powers of a browser that no page here uses, so that nothing put into one can use them."""
+PERMISSIONS = ", ".join(f"{power}=()" for power in UNUSED)
+
+
+def forbid_unused_powers(get_response: Answer) -> Answer:
+    """Say with every answer which powers of the browser its page has not."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.headers.setdefault("Permissions-Policy", PERMISSIONS)
+        return response
+
+    return answer
+
+
+def answer_health_checks(get_response: Answer) -> Answer:
+    """Before hosts are compared and HTTP is redirected: a load balancer asks by a bare address."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        if request.path_info == reverse("healthz") and request.method in ("GET", "HEAD"):
+            return healthz(request)
+        return get_response(request)
+
+    return answer
+
 
 def refuse_null_characters(get_response: Answer) -> Answer:
-    """400 for an address with a null character: nothing here has one in its name.
+    """400 for an address or a cookie with a null character: nothing here has one in its name.
 
     PostgreSQL cannot even be asked for such a name, where SQLite answers that there is none.
     """
@@ -19,6 +66,8 @@ def refuse_null_characters(get_response: Answer) -> Answer:
     def answer(request: HttpRequest) -> HttpResponse:
         if "\0" in request.path_info or "%00" in request.META.get("QUERY_STRING", ""):
             raise BadRequest("the address has a null character")
+        if any("\0" in value for value in request.COOKIES.values()):
+            raise BadRequest("a cookie has a null character")
         return get_response(request)
 
     return answer

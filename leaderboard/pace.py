@@ -1,19 +1,24 @@
-"""How long runs take, learned from those that finished: by task and by size of the model."""
+"""How long runs take, learned from those that finished: by task and by size of the model.
+
+Where too few such runs are known the nearest others are borrowed from, with wide ends: a guess, and
+said to be one.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
+from statistics import median
 from typing import Any, NamedTuple
 
-from django.core.cache import cache
 from django.db.models import QuerySet
 
 from leaderboard.models import Run
+from leaderboard.refreshed import Refreshed
 
 SIZES = (10**8, 10**9, 3 * 10**9, 8 * 10**9, 15 * 10**9, 35 * 10**9, 80 * 10**9)
 """Parameters: the largest model of each size class but the last."""
@@ -23,9 +28,12 @@ NEWEST = 20
 """So many of them count: machines and engine change."""
 LOOKED_AT = 20_000
 """The newest finished runs among which they are looked for."""
-KEPT_SECONDS = 60
-"""A pace is read once in so long: nobody sees it change within a minute."""
-KEY = "pace"
+GROWTH = 3.0
+"""About so much larger are the models of the next size class, and at most so much slower."""
+WIDE = 4.0
+"""The ends of a guess lie so many times below and above what it is borrowed from."""
+GUESSED = 12.0
+"""Ends that lie so many times apart tell of a guess; those of known runs hardly ever do."""
 LOW, HIGH = 10, 90
 """Percentiles: the ends of a range."""
 
@@ -36,6 +44,11 @@ class Span(NamedTuple):
     low: float
     middle: float
     high: float
+
+    @property
+    def guessed(self) -> bool:
+        """Whether its ends are so far apart that its middle says nothing."""
+        return self.high > GUESSED * self.low
 
     def plus(self, other: Span) -> Span:
         return Span(self.low + other.low, self.middle + other.middle, self.high + other.high)
@@ -74,9 +87,13 @@ class Finished(NamedTuple):
 
 @dataclass(frozen=True)
 class Pace:
-    """Spans by task and size class, for those with enough finished runs."""
+    """Spans by task and size class."""
 
     spans: dict[tuple[int, int], Span]
+    """Of those with enough finished runs."""
+    hints: dict[tuple[int, int], Span] = field(default_factory=dict)
+    """Of all that have any."""
+    _guesses: dict[tuple[int, int], Span | None] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, finished: Iterable[Finished]) -> Pace:
@@ -85,20 +102,37 @@ class Pace:
         for run, own in _own_seconds(finished):
             key = (run.task, size_class(run.parameters))
             seconds.setdefault(key, []).append((run.finished, own))
-        return cls({k: _span(found) for k, found in seconds.items() if len(found) >= ENOUGH})
+        hints = {key: _span(found) for key, found in seconds.items()}
+        enough = {key: hints[key] for key, found in seconds.items() if len(found) >= ENOUGH}
+        return cls(enough, hints)
 
     def span(self, task: int, parameters: int) -> Span | None:
-        """How long a run of this task takes a model of this size; None where too few are known."""
-        return self.spans.get((task, size_class(parameters)))
+        """How long a run of this task takes a model of this size; None where no run is known."""
+        key = task, size_class(parameters)
+        if key in self.spans:
+            return self.spans[key]
+        if key not in self._guesses:
+            self._guesses[key] = self._guess(*key)
+        return self._guesses[key]
+
+    def _guess(self, task: int, size: int) -> Span | None:
+        """From the nearest sizes of the same task; where it has none, from those of any task."""
+        near = {key: span for key, span in self.hints.items() if key[0] == task} or self.hints
+        if not near:
+            return None
+        steps = min((size - of for _, of in near), key=abs)
+        spans = [span for (_, of), span in near.items() if abs(size - of) == abs(steps)]
+        slower = GROWTH**steps
+        return Span(
+            low=min(span.low for span in spans) * min(slower, 1.0) / WIDE,
+            middle=median(span.middle for span in spans) * slower**0.5,
+            high=max(span.high for span in spans) * max(slower, 1.0) * WIDE,
+        )
 
 
 def current() -> Pace:
-    """The pace of the newest finished runs, a minute old at most."""
-    known: Pace | None = cache.get(KEY)
-    if known is None:
-        known = read()
-        cache.set(KEY, known, KEPT_SECONDS)
-    return known
+    """The pace of the newest finished runs; where there are many, as it was seconds ago."""
+    return _current.get()
 
 
 def read() -> Pace:
@@ -107,6 +141,9 @@ def read() -> Pace:
         "worker_id", "task_id", "variant__parameters", "started", "finished"
     )
     return Pace.of(map(Finished._make, rows[:LOOKED_AT]))
+
+
+_current = Refreshed(read)
 
 
 def _own_seconds(finished: Iterable[Finished]) -> list[tuple[Finished, float]]:

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 from django.core.cache import cache
 
-from leaderboard import architectures, capacity, hub, model_id, repository_files
+from evalcore.model.quantisation import quantisation_of
+from leaderboard import (
+    architectures,
+    capacity,
+    config_sizes,
+    hub,
+    hub_cleaning,
+    model_id,
+    repository_files,
+)
 from leaderboard.hub import Repository
 from leaderboard.hub_trouble import HubSilent
 from leaderboard.model_origin import Origin, origin_of
@@ -44,6 +53,8 @@ class Facts:
     dtype: str
     """The precision in which it would be evaluated."""
     origin: Origin
+    quantisation: str = ""
+    """Method and bits, as config.json states them."""
 
     @property
     def needed_bytes(self) -> int:
@@ -136,6 +147,7 @@ def _judged(asked: model_id.Asked, seconds: float, thorough: bool, remembered: b
 
 def _judge(asked: model_id.Asked, repository: Repository) -> Judgement:
     problems = repository_files.problems_with(repository)
+    problems += config_sizes.problems_with(repository)
     facts = None if problems else _facts(repository)
     if facts is None and not problems:
         problems.append(_unknown_size(repository))
@@ -151,12 +163,13 @@ def _facts(repository: Repository) -> Facts | None:
         repo_id=repository.repo_id,
         commit=repository.commit,
         architecture=architectures.named_in(config)[:100],
-        model_type=str(config.get("model_type", ""))[:64],
+        model_type=hub_cleaning.text(config.get("model_type"), 64),
         parameters=weights.count,
         licence=repository.licence[:100],
         stored_dtype=_stored_dtype(repository),
         dtype=_stored_dtype(repository),
         origin=origin_of(repository),
+        quantisation=quantisation_of(config) or "",
     )
 
 

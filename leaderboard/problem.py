@@ -18,6 +18,10 @@ class Problem:
     code: str
     message: str
     remedy: str = ""
+    offers: tuple[str, ...] = ()
+    """IDs of models, one of which may have been meant."""
+    wait_seconds: int = 0
+    """After which the same may be asked again; 0 where waiting would not help."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()

@@ -28,6 +28,10 @@ BACK_OFF = {1: timedelta(seconds=30), 2: timedelta(minutes=5)}
 """How long a run rests after its first and second failure of ours."""
 MAX_ATTEMPTS = len(BACK_OFF) + 1
 
+WAITS = "turn"
+"""The phase of a run that its worker has not yet begun, but a companion of it."""
+NOT_BEGUN = ("", WAITS)
+
 NOBODY = {"lease_token": None, "lease_until": None}
 
 
@@ -230,17 +234,22 @@ def cancel(run: Run, *, by: str, why: str = "") -> bool:
 def release_stalled() -> int:
     """Take runs from workers that no longer renew their lease; how many.
 
-    They are queued again at once. A run whose third worker died is given up: whatever kills its
-    workers would kill a fourth.
+    Those that were being worked on are queued again at once. A run whose third worker died over it
+    is given up: whatever kills its workers would kill a fourth. A run that its worker had not yet
+    begun did nothing of the kind: the attempt does not count.
     """
     stalled = Run.objects.filter(state=State.RUNNING, lease_until__lt=Now())
     released = 0
     for run in stalled:
         with transaction.atomic():
-            held = stalled.filter(pk=run.pk, lease_token=run.lease_token)
+            held = stalled.filter(pk=run.pk, lease_token=run.lease_token, phase=run.phase)
             why = f"{_holder(run)} stopped reporting in attempt {run.attempt}"
-            if run.attempt < MAX_ATTEMPTS:
-                state, moved = State.QUEUED, held.update(state=State.QUEUED, **NOBODY)
+            state = State.QUEUED
+            if run.phase in NOT_BEGUN:
+                why = f"{_holder(run)} stopped reporting before it began"
+                moved = held.update(state=state, attempt=F("attempt") - 1, **NOBODY)
+            elif run.attempt < MAX_ATTEMPTS:
+                moved = held.update(state=state, **NOBODY)
             else:
                 state = State.FAILED
                 moved = held.update(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from evalcore.model.quantisation import quantisation_of
 from leaderboard import architectures, hub
+from leaderboard.config_sizes import MOST_TOKENS
 from leaderboard.hub import Repository
 from leaderboard.problem import Problem
 
@@ -21,6 +23,8 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj_dim")
 """Keys of config.json for the length of a token's vector; the shortest is meant."""
+ROOM_FOR_HEADS = 100 * 2**20
+"""Bytes of a file of weights that may be something else: its table of tensors, some padding."""
 OF_ANOTHER_KIND = ("adapter", "gguf_only", "no_safetensors")
 
 
@@ -72,7 +76,7 @@ def _incomplete(repository: Repository) -> list[Problem]:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         message = (
-            f"{hub.INDEX} of {repo_id} names {missing[0][:200]}{more}, "
+            f"{hub.INDEX} of {repo_id} names {missing[0]}{more}, "
             "which the repository does not have."
         )
         remedy = "Push every file that save_pretrained() wrote."
@@ -81,7 +85,28 @@ def _incomplete(repository: Repository) -> list[Problem]:
         message = f"The {hub.WEIGHTS} of {repo_id} is empty: it holds no weights."
         remedy = "Save the model with save_pretrained() and push it again."
         return [Problem("model", "empty_weights", message, remedy)]
-    return []
+    return _wrong_size(repository)
+
+
+def _wrong_size(repository: Repository) -> list[Problem]:
+    """Files of weights that were cut short, or padded, which the downloads would end in."""
+    stated, config = repository.index_bytes, repository.config or {}
+    if repository.weights is not None and not config.get("quantization_config"):
+        stated = repository.weights.n_bytes or stated
+    sizes = [repository.sizes.get(name) for name in repository.weight_files]
+    known = [size for size in sizes if size is not None]
+    if stated is None or len(known) < len(sizes):
+        return []
+    held, most = sum(known), 2 * stated + ROOM_FOR_HEADS * len(known)
+    if stated <= held <= most:
+        return []
+    what = "less" if held < stated else "more"
+    message = (
+        f"The weights of {repository.repo_id} take {stated:,} bytes, and the files "
+        f"that should hold them have {held:,}, which is {what} than they can have."
+    )
+    remedy = "Push the files again as save_pretrained() wrote them: an upload may have broken off."
+    return [Problem("model", "wrong_size", message, remedy)]
 
 
 def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
@@ -108,8 +133,7 @@ def _config_problems(repository: Repository) -> list[Problem]:
                 "Submit a repository in the format of transformers: save_pretrained() writes it.",
             )
         ]
-    if isinstance(config.get("quantization_config"), dict):
-        method = str(config["quantization_config"].get("quant_method", "unnamed method"))
+    if method := quantisation_of(config):
         return [
             Problem(
                 "model",
@@ -126,6 +150,8 @@ def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Probl
     """A vocabulary whose vectors alone are more parameters than all of the weights are."""
     words, weights = config.get("vocab_size"), repository.weights
     widths = [config[name] for name in WIDTHS if isinstance(config.get(name), int)]
+    if isinstance(words, int) and words > MOST_TOKENS:
+        return None  # which `config_sizes` says of any model
     # Without precisions the count is derived from bytes, which is too rough to accuse anybody.
     if not isinstance(words, int) or not widths or weights is None or not weights.by_dtype:
         return None

@@ -40,6 +40,11 @@ class Line:
     opening: Excerpt
 
     @property
+    def number(self) -> int:
+        """As readers count: from 1."""
+        return self.doc_id + 1
+
+    @property
     def right(self) -> bool | None:
         return None if self.correct is None else self.correct >= 1
 

@@ -17,9 +17,20 @@ PLUMBLINE_HOME = Path(env.text("PLUMBLINE_HOME", str(BASE_DIR / "var"))).resolve
 PLUMBLINE_TASKS = Path(env.text("PLUMBLINE_TASKS", str(BASE_DIR / "tasks"))).resolve()
 PLUMBLINE_SUITE = env.text("PLUMBLINE_SUITE", "styles")
 PLUMBLINE_OPEN_SUBMIT = env.boolean("PLUMBLINE_OPEN_SUBMIT")
-# Submissions in 24 hours: of one account, and of all visitors without one together.
+# Submissions in 24 hours: of one account, of one visitor without one, and of all those together.
 PLUMBLINE_USER_QUOTA = env.integer("PLUMBLINE_USER_QUOTA", 20)
+PLUMBLINE_VISITOR_QUOTA = env.integer("PLUMBLINE_VISITOR_QUOTA", 10)
 PLUMBLINE_OPEN_QUOTA = env.integer("PLUMBLINE_OPEN_QUOTA", 200)
+# What one visitor may ask of each process of the site in a minute; 0 is without a limit.
+PLUMBLINE_CHECKS_PER_MINUTE = env.integer("PLUMBLINE_CHECKS_PER_MINUTE", 30)
+PLUMBLINE_SIGN_INS_PER_MINUTE = env.integer("PLUMBLINE_SIGN_INS_PER_MINUTE", 10)
+# Proxies in front of the site that add to X-Forwarded-For; nobody else's word on it is taken.
+PLUMBLINE_PROXIES = env.integer("PLUMBLINE_PROXIES", 0)
+# Models that a worker keeps after their runs: for so long, and all together so many bytes.
+PLUMBLINE_CACHE_DAYS = env.integer("PLUMBLINE_CACHE_DAYS", 30)
+PLUMBLINE_CACHE_BYTES = env.integer("PLUMBLINE_CACHE_GB", 500) * 10**9
+# By which the wall-clock time that a run may take is multiplied (docs/configuration.md).
+PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
 # Who answers for this site: a name, and an address or page; shown on /about.
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
@@ -46,9 +57,12 @@ INSTALLED_APPS = [
     "runners",
 ]
 MIDDLEWARE = [
+    "leaderboard.middleware.forbid_unused_powers",
+    "csp.middleware.CSPMiddleware",
+    "leaderboard.middleware.answer_health_checks",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "leaderboard.middleware.refuse_null_characters",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -56,7 +70,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "leaderboard.middleware.refuse_null_characters",
 ]
 ROOT_URLCONF = "leaderboard.urls"
 WSGI_APPLICATION = "leaderboard.wsgi.application"
@@ -83,6 +96,14 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.database("PLUMBLINE_DATABASE_URL", PLUMBLINE_HOME)}
+CACHES = {
+    name: {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": name,
+        "OPTIONS": {"MAX_ENTRIES": entries},
+    }
+    for name, entries in {"default": 300, "throttle": 100_000}.items()
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "leaderboard.User"
 AUTH_PASSWORD_VALIDATORS = [
@@ -134,9 +155,13 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
-SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+# What browsers remember for a year, of other sites under the same name too, is hard to take back.
+SECURE_HSTS_SECONDS = env.integer("PLUMBLINE_HSTS_SECONDS", 31_536_000) if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and env.boolean("PLUMBLINE_HSTS_SUBDOMAINS")
+SECURE_HSTS_PRELOAD = HTTPS and env.boolean("PLUMBLINE_HSTS_PRELOAD")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+# Both bind more than this site, so they are the operator's choice and no fault where they are off.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 
 # Celery reads these through runners/celery.py; the site itself never speaks to a broker.
@@ -148,6 +173,11 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
-    # It would print a line for every question to the Hub.
-    "loggers": {"httpx2": {"level": "WARNING"}},
+    "loggers": {
+        # It would print a line for every question to the Hub.
+        "httpx2": {"level": "WARNING"},
+        # And these for every request that waits for a thread, or whose reader has gone.
+        "waitress.queue": {"level": "ERROR"},
+        "waitress": {"level": "WARNING"},
+    },
 }

@@ -121,7 +121,8 @@ def styles_shown(suite_name: str) -> list[str]:
 
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
     """The board as it stood then; None where it did not exist yet."""
-    return _board(_published(suite, style, until=moment))
+    row = _published(suite, style, until=moment)
+    return None if row is None else board_memory.past(row.sha256, shown=set(_in_use.values()))
 
 
 def days(suite: Suite, style: str) -> list[date]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -205,9 +206,11 @@ _known: OrderedDict[tuple[str, ...], Change | None] = OrderedDict()
 
 def _kept(key: tuple[str, ...], make: Callable[[], Change | None]) -> Change | None:
     """What the same data gave before: pages are asked for more often than boards are built."""
-    if key not in _known:
+    try:
+        return _known[key]
+    except KeyError:  # not known yet, or another thread has just made room
         change = _known[key] = make()
-        if len(_known) > KEPT:
+    while len(_known) > KEPT:
+        with suppress(KeyError):
             _known.popitem(last=False)
-        return change
-    return _known[key]
+    return change

@@ -40,8 +40,12 @@ def may_submit(user: Visitor) -> bool:
     return user.is_authenticated or settings.PLUMBLINE_OPEN_SUBMIT
 
 
-def submit(typed_id: str, revision: str = "main", dtype: str = "", *, user: Visitor) -> Submission:
+def submit(
+    typed_id: str, revision: str = "main", dtype: str = "", *, user: Visitor, visitor: str = ""
+) -> Submission:
     """Check what was typed, pin it to a commit and queue one run per column of the suite.
+
+    `visitor` is the digest of the address of who has no account.
 
     Runs that another submission of the same variant already has are shared; only failed and
     cancelled ones are repeated. Raises Refused, and then nothing was submitted.
@@ -57,17 +61,18 @@ def submit(typed_id: str, revision: str = "main", dtype: str = "", *, user: Visi
     if check.facts is None:
         raise Refused([_nothing_submitted(warning) for warning in check.warnings])
     with transaction.atomic():
-        return _store(check.facts, revision, suite, user)
+        return _store(check.facts, revision, suite, user, visitor)
 
 
-def _store(facts: Facts, revision: str, suite: Suite, user: Visitor) -> Submission:
+def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:
     submitter = user if isinstance(user, User) else None
-    _refuse_beyond_quota(submitter, suite)
+    _refuse_beyond_quota(submitter, visitor, suite)
     variant = _locked(_variant(facts))
     if repeated := precheck.submitted_before(facts, precheck.existing_submission(facts)):
         raise Refused([repeated])
     submission = Submission.objects.create(
         submitter=submitter,
+        visitor="" if submitter else visitor,
         requested_revision=revision.strip() or "main",
         variant=variant,
         suite=suite,
@@ -85,7 +90,7 @@ def _variant(facts: Facts) -> Variant:
         hub_model=hub_model,
         commit=facts.commit,
         dtype=facts.dtype,
-        quantisation="",
+        quantisation=facts.quantisation,
         adapter="",
         adapter_base_commit="",
         backend="hf",
@@ -163,27 +168,37 @@ def _cancelled(runs: Iterable[Run], *, by: str) -> list[Run]:
     return [run for run in runs if queue.cancel(run, by=by, why="the submission was withdrawn")]
 
 
-def _refuse_beyond_quota(submitter: User | None, suite: Suite) -> None:
+def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> None:
     """Raises Refused where the submitter, or all visitors together, had their share of the day."""
-    if submitter:
-        # The row lock makes two submissions at the same moment count each other.
-        User.objects.select_for_update(no_key=True).get(pk=submitter.pk)
-        quota = Quota(settings.PLUMBLINE_USER_QUOTA, f"the account {submitter}")
-    else:
-        Suite.objects.select_for_update(no_key=True).get(pk=suite.pk)
-        quota = Quota(settings.PLUMBLINE_OPEN_QUOTA, "all visitors without an account together")
     recent = Submission.objects.filter(
         submitter=submitter, created__gt=timezone.now() - QUOTA_PERIOD
     ).order_by("-created")
+    if submitter:
+        # The row lock makes two submissions at the same moment count each other.
+        User.objects.select_for_update(no_key=True).get(pk=submitter.pk)
+        whose = f"the account {submitter}"
+        _refuse_beyond(Quota(settings.PLUMBLINE_USER_QUOTA, whose), recent)
+        return
+    Suite.objects.select_for_update(no_key=True).get(pk=suite.pk)
+    if visitor:
+        whose = "one visitor without an account"
+        own = recent.filter(visitor=visitor)
+        _refuse_beyond(Quota(settings.PLUMBLINE_VISITOR_QUOTA, whose), own)
+    whose = "all visitors without an account together"
+    _refuse_beyond(Quota(settings.PLUMBLINE_OPEN_QUOTA, whose), recent)
+
+
+def _refuse_beyond(quota: Quota, recent: QuerySet[Submission]) -> None:
     counted = list(recent.values_list("created", flat=True)[: quota.limit])
     if len(counted) < quota.limit:
         return
     message = f"The limit for {quota.whose} is {quota.limit} submissions in 24 hours."
-    remedy = "This site takes none at the moment."
+    remedy, wait = "This site takes none at the moment.", int(QUOTA_PERIOD.total_seconds())
     if counted:
         frees_up = counted[-1] + QUOTA_PERIOD
+        wait = max(1, int((frees_up - timezone.now()).total_seconds()))
         remedy = f"The next one can be submitted at {frees_up:%H:%M UTC on %-d %B}."
-    raise Refused([Problem("form", "quota", message, remedy)])
+    raise Refused([Problem("form", "quota", message, remedy, wait_seconds=wait)])
 
 
 def _sign_in() -> Problem:

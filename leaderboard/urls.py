@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.contrib.auth.views import LoginView
 from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
+from django.views.generic import RedirectView
 
 from leaderboard.pages import (
     about,
@@ -66,7 +66,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
-    path("accounts/login", LoginView.as_view(template_name="pages/login.html"), name="login"),
+    path("accounts/login", service.SignIn.as_view(), name="login"),
     path("accounts/logout", service.Logout.as_view(), name="logout"),
     path("healthz", service.healthz, name="healthz"),
     path("robots.txt", service.robots, name="robots"),
@@ -74,7 +74,10 @@ urlpatterns = [
     path("sitemap-<section>.xml", sitemaps.sitemap, sitemap.SECTION, name="sitemap-section"),
     path("og/<str:reference>.png", social.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
+    # One form to sign in by, so that one limit holds.
+    path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),
     path("admin/", admin.site.urls),
 ]
 
+handler400 = service.bad_request
 handler404 = service.not_found

@@ -1,4 +1,4 @@
-"""The site as a WSGI application, for gunicorn: `gunicorn leaderboard.wsgi`."""
+"""The site as a WSGI application, for gunicorn (`runners/web.py`)."""
 
 import atexit
 import gc
@@ -18,7 +18,7 @@ application = get_wsgi_application()
 
 
 def warm_up() -> None:
-    """Show each board once, so that no reader waits for what is done once a process."""
+    """Show boards and queue once, so that no reader waits for what is done once a process."""
     from django.conf import settings
     from django.db import DatabaseError, connection
     from django.urls import reverse
@@ -31,6 +31,7 @@ def warm_up() -> None:
         for style in snapshots.styles_shown(settings.PLUMBLINE_SUITE):
             address = reverse("styles") if style == EVERY else Wanted(style=style).url()
             _show(address, settings.ALLOWED_HOSTS[0])
+        _show(reverse("queue"), settings.ALLOWED_HOSTS[0])
     except (DatabaseError, OSError):
         pass  # a database that is not there yet, or a lost file: the pages will say so
     finally:

@@ -140,23 +140,41 @@
     box.hidden = false;
   }
 
-  // Keys: only where a row has the focus, but for the one that leads to the search.
+  // Keys: from anywhere but a field, j and k begin at the first row in sight.
   function keysOn() {
     try { return !localStorage.getItem(keysOff); } catch (e) { return true; }
   }
   function move(row, step) {
-    var rows = Array.from(root.querySelectorAll('.board tbody tr:not(.band)'));
-    var next = rows[rows.indexOf(row) + step];
+    var rows = Array.from(root.querySelectorAll('.board tbody tr:not(.band)')), head = root.querySelector('.board thead');
+    var below = head ? Math.max(0, head.getBoundingClientRect().bottom - 1) : 0;
+    var next = row ? rows[rows.indexOf(row) + step] : rows.find(function (one) { return one.getBoundingClientRect().top >= below; }) || rows[0];
     if (next) next.querySelector('.mid').focus();
     return next;
   }
+  // The list of keys, and back to where the reader was.
+  var from = null;
+  function help() {
+    var keys = byId('keys');
+    if (!keys) return;
+    from = root.activeElement;
+    keys.open = true;
+    keys.scrollIntoView({ block: 'center' });
+    keys.querySelector('summary').focus({ preventScroll: true });
+  }
+  root.addEventListener('keydown', function (event) {
+    if (event.key !== 'Escape' || !from || !event.target.closest('#keys')) return;
+    byId('keys').open = false;
+    (from === root.body ? byId('results') : from).focus();
+    from = null;
+  });
   var steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
   root.addEventListener('keydown', function (event) {
     var at = event.target, row = at.closest('.board tbody tr:not(.band)'), letter = event.key.length === 1;
     if (event.ctrlKey || event.metaKey || event.altKey || (letter && !keysOn())) return;
     if (at.matches('input:not([type=checkbox]), select, textarea')) return;
     if (event.key === '/' && byId('q')) byId('q').focus();
-    else if (event.key in steps && (row || at.closest('.boardscroll') && letter)) move(row, row ? steps[event.key] : 1);
+    else if (event.key === '?') help();
+    else if (event.key in steps && (row || letter)) move(row, steps[event.key]);
     else if (event.key === 'p' && row) row.querySelector('.pin').click();
     else if (event.key === 'x' && row) row.querySelector('.c1 input').click();
     else return;

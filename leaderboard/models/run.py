@@ -78,7 +78,7 @@ class Run(models.Model):
     finished = models.DateTimeField(null=True, blank=True)
 
     attempt = models.PositiveSmallIntegerField(default=0)
-    lease_token = models.UUIDField(null=True, blank=True)
+    lease_token = models.UUIDField(null=True, blank=True, db_index=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     worker = models.ForeignKey(
         Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"

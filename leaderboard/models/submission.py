@@ -27,6 +27,8 @@ class Submission(models.Model):
     submitter = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="submissions"
     )
+    visitor = models.CharField(max_length=64, blank=True)
+    """Keyed digest of the address from which somebody without an account submitted it."""
     requested_revision = models.CharField(max_length=200)
     variant = models.ForeignKey(
         "leaderboard.Variant", on_delete=models.PROTECT, related_name="submissions"

@@ -26,6 +26,12 @@ class Style(models.TextChoices):
     MMLU_ROTATED = "mmlu-rotated", "MMLU-style, rotated"
     MMLU_DIGITS = "mmlu-digits", "MMLU-style, digits"
 
+    @property
+    def in_a_sentence(self) -> str:
+        """Its label without a capital of its own: “hybrid”, yet “MMLU-style” and “HELM”."""
+        label = str(self.label)
+        return label if label[1].isupper() else label[0].lower() + label[1:]
+
 
 class TaskVersion(models.Model):
     """A task or group of `tasks/` as it stood; a row is never changed."""
@@ -60,6 +66,14 @@ class TaskVersion(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("task", args=[self.name])
+
+    def titled(self, title: str) -> str:
+        """As pages name it: the title that a suite gives its benchmark, and its style."""
+        return f"{title or self.benchmark}, {self.style_words}"
+
+    @property
+    def style_words(self) -> str:
+        return Style(self.style).in_a_sentence
 
 
 class Suite(models.Model):
@@ -131,3 +145,8 @@ class SuiteEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.suite}: {self.title}, {self.get_style_display()}"
+
+    @property
+    def task_title(self) -> str:
+        """“Physics, hybrid”, where the task's name is `brioner_physics_test_hybrid`."""
+        return self.task.titled(self.title)

@@ -7,13 +7,24 @@ nothing new. Links are made from the same state, so that every view of a page ca
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from copy import copy
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponseRedirect
 
+LONGEST = 201
+"""Characters of a value: no name or search here has 200, and a page repeats its address in every
+link. With one more it can still be told that there were too many."""
+LONGEST_LIST = 1000
+"""Characters of a field that may have several values."""
+LONGEST_QUERY = 2000
+"""Characters of all fields as an address writes them; those beyond it keep their defaults."""
+
 
 class Address:
     """The query of a page as a mapping of its known fields to text; unknown fields are dropped.
+
+    What is longer than any name is cut, and what is too much in all is left out.
 
     A form that has a field several times (tick boxes, both ends of a range) sends it as often;
     `joined` says with what its values become one, as addresses write it.
@@ -27,18 +38,25 @@ class Address:
     ) -> None:
         self._request = request
         self._defaults = dict(defaults)
-        self._values = {
-            name: self._given(name, (joined or {}).get(name)) or default
-            for name, default in defaults.items()
-        }
+        self._values = dict(defaults)
+        room = LONGEST_QUERY
+        for name in defaults:
+            given = self._given(name, (joined or {}).get(name))
+            room -= len(urlencode({name: given})) if given else 0
+            if given and room >= 0:
+                self._values[name] = given
 
     def _given(self, name: str, separator: str | None) -> str:
         if separator is None:
-            return self._request.GET.get(name, "").strip()
-        values = [value.strip() for value in self._request.GET.getlist(name)]
+            return bounded(self._request.GET.get(name, ""))
+        values = [bounded(value, LONGEST_LIST) for value in self._request.GET.getlist(name)]
         if separator == ",":
-            values = [one.strip() for value in values for one in value.split(",")]
+            values = [bounded(one) for value in values for one in value.split(",")]
             values = list(dict.fromkeys(filter(None, values)))
+        else:
+            values = [bounded(value, LONGEST // 2) for value in values[:2]]
+        while sum(map(len, values)) > LONGEST_LIST:
+            values.pop()
         return separator.join(values) if any(values) else ""
 
     def __getitem__(self, name: str) -> str:
@@ -61,9 +79,20 @@ class Address:
         values = {**self._values, **{name: str(value) for name, value in changes.items()}}
         return short_address(self._request.path, values, self._defaults, fragment)
 
+    def at(self, **changes: str) -> Address:
+        """The same page with some fields changed: links made from it keep them."""
+        moved = copy(self)
+        moved._values = self._values | changes
+        return moved
+
     def redirect(self) -> HttpResponseRedirect | None:
         """To the short address, unless the request already came by it."""
         return redirect_to(self._request, self.url())
+
+
+def bounded(text: str, longest: int = LONGEST) -> str:
+    """What somebody wrote, of at most so many characters, without white space around it."""
+    return text[: longest + 1].strip()[:longest].rstrip()
 
 
 def page_number(text: str, *, last: int) -> int:

@@ -18,13 +18,18 @@ from numpy.typing import NDArray
 from leaderboard.board_data import STANDINGS, Board, Floats, Scores, Standing
 from leaderboard.pages.scale import Scale
 from leaderboard.pages.wanted import Wanted
-from leaderboard.templatetags.figures import MINUS
+from leaderboard.templatetags.figures import (
+    LOPSIDED,
+    SMALLEST_SHOWN,
+    decimals_of,
+    ends,
+    half_in_points,
+    percent,
+)
 from leaderboard.units import is_share
 
 HALF_A_PERCENT = 5
 """Of a narrow cell's width, in tenths: less than half a pixel."""
-SMALLEST_SHOWN = 0.0005
-"""Half of an interval that would be written as ±0.0."""
 ROW, COLUMN = "{row}", "{column}"
 _NO_RUN = "0" * 32
 _TENTHS = [f"{place / 10:g}" for place in range(1001)]
@@ -32,11 +37,11 @@ _SCORED = STANDINGS.index(Standing.SCORED)
 
 
 class Cell(NamedTuple):
-    """A number with its interval, or the words that stand in for it (`half` is empty then)."""
+    """A number with its interval, or the words that stand in for it (`margin` is empty then)."""
 
     text: str
-    half: str
-    """Half of the 95 % interval, in the number's unit."""
+    margin: str
+    """The 95 % interval: "±1.6" in the number's unit, or both ends where it is lopsided."""
     url: str
     title: str
     left: str
@@ -54,7 +59,7 @@ class Cells(NamedTuple):
     """
 
     text: list[str]
-    half: list[str]
+    margin: list[str]
     url: list[str]
     title: list[str]
     left: list[str]
@@ -123,9 +128,10 @@ def _span(lowest: Floats, highest: Floats, chance: float | None) -> tuple[float,
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:
     """For each row its average, which links to nothing; None where a benchmark is missing."""
     chosen = average.rows(np.array(rows, np.intp))
-    ((values, halves, left, width, at),) = _in_columns(chosen.as_column, [scale], 1)
-    written = _percents(values, halves)
-    cells = Cells(*written, [""] * len(rows), _in_full(chosen), left, width, at, {})
+    ((values, margins, left, width, at),) = _in_columns(chosen.as_column, [scale], 1, [True])
+    cells = Cells(
+        _percents(values), margins, [""] * len(rows), _in_full(chosen), left, width, at, {}
+    )
     return [
         None if value != value else cell
         for value, cell in zip(values, cells.one_by_one(), strict=True)
@@ -141,12 +147,13 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
     urls = _cell_urls(runs, columns, look.variants) if look.wide else _run_urls(runs)
     unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
     step = HALF_A_PERCENT if look.wide else 1
-    numbers = _in_columns(chosen, [one.scale for one in columns], step)
+    shares = [is_share(board.columns[place].metric) for place in places]
+    numbers = _in_columns(chosen, [one.scale for one in columns], step, shares)
     found = []
-    for number, (values, halves, left, width, at) in enumerate(numbers):
+    for number, (values, margins, left, width, at) in enumerate(numbers):
         place, of_column = places[number], urls[number]
         metric = board.columns[place].metric
-        written = _percents(values, halves) if is_share(metric) else _plain(values, halves)
+        texts = _percents(values) if shares[number] else [decimals_of(v) for v in values]
         titles = (
             _briefly(values, metric)
             if look.wide
@@ -156,7 +163,7 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
             row: _without_number(board, look.rows[row], place, of_column[row])
             for row in np.flatnonzero(unscored[:, number]).tolist()
         }
-        found.append(Cells(*written, of_column, titles, left, width, at, missing))
+        found.append(Cells(texts, margins, of_column, titles, left, width, at, missing))
     return found
 
 
@@ -167,30 +174,41 @@ def _without_number(board: Board, row: int, column: int, url: str) -> Cell:
     return Cell(words, "", url, "", "", "", "", board.why.get((row, column), ""))
 
 
-_Numbers = tuple[list[float], list[float], list[str], list[str], list[str]]
+_Numbers = tuple[list[float], list[str], list[str], list[str], list[str]]
 
 
-def _in_columns(scores: Scores, scales: Sequence[Scale], step: int) -> Iterator[_Numbers]:
-    """Of each column the values, the halves of the intervals, and `left`, `width` and `place`."""
-    half = np.fmax(scores.high - scores.value, scores.value - scores.low)
+def _in_columns(
+    scores: Scores, scales: Sequence[Scale], step: int, shares: Sequence[bool]
+) -> Iterator[_Numbers]:
+    """Of each column the values, their margins, and `left`, `width` and `place`."""
     at, left, right = (_tenths(side, scales, step) for side in _sides(scores))
     drawn = [one.T.tolist() for one in (left, right - left, at)]
-    for values, halves, *places in zip(
-        scores.value.T.tolist(), half.T.tolist(), *drawn, strict=True
-    ):
+    margins = _margins(scores, shares)
+    for values, written, *places in zip(scores.value.T.tolist(), margins, *drawn, strict=True):
         begin, width, place = ([_TENTHS[one] for one in of_column] for of_column in places)
-        yield values, halves, begin, width, place
+        yield values, written, begin, width, place
 
 
-def _percents(values: Sequence[float], halves: Sequence[float]) -> tuple[list[str], list[str]]:
-    return (
-        [f"{100 * v:.1f}" if v >= 0 else f"{100 * v:.1f}".replace("-", MINUS) for v in values],
-        ["<0.1" if 0 < half < SMALLEST_SHOWN else f"{100 * half:.1f}" for half in halves],
-    )
+def _margins(scores: Scores, shares: Sequence[bool]) -> list[list[str]]:
+    """`figures.margin` of thousands of numbers at once, by column."""
+    above, below = scores.high - scores.value, scores.value - scores.low
+    shorter, longer = np.fmin(above, below), np.fmax(above, below)
+    lopsided = (shorter < LOPSIDED * longer) & (longer >= SMALLEST_SHOWN)
+    written = [
+        [f"±{half_in_points(half)}" for half in halves]
+        if share
+        else [f"±{half:,.3f}" for half in halves]
+        for halves, share in zip(longer.T.tolist(), shares, strict=True)
+    ]
+    for row, column in np.argwhere(lopsided).tolist():
+        in_unit = percent if shares[column] else decimals_of
+        both = (float(side[row, column]) for side in (scores.low, scores.high))
+        written[column][row] = ends(*(in_unit(bound) for bound in both))
+    return written
 
 
-def _plain(values: Sequence[float], halves: Sequence[float]) -> tuple[list[str], list[str]]:
-    return [f"{v:,.3f}".replace("-", MINUS) for v in values], [f"{half:,.3f}" for half in halves]
+def _percents(values: Sequence[float]) -> list[str]:
+    return [percent(value) for value in values]
 
 
 def _briefly(values: Sequence[float], metric: str) -> list[str]:

@@ -129,6 +129,7 @@ def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
         "orders": board_render.orders(_orders(view)),
         "size": wanted.size.partition("-")[::2],
         "sizes": [size / 10**9 for size in view.sizes],
+        "size_hints": [_roughly(size / 10**9) for size in view.sizes],
         "usual": urlencode(vars(Wanted())),
         "carried": _carried(wanted, {*_IN_FORM, *_NOT_CARRIED}),
         "picker": _picker(view),
@@ -184,8 +185,13 @@ def _orders(view: View) -> list[tuple[str, str, bool]]:
     orders = dict(zip([AVERAGE, MODEL, SIZE, ADDED, *view.keys], [*_ORDERS, *titles], strict=True))
     current = view.wanted.sort
     if current.startswith("-"):
-        orders[current] = f"{orders[view.sort_key]}, turned round"
+        orders[current] = f"{orders[view.sort_key]}, the other way round"
     return [(key, label, key == current) for key, label in orders.items()]
+
+
+def _roughly(size: float) -> str:
+    """A size as a hint: 411.7839 is 410, 0.1282 is 0.1."""
+    return f"{float(f'{size:.1g}' if size < 1 else f'{size:.2g}'):.15g}"
 
 
 def _carried(wanted: Wanted, without: set[str]) -> list[tuple[str, str]]:

@@ -15,17 +15,20 @@ from leaderboard.pages.board_cells import Cell, Cells
 TEMPLATE = "board_cell.html"
 HOLE = "\0"
 """No text of a page can have it."""
+ENDS = " ends"
+"""Class of an interval that is written by its ends: it stands below its number."""
 
 
 def written(cells: Cells, label: str, plumb: SafeString) -> list[str]:
     """The `<td>` of each row, under a column with this label and plumb line."""
     template: Any = engines["jinja2"].get_template(TEMPLATE)
     macros = template.template.module
-    a, b, c, d, e, f, g, h = str(macros.number(label, plumb, HOLE)).split(HOLE)
+    a, b, c, d, e, f, g, h, i = str(macros.number(label, plumb, HOLE)).split(HOLE)
     # Numbers, addresses and percentages of our own making: there is nothing to escape.
     html = [
-        f"{a}{url}{b}{title}{c}{text}{d}{half}{e}{left}{f}{width}{g}{place}{h}"
-        for text, half, url, title, left, width, place in zip(*cells[:-1], strict=True)
+        f"{a}{url}{b}{title}{c}{text}{d}{'' if margin[0] == '±' else ENDS}{e}{margin}"
+        f"{f}{left}{g}{width}{h}{place}{i}"
+        for text, margin, url, title, left, width, place in zip(*cells[:-1], strict=True)
     ]
     known: dict[Cell, str] = {}
     for row, missing in cells.missing.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
@@ -17,7 +18,7 @@ from leaderboard.pages.board_filters import facets_of
 from leaderboard.pages.board_view import View
 from leaderboard.pages.wanted import TALL
 from leaderboard.search import precision_of
-from leaderboard.templatetags.figures import day_of, parameters
+from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
 HERE = "\0"
 """Stands for a variant in a link that is made once for all rows; no address can have it itself."""
@@ -36,6 +37,8 @@ class Line:
     variant: int
     rank: int
     span: str
+    among: str
+    """Of a filtered board its place among the models found."""
     owner: str
     name: str
     url: str
@@ -84,6 +87,7 @@ def lines_of(
                 variant=model.variant,
                 rank=int(ranks.rank[row]) if ranked else 0,
                 span=_span(ranks, row) if ranked else "",
+                among=_among(view, int(ranks.rank[row])) if ranked else "",
                 owner=owner,
                 name=name,
                 url=model_url + model.repo_id,
@@ -101,6 +105,16 @@ def lines_of(
             )
         )
     return lines
+
+
+def _among(view: View, rank: int) -> str:
+    """Of the models found, whatever they are sorted by; a pinned one may not be among them."""
+    if view.found_ranks is None:
+        return ""
+    place = int(np.searchsorted(view.found_ranks, rank))
+    if place == len(view.found_ranks) or view.found_ranks[place] != rank:
+        return ""
+    return f"{ordinal(place + 1)} of {len(view.found_ranks):,}"
 
 
 def _span(ranks: Ranks, row: int) -> str:

@@ -23,6 +23,7 @@ from leaderboard.pages.board_cells import (
     column_cells,
     column_scale,
 )
+from leaderboard.pages.board_filters import FILTERS
 from leaderboard.pages.board_html import written
 from leaderboard.pages.board_rows import HERE, Line, lines_of
 from leaderboard.pages.board_view import AVERAGE, MODEL, SIZE, View
@@ -87,11 +88,25 @@ class Group:
     kind: str
     lines: list[Line] = field(default_factory=list)
     first: str = ""
-    """Of a band, the name of the model that the others were not told apart from."""
+    """Of a band, the name of the model that the others are in a tie with ..."""
+    first_row: int = -1
+    first_rank: int = 0
+    first_url: str = ""
+    """... and the page of the board that it is on."""
     others: int = 0
     """Models in the band besides its first, on the whole board."""
     here: int = 0
     """Models of the band on this page."""
+
+    @property
+    def first_here(self) -> bool:
+        """Whether the first is among the lines."""
+        return any(line.row == self.first_row for line in self.lines)
+
+    @property
+    def named(self) -> str:
+        """The first model of the band that is among the lines."""
+        return next(line.name for line in self.lines if line.rank)
 
 
 @dataclass(frozen=True)
@@ -107,8 +122,8 @@ class Table:
     """Benchmarks that the average is of."""
     from_chance: bool
     wide: bool
-    deep: bool
-    """Whether ranks have so many digits that their ranges stand in a line of their own."""
+    deep: int
+    """Where ranges stand in a line of their own: how many characters they need room for."""
     specimen: Scale
     """The average's scale, drawn larger beside the title."""
     specimen_line: Line | None
@@ -151,10 +166,18 @@ def dress(view: View) -> Table:
         counted=len(_averaged(view)),
         from_chance=view.scale == CHANCE,
         wide=wide,
-        deep=board.ranked > 999,
+        deep=_deep(board),
         specimen=replace(average.scale, start=42.0, end=98.0),
         specimen_line=next((line for line in others if line.rank and line.average), None),
     )
+
+
+def _deep(board: Board) -> int:
+    """Characters of the last rank, a fourth for ranges of three with marks that they go on."""
+    if board.ranked < 100:
+        return 0
+    digits = len(f"{board.ranked:,}")
+    return max(digits, 4) if board.ranks.cut_low.any() or board.ranks.cut_high.any() else digits
 
 
 def _column_head(view: View, place: int, sort_url: str, task_url: str) -> Head:
@@ -249,22 +272,30 @@ def _groups(view: View, lines: Sequence[Line]) -> list[Group]:
             # It keeps its place by score and is of no band: the brackets go on around it.
             wanted = -1 if current is None else current
         if wanted != current:
-            groups.append(_group(view.board, wanted))
+            groups.append(_group(view, wanted))
             current = wanted
         groups[-1].lines.append(line)
         groups[-1].here += bool(line.rank)
     return groups
 
 
-def _group(board: Board, band: int) -> Group:
+def _group(view: View, band: int) -> Group:
     if band < 0:
         return Group("flat" if band == -1 else "missing")
+    board = view.board
     members = np.flatnonzero(board.ranks.band == band)
     kind = "tie" if len(members) > 1 else "solo"
     # What a band of one is told apart from is the first of the band before it.
     first = members[0] if kind == "tie" else _first_of(board, band - 1)
-    name = "" if first is None else board.models[first].repo_id.rpartition("/")[2]
-    return Group(kind, first=name, others=len(members) - 1)
+    if first is None:
+        return Group(kind)
+    model = board.models[first]
+    group = Group(kind, first=model.repo_id.rpartition("/")[2], others=len(members) - 1)
+    if kind == "tie":
+        group.first_row, group.first_rank = int(first), int(board.ranks.rank[first])
+        unfiltered = view.wanted.but(**dict.fromkeys(FILTERS, ""), page=1, at_model=model.variant)
+        group.first_url = unfiltered.url(f"m{model.variant}")
+    return group
 
 
 def _first_of(board: Board, band: int) -> int | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard import snapshots
-from leaderboard.board_data import Board, Floats, Scores
+from leaderboard.board_data import Board, Flags, Floats, Scores
 from leaderboard.models import Suite
 from leaderboard.pages import board_filters
 from leaderboard.pages.address import page_number
@@ -58,6 +58,8 @@ class View:
     found: int
     """How many models the filters leave, pinned ones among them."""
     total: int
+    found_ranks: NDArray[np.int32] | None
+    """Ranks of those found, in order; None where no filter leaves a model out."""
     page: int
     pages: int
     first: int
@@ -133,6 +135,7 @@ def view(board: Board, wanted: Wanted) -> View:
         ticked=ticked,
         found=found,
         total=total,
+        found_ranks=_ranks_of(board, left) if filtered.masks else None,
         page=page,
         pages=pages,
         first=start + 1 if page_rows else 0,
@@ -149,6 +152,13 @@ def view(board: Board, wanted: Wanted) -> View:
         ways_out=[] if found else _ways_out(filtered, canonical, total),
         problems=problems,
     )
+
+
+def _ranks_of(board: Board, left: Flags) -> NDArray[np.int32]:
+    """In order, of those that have one."""
+    ranks = board.ranks.rank[left]
+    found: NDArray[np.int32] = np.sort(ranks[ranks > 0])
+    return found
 
 
 def _sorting(board: Board, keys: Sequence[str], sort: str) -> tuple[str, bool]:

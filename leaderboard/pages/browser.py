@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.http import Http404
 
 from leaderboard.pages.address import Address
+from leaderboard.peers import Counted, Peers, counted
 from leaderboard.question import Question, read_question
 from leaderboard.sample_search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
 from leaderboard.samples import PAGE, Line, Samples
@@ -72,11 +74,16 @@ class Browser:
     pages: int
     previous_page: str
     next_page: str
-    label: str
+    name: str
+    """Of the question, counted from 1."""
+    doc: str
+    """The same as addresses and files call it, counted from 0."""
     subset: str
     permalink: str
     spaces_url: str
     question: Question | None
+    peers: Counted | None
+    """How many others got it right; None where that is not known."""
     in_list: bool
     """Whether the question is among those that the filters leave."""
     number: int
@@ -84,7 +91,9 @@ class Browser:
     after: tuple[str, str] | None
 
 
-def browse(path: Path, address: Address, *, searchable: bool) -> Browser:
+def browse(
+    path: Path, address: Address, *, searchable: bool, peers: Peers | None = None
+) -> Browser:
     """Read what the address asks for: filters, page and question.
 
     `searchable`: whether there is text to search; without it that filter leaves all questions. A
@@ -103,7 +112,7 @@ def browse(path: Path, address: Address, *, searchable: bool) -> Browser:
         key = asked or ((lines[0].task, lines[0].doc_id) if lines else None)
         sample = samples.one(*key) if key else None
         if asked and sample is None:
-            raise Http404(f"this run has no question {address['doc']}")
+            raise Http404(f"this run has no question with doc={address['doc']}")
         if key and place is None:
             place = samples.place(*key)
         several = len(samples.tasks) > 1
@@ -129,13 +138,15 @@ def browse(path: Path, address: Address, *, searchable: bool) -> Browser:
             pages=samples.pages,
             previous_page=_page_url(number - 1, samples.pages, address),
             next_page=_page_url(number + 1, samples.pages, address),
-            label=label,
+            name=_name(key, several, sample) if key else "",
+            doc=label,
             subset=str(sample["subset"] or "") if sample else "",
             permalink=address.url(**{**FIELDS, "doc": label}, fragment="question"),
             spaces_url=address.url(
                 spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
             ),
             question=read_question(sample) if sample else None,
+            peers=counted(peers, *key, sample["correct"]) if peers and key and sample else None,
             in_list=place is not None,
             number=place.number if place else 0,
             before=_neighbour(place.before if place else None, several, address),
@@ -149,7 +160,7 @@ def _search(address: Address, searchable: bool) -> tuple[Search, dict[str, str]]
         address.choice(switch, ("", "1"))
     problems: dict[str, str] = {}
     if searchable and len(address["q"]) > LONGEST_TEXT:
-        problems["q"] = f"These are {len(address['q'])} letters. Search for {LONGEST_TEXT} at most."
+        problems["q"] = f"These are more than {LONGEST_TEXT} letters. Search for fewer."
     search = Search(
         outcome=address.choice("outcome", OUTCOMES),
         subset=address["subset"],
@@ -197,16 +208,20 @@ def _key(doc: str, samples: Samples) -> tuple[str, int]:
     """`task:number`, or the number alone where the run has one task."""
     task, _, number = doc.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Http404(f"this run has no question {doc}")
+        raise Http404(f"this run has no question with doc={doc}")
     if not task and len(samples.tasks) != 1:
-        raise Http404(
-            f"this run has several tasks: question {doc} is not enough, name its task too"
-        )
+        raise Http404(f"this run has several tasks: doc={doc} is not enough, name its task too")
     return task or samples.tasks[0], int(number)
 
 
 def _label(key: tuple[str, int], several: bool) -> str:
     return f"{key[0]}:{key[1]}" if several else str(key[1])
+
+
+def _name(key: tuple[str, int], several: bool, sample: dict[str, Any] | None) -> str:
+    """As readers count, from 1; in a group with its part, which says more than its task."""
+    part = sample["subset"] if sample else ""
+    return f"{part or key[0]} {key[1] + 1}" if several else str(key[1] + 1)
 
 
 def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Address) -> Listed:
@@ -224,7 +239,7 @@ def _neighbour(
     if key is None:
         return None
     label = _label(key, several)
-    return str(key[1]), address.url(fragment="question", doc=label, page="")
+    return str(key[1] + 1), address.url(fragment="question", doc=label, page="")
 
 
 def _page_url(number: int, pages: int, address: Address) -> str:

@@ -12,7 +12,7 @@ from django.db.models.functions import RowNumber, TruncDate
 from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 
-from leaderboard.models import HubModel, Suite, TaskVersion
+from leaderboard.models import HubModel, Suite, SuiteEntry, TaskVersion
 from leaderboard.pages import kept
 from leaderboard.pages.address import Address
 from leaderboard.pages.pager import page_links
@@ -32,7 +32,8 @@ class Day:
     date: date
     suites: list[tuple[Suite, str]] = field(default_factory=list)
     """With what changed in this version, as its file tells it."""
-    tasks: list[TaskVersion] = field(default_factory=list)
+    tasks: list[tuple[TaskVersion, str]] = field(default_factory=list)
+    """With the title that pages name it by."""
     models: list[HubModel] = field(default_factory=list)
     """Submitted for the first time; the first few of them."""
     models_n: int = 0
@@ -58,8 +59,9 @@ def changelog(request: HttpRequest) -> HttpResponseBase:
     for suite in suites.filter(day__in=shown).order_by("title", "version"):
         change = str(suite.changelog.get(suite.version, ""))
         days[suite.day].suites.append((suite, change))
+    titles = dict(SuiteEntry.objects.order_by("suite__created").values_list("task", "title"))
     for task in tasks.filter(day__in=shown).order_by("name", "version"):
-        days[task.day].tasks.append(task)
+        days[task.day].tasks.append((task, task.titled(titles.get(task.pk, ""))))
     for day, of_day, model in _new_models(shown):
         days[day].models.append(model)
         days[day].models_n = of_day

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import HttpRequest
 
+from leaderboard.pages.address import bounded
+
 NAVIGATION = (
     ("board", "Board"),
     ("styles", "Prompt styles"),
@@ -51,5 +53,7 @@ def site(request: HttpRequest) -> dict[str, Any]:
 
 def _canonical(request: HttpRequest, kept: tuple[str, ...]) -> str:
     """The address under which search engines shall know the page."""
-    query = urlencode([(name, request.GET[name]) for name in kept if request.GET.get(name)])
+    query = urlencode(
+        [(name, bounded(request.GET[name])) for name in kept if request.GET.get(name)]
+    )
     return request.build_absolute_uri(request.path + (f"?{query}" if query else ""))

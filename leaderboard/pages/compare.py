@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,8 @@ from leaderboard.board_data import EVERY, OWN, Board
 from leaderboard.compare import Lineup, Task
 from leaderboard.compare_differences import Compared
 from leaderboard.compare_differences import compare as differences
+from leaderboard.compare_pair import Difference
+from leaderboard.compare_questions import SHOWN, SORTS
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
 from leaderboard.pages import compare_chosen, compare_picker, compare_words, kept
@@ -31,7 +33,13 @@ from leaderboard.pages.compare_table import table
 from leaderboard.pages.wanted import Wanted
 
 JOINED = {"m": ",", "run": ","}
-STYLES = (OWN, *Style.values, EVERY)
+ALLOWED: dict[str, Collection[str]] = {
+    "style": (OWN, *Style.values, EVERY),
+    "spaces": ("", "1"),
+    "show": SHOWN,
+    "sort": SORTS,
+}
+"""What some fields may say."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ def _answer(request: HttpRequest, asked: Request, address: Address) -> str | Htt
 
 def read(address: Address) -> Request:
     """Whom the address asks for. Raises Http404 for a suite that does not exist."""
-    for name, allowed in (("style", STYLES), ("spaces", ("", "1"))):
+    for name, allowed in ALLOWED.items():
         address.choice(name, allowed)
     return _runs(address) if address["run"] else _models(address)
 
@@ -158,8 +166,12 @@ def _base(keys: list[str], address: Address) -> int:
 
 def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any]:
     lineup = compared.lineup
-    task = _task(lineup, address)
     vs = _vs(compared, address)
+    task = _task(lineup, address)
+    named, here = task is not None, address
+    if task is None and (task := _farthest(compared, vs)):
+        # Its links name it: another one may lie farthest apart when they are followed.
+        here = address.at(task=task.key)
     pins = compare_pins.pins(lineup, compare_pins.runs_of(lineup.tasks), task)
     return {
         **_surroundings(asked, address),
@@ -174,7 +186,8 @@ def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any
         "beats": [text for one in compared.against for text in compare_words.beats(compared, one)],
         "table": table(compared, address, task, vs),
         "task": task,
-        "detail": detail(compared, task, vs, address) if task else None,
+        "named": named,
+        "detail": detail(compared, task, vs, here) if task else None,
         "vs": lineup.sides[vs],
         "downloads": _downloads(address),
     }
@@ -219,6 +232,16 @@ def _task(lineup: Lineup, address: Address) -> Task | None:
         return lineup.tasks[0]
     key = address.choice("task", [task.key for task in lineup.tasks])
     return next((task for task in lineup.tasks if task.key == key), None)
+
+
+def _farthest(compared: Compared, vs: int) -> Task | None:
+    """The task on which the baseline and the side `vs` lie farthest apart, question by question."""
+    found = [
+        (abs(one.value), task)
+        for task, one in zip(compared.lineup.tasks, compared.of(vs).by_task, strict=True)
+        if isinstance(one, Difference) and one.questions and task.drawn_to_scale
+    ]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def _vs(compared: Compared, address: Address) -> int:

@@ -15,6 +15,7 @@ from leaderboard.board_data import Board
 from leaderboard.compare import MOST
 from leaderboard.models import Run
 from leaderboard.pages.board_filters import rows_named
+from leaderboard.pages.listing import listed
 
 LONGEST = 60
 """Characters of what somebody wrote that are shown again."""
@@ -61,7 +62,7 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
                     "/runs/0b7e…; put what follows /runs/ here."
                 )
             )
-    found = Run.objects.select_related("task", "variant__hub_model").in_bulk(set(keys))
+    found = listed(Run.objects.all()).in_bulk(set(keys))
     done: list[Run] = []
     for key in dict.fromkeys(keys):
         run = found.get(key)
@@ -70,7 +71,7 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
         elif run.state != Run.State.DONE:
             problems.append(
                 Problem(
-                    f"run: {run.variant.hub_model.repo_id} on {run.task.benchmark} is "
+                    f"run: {run.variant.hub_model.repo_id} on {_title(run)} is "
                     f"{run.get_state_display().lower()}, so it has no answers to compare.",
                     run.get_absolute_url(),
                     "See the run",
@@ -92,16 +93,20 @@ def _of_one_benchmark(
         if run not in same:
             problems.append(
                 Problem(
-                    f"run: {run.variant.hub_model.repo_id} was asked {run.task.benchmark}, the "
-                    f"baseline {first.task.benchmark}. Two benchmarks have no question in common.",
+                    f"run: {run.variant.hub_model.repo_id} was asked {_title(run)}, the baseline "
+                    f"{_title(first)}. Two benchmarks have no question in common.",
                     f"{reverse('compare')}?run={run.pk}",
-                    f"Compare others on {run.task.benchmark}",
+                    f"Compare others on {_title(run)}",
                 )
             )
     if len(same) > MOST:
         repo_ids = [run.variant.hub_model.repo_id for run in same]
         problems.append(_too_many("run", "runs", repo_ids))
     return same[:MOST], problems
+
+
+def _title(run: Run) -> str:
+    return str(getattr(run, "title"))  # noqa: B009
 
 
 def _too_many(field: str, what: str, repo_ids: Sequence[str]) -> Problem:

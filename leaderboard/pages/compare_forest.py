@@ -21,12 +21,11 @@ _NARROWEST = 1.0
 
 @dataclass(frozen=True)
 class Mark:
-    """One interval, its ends as the drawing writes them; `hollow` where it crosses zero."""
+    """One interval, its ends as the drawing writes them."""
 
     low: str
     x: str
     high: str
-    hollow: bool
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Axis:
         if found.how is How.SAME:
             return None
         low, x, high = (f"{self.x(end):.2f}%" for end in (found.low, found.value, found.high))
-        return Mark(low, x, high, hollow=not found.clear)
+        return Mark(low, x, high)
 
     @property
     def ticks(self) -> list[tuple[str, str]]:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard import artifacts, compare_samples
-from leaderboard.compare_questions import SHOWN, SORTS, Outcome, Partings
+from leaderboard.compare_questions import SORTS, Outcome, Partings
 from leaderboard.compare_samples import NONE, Answers
 from leaderboard.models import Artifact
 from leaderboard.pages.address import Address, page_number
+from leaderboard.pages.pager import page_links
 from leaderboard.pages.paging import Part
 from leaderboard.question import is_withheld
 from leaderboard.samples import LENGTH, question_in
@@ -95,7 +96,7 @@ def _file(sha256: str | None, n: int) -> tuple[Path | None, Answers | None]:
 
 def list_of(partings: Partings, files: Files, doc: int | None, address: Address) -> Questions:
     """The page of the list that the address asks for, or the one that has the question `doc`."""
-    shown, sort = address.choice("show", SHOWN), address.choice("sort", SORTS)
+    shown, sort = address["show"], address["sort"]
     places = partings.places(shown, sort)
     chosen = _part(places, doc, address)
     on_page = places[chosen.slice].tolist()
@@ -120,17 +121,23 @@ def list_of(partings: Partings, files: Files, doc: int | None, address: Address)
     )
 
 
+@dataclass(frozen=True)
+class _OfList:
+    """Addresses of the list's pages, without a question; the first page has no number."""
+
+    address: Address
+
+    def url(self, fragment: str = "", **changes: int) -> str:
+        page = changes["page"]
+        return self.address.url(fragment, page=page if page > 1 else "", doc="")
+
+
 def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
     pages = max(1, -(-len(places) // PAGE))
     number = page_number(address["page"], last=pages)
     if doc is not None and not address["page"] and doc in places:
         number = int(np.flatnonzero(places == doc)[0]) // PAGE + 1
-    near = {1, pages, *range(number - 2, number + 3)} & set(range(1, pages + 1))
-    links = [
-        (n, "" if n == number else address.url("questions", page=n if n > 1 else "", doc=""))
-        for n in sorted(near)
-        if pages > 1
-    ]
+    links = page_links(number, pages, _OfList(address), heading="questions")
     return Part(PAGE, number, len(places), links)
 
 
@@ -198,9 +205,9 @@ def label_of(partings: Partings, place: int) -> str:
 
 
 def name_of(partings: Partings, place: int) -> str:
-    """The same for readers, to whom the part of a group says more than the task."""
+    """The same for readers: counted from 1, with the part of a group, which says more to them."""
     layout = partings.base.layout
-    number = int(layout.doc_id[place])
+    number = int(layout.doc_id[place]) + 1
     if len(layout.tasks) == 1:
         return str(number)
     by_part = len(layout.parts) >= len(layout.tasks)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leaderboard.compare import Task
+from leaderboard.compare_differences import claimed
 from leaderboard.compare_pair import Difference, How
 from leaderboard.compare_parts import OfPart
 from leaderboard.pages.address import Address
 from leaderboard.pages.compare_forest import Axis, Mark
-from leaderboard.pages.compare_words import claimed, p_value, reading, signed
-from leaderboard.templatetags.figures import plus_minus
+from leaderboard.pages.compare_words import p_value, reading, signed, state
+from leaderboard.templatetags.figures import margin_in
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,17 @@ class PartRow:
     other: float
     value: str
     half: str
+    """± half of the interval, or both its ends; empty where there is none."""
     full: str
     """In full precision, for those who hover."""
     why: str
     """Why the difference is not paired."""
     mark: Mark | None
     p: str
+    state: str
+    """One of `compare_words.State`; empty where there is no difference."""
     who: str
-    """`base` or `other` where one is ahead beyond doubt, else empty."""
+    """`base` or `other` where one is ahead, else empty."""
     reading: str
 
 
@@ -68,15 +72,16 @@ def _row(
     one: OfPart, task: Task, names: tuple[str, str], axis: Axis | None, address: Address
 ) -> PartRow:
     found, metric = one.found, task.metric
-    value = half = full = why = p = who = ""
+    value = half = full = why = p = told = who = ""
     mark = None
     if isinstance(found, Difference):
         alone = found.how is How.SAME
         value = "0" if alone else signed(found.value, metric)
-        half = "" if alone else plus_minus(found, metric)
+        half = "" if alone else margin_in(found, metric)
         full = f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}"
         why, p = found.why, p_value(found.p_bh)
         mark = axis.mark(found) if axis else None
+        told = state(found, metric, by="part")
         if claimed(found, by="part"):
             who = "other" if found.ahead else "base"
     return PartRow(
@@ -92,6 +97,7 @@ def _row(
         why=why,
         mark=mark,
         p=p,
+        state=told,
         who=who,
-        reading=reading(found, *names, by="part"),
+        reading=reading(found, metric, *names, by="part"),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leaderboard.compare import Number, Side, Task
-from leaderboard.compare_differences import Compared, Found
+from leaderboard.compare_differences import Compared, Found, claimed
 from leaderboard.compare_pair import Difference, How, Tally
 from leaderboard.pages.address import Address
 from leaderboard.pages.compare_forest import Axis, Mark
-from leaderboard.pages.compare_words import claimed, p_value, reading, signed
-from leaderboard.templatetags.figures import plus_minus
+from leaderboard.pages.compare_words import p_value, reading, signed, state
+from leaderboard.templatetags.figures import margin_in
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,20 @@ class Cell:
     number: Number | None
     value: str
     half: str
-    """Half of the interval, empty where there is none."""
+    """± half of the interval, or both its ends; empty where there is none."""
     full: str
     """In full precision, for those who hover."""
     mark: Mark | None
     reading: str
-    who: str
-    """`base` or `other` where one is ahead beyond doubt, else empty."""
-    tally: Tally | None
-    resolved: str
-    p: str
+    state: str = ""
+    """One of `compare_words.State`; empty where there is no difference."""
+    who: str = ""
+    """`base` or `other` where one is ahead, else empty."""
+    tally: Tally | None = None
+    resolved: str = ""
+    p: str = ""
+    p_holm: str = ""
+    p_bh: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,10 @@ def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | 
     lineup = compared.lineup
     base, other = lineup.sides[compared.base], lineup.sides[side]
     number = task.numbers[side] if task else None
-    text = reading(found, base.name, other.name)
-    if not isinstance(found, Difference):
-        return Cell(other, found, number, "", "", "", None, text, "", None, "", "")
     metric = task.metric if task else "acc"
+    text = reading(found, metric, base.name, other.name)
+    if not isinstance(found, Difference):
+        return Cell(other, found, number, "", "", "", None, text)
     alone = found.how is How.SAME
     who = ("other" if found.ahead else "base") if claimed(found) else ""
     return Cell(
@@ -135,12 +139,15 @@ def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | 
         found=found,
         number=number,
         value="0" if alone else signed(found.value, metric),
-        half="" if alone else plus_minus(found, metric),
+        half="" if alone else margin_in(found, metric),
         full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}, q = {found.q:.3g}",
         mark=axis.mark(found) if task is None or task.drawn_to_scale else None,
         reading=text,
+        state=state(found, metric),
         who=who,
         tally=found.questions.tally if found.questions else None,
         resolved="yes" if found.resolved else "no",
-        p=p_value(found.p_holm),
+        p=p_value(found.p_value),
+        p_holm=p_value(found.p_holm),
+        p_bh=p_value(found.p_bh),
     )

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
-from leaderboard.compare_differences import LEVEL, Against, Compared
+from leaderboard.compare_differences import Against, By, Compared, claimed
 from leaderboard.compare_pair import Apart, Difference, How
 from leaderboard.compare_pins import Pins, Setting
 from leaderboard.units import is_share
 
-By = Literal["task", "part"]
-"""What a difference is one of."""
 MINUS = "−"
+NOTABLE = 0.05
+"""A difference of so many points as a share of 1: what would miss it rests on too few questions."""
 _SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+class State(StrEnum):
+    """What one difference says; each has a mark of its own."""
+
+    AHEAD = "ahead"
+    OPEN = "open"
+    """Not told apart, by a measurement that would have shown a notable difference."""
+    FEW = "few"
+    """Not told apart, and a notable difference would be missed more often than once in five."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ def _pair(found: Difference, metric: str, base: str, other: str, basis: str) -> 
     first, second = (other, base) if found.ahead else (base, other)
     ends = sorted((abs(found.low), abs(found.high)))
     resolved = (
-        "A difference this large is found in four of five such measurements."
+        "A difference this large is found in four of five such measurements, or more often."
         if found.resolved
         else "A difference this large is missed more often than once in five such measurements."
     )
@@ -117,8 +127,8 @@ def _average_of(compared: Compared, against: Against) -> str:
     tasks = f"{_number(counted)} task{'' if counted == 1 else 's'}"
     unpaired = f", {average.why}" if isinstance(average, Difference) and average.why else ""
     return (
-        f"Average of {tasks}, same questions, paired{unpaired}: what is hard for both cancels, "
-        "which is why this interval is tighter than those of the two scores."
+        f"Average of {tasks} on the same questions{unpaired}. A hard question is hard for both, "
+        "so this interval is narrower than those of the two scores."
     )
 
 
@@ -126,7 +136,7 @@ def _of_task(compared: Compared, found: Difference) -> str:
     title = compared.lineup.tasks[0].title
     if found.how is How.UNPAIRED:
         return f"{title}, as two independent scores: {found.why}."
-    return f"{title}, the same questions, paired: what is hard for both cancels."
+    return f"{title}, question by question: one that is hard is hard for both."
 
 
 def _over_tasks(compared: Compared, against: Against) -> Verdict:
@@ -166,43 +176,40 @@ def _of_several(compared: Compared) -> Verdict:
     return Verdict(
         "ok" if groups["ahead"] or groups["behind"] else "even",
         f"Against {base}: {'; '.join(said)}.",
-        f"Averages on the same questions, paired; corrected for {len(compared.against)} "
-        "comparisons with one baseline (Holm).",
+        "Averages on the same questions, held to a stricter measure because there are "
+        f"{len(compared.against)} comparisons with one baseline.",
     )
 
 
-def claimed(found: Difference, by: By = "task") -> bool:
-    """Whether a difference stands when all of its kind on the page are allowed for.
-
-    Over tasks none of the claims may be wrong (Holm), over parts one in twenty (Benjamini and
-    Hochberg).
-    """
-    p = found.p_holm if by == "task" else found.p_bh
-    return found.clear and p <= LEVEL
+def state(found: Difference, metric: str, by: By = "task") -> State:
+    """The one verdict on a difference. What is notable is known of points only."""
+    if claimed(found, by):
+        return State.AHEAD
+    coarse = is_share(metric) and found.detectable > NOTABLE
+    return State.FEW if coarse else State.OPEN
 
 
-def reading(found: Difference | Apart, base: str, other: str, by: By = "task") -> str:
-    """What one difference says."""
+def reading(found: Difference | Apart, metric: str, base: str, other: str, by: By = "task") -> str:
+    """The same in words."""
     if isinstance(found, Apart):
         return found.why
     if found.how is How.SAME:
         return "same on every question"
-    if not found.clear:
-        return "cannot tell"
-    ahead = other if found.ahead else base
-    return f"{ahead} ahead" if claimed(found, by) else f"{ahead} ahead, if seen alone"
+    said = {State.OPEN: "not told apart", State.FEW: "too few questions"}
+    ahead = f"{other if found.ahead else base} ahead"
+    return said.get(state(found, metric, by), ahead)
 
 
 def beats(compared: Compared, against: Against) -> list[str]:
-    """On which tasks one does better than the other, as claims that hold together."""
+    """On which tasks one is ahead of the other: the verdicts of the table, in sentences."""
     base, other = compared.lineup.sides[compared.base], compared.lineup.sides[against.side]
     better: list[str] = []
     worse: list[str] = []
     for task, found in zip(compared.lineup.tasks, against.by_task, strict=True):
-        if isinstance(found, Difference) and found.p_bh <= LEVEL:
+        if isinstance(found, Difference) and claimed(found):
             (better if found.ahead else worse).append(task.title)
     return [
-        f"{first.name} beats {second.name} on {_names(titles)}."
+        f"{first.name} is ahead of {second.name} on {_names(titles)}."
         for first, second, titles in ((other, base, better), (base, other, worse))
         if titles
     ]

@@ -6,12 +6,14 @@ made while they are sent.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from django.http import (
+    FileResponse,
     Http404,
     HttpRequest,
     HttpResponse,
@@ -23,16 +25,16 @@ from django.shortcuts import get_object_or_404
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
-import evalcore
+from evalcore.digest import digest_of
 from evalcore.record import RunRecord
 from leaderboard import artifacts
 from leaderboard.dialects import DIALECTS, Source
 from leaderboard.models import Artifact, Run
+from leaderboard.pages import kept
 
-CHUNK = 2**16
 MOST_DIGITS = 18
 """More make a number beyond any file; thousands of them are no number to Python at all."""
-# The content of an address never changes: a run's files are written once.
+# The content of a stored file never changes: a run's files are written once.
 CACHE = "public, max-age=86400"
 
 
@@ -54,8 +56,10 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     if dialect is None:
         raise Http404(f"a run has no file {file}")
     stored = _artifact(pk, Artifact.Kind.RECORD)
-    # The record names its samples' digest, so its own stands for both; our writers may change.
-    etag = f'"{stored.sha256}-{file}-{evalcore.__version__}"'
+    # The record names its samples' digest, so its own stands for both. Our writers change with a
+    # release, and the file names this site by the host that was asked.
+    made_of = [stored.sha256, file, kept.release(), request.get_host()]
+    etag = f'"{digest_of(made_of)}"'
     if _unchanged(request, etag):
         return HttpResponseNotModified(headers={"ETag": etag})
     record = RunRecord.read(_existing(stored))
@@ -67,7 +71,7 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     )
     response = StreamingHttpResponse(dialect.pieces(source), content_type=dialect.content_type)
     name = dialect.name(record) if dialect.name else _name(stored.run, file)
-    return _named(response, name, etag)
+    return _named(response, name, etag, cache="public, no-cache")
 
 
 def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
@@ -98,12 +102,9 @@ def _file(
             return HttpResponse(status=416, headers=headers)
         if span is not None and request.headers.get("If-Range", etag) == etag:
             (start, end), status = span, 206
-    response = StreamingHttpResponse(
-        _bytes(artifact.sha256, start, end),
-        status=status,
-        content_type=content_type,
-    )
-    response["Content-Length"] = str(end - start)
+    # A file, and no generator: a server that knows files sends it without holding a thread.
+    part = Part(artifact.sha256, start, end)
+    response = FileResponse(part, status=status, content_type=content_type)
     response["Accept-Ranges"] = "bytes"
     if status == 206:
         response["Content-Range"] = f"bytes {start}-{end - 1}/{artifact.bytes}"
@@ -117,10 +118,12 @@ def _name(run: Run, file: str) -> str:
     return f"{model}_{task}_{file}"
 
 
-def _named(response: StreamingHttpResponse, name: str, etag: str) -> StreamingHttpResponse:
+def _named(
+    response: StreamingHttpResponse, name: str, etag: str, cache: str = CACHE
+) -> StreamingHttpResponse:
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["ETag"] = etag
-    response["Cache-Control"] = CACHE
+    response["Cache-Control"] = cache
     response["X-Robots-Tag"] = "noindex"
     return response
 
@@ -154,11 +157,42 @@ def _at_most(size: int, digits: str) -> int:
     return size if len(digits) > MOST_DIGITS else min(int(digits), size)
 
 
-def _bytes(sha256: str, start: int, end: int) -> Iterator[bytes]:
-    # Opened when the first piece is sent: an answer to HEAD is never read, and so never closed.
-    with artifacts.open(sha256) as file:
-        file.seek(start)
-        left = end - start
-        while left > 0 and (piece := file.read(min(CHUNK, left))):
-            left -= len(piece)
-            yield piece
+class Part(io.RawIOBase):
+    """The bytes of an artifact from `start` to before `end`, as a file of their own.
+
+    Opened when it is first read: an answer to HEAD never is, and so is not closed either.
+    """
+
+    def __init__(self, sha256: str, start: int, end: int) -> None:
+        super().__init__()
+        self._sha256, self._start, self._size = sha256, start, end - start
+        self._at = 0
+        self._file: BinaryIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._file = self._file or artifacts.open(self._sha256)
+        wanted = min(len(buffer), max(0, self._size - self._at))
+        self._file.seek(self._start + self._at)
+        piece = self._file.read(wanted)
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()

@@ -64,13 +64,13 @@ def answer(
 ) -> HttpResponseBase:
     """The page of this address, made by `render` unless it was kept; 304 where the browser has it.
 
-    `of` is everything besides the address that the page depends on. What `render` returns as a
-    response (a redirect) is passed on.
+    `of` is everything besides the address, the release and the settings that the page depends on.
+    What `render` returns as a response (a redirect) is passed on.
     """
     if request.user.is_authenticated or settings.DEBUG:
         page = render()
         return page if isinstance(page, HttpResponseBase) else _of_one_person(request, page)
-    key = digest_of([release(), request.build_absolute_uri(), repr(of)])
+    key = digest_of([release(), site(), request.build_absolute_uri(), repr(of)])
     etag = f'W/"{key}"'
     if unchanged := get_conditional_response(request, etag=etag):
         return _marked(unchanged, etag)
@@ -121,14 +121,25 @@ def _takes_gzip(request: HttpRequest) -> bool:
     )
 
 
+def site() -> list[str]:
+    """What this site's settings say, of which any page may show something."""
+    ours = [name for name in dir(settings) if name.startswith("PLUMBLINE_")]
+    return [f"{name}={getattr(settings, name)}" for name in (*ours, "HF_ENDPOINT")]
+
+
 @cache
 def release() -> str:
-    """Digest of what pages are made with: another release makes other pages of the same data."""
-    folders = [Path(settings.BASE_DIR, name) for name in ("templates", "static", "leaderboard")]
+    """Digest of what pages are made with: another release makes other pages of the same data.
+
+    The engine is part of it: its statistics and words stand on pages, too.
+    """
+    folders = ("templates", "static", "leaderboard", "evalcore", "docs")
     files = sorted(
         file
         for folder in folders
-        for file in folder.rglob("*")
-        if file.suffix in (".html", ".css", ".js", ".py")
+        for file in Path(settings.BASE_DIR, folder).rglob("*")
+        if file.suffix in (".html", ".css", ".js", ".py", ".md")
     )
-    return digest_of([file.read_text() for file in files])
+    return digest_of(
+        [file.read_text() for file in (*files, Path(settings.BASE_DIR, "CHANGELOG.md"))]
+    )

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose, sqrt
+from pathlib import Path
 
+import pyarrow.parquet as pq
 from django.conf import settings
 
 from evalcore.record import ResultRow, RunRecord
@@ -26,6 +28,8 @@ METHODS = {
     "bootstrap": "percentiles of the score on drawn sets of questions",
     "none": "none: nothing tells how much the score would vary",
 }
+COLUMNS = ("doc_id", "target", "gold", "pick", "correct", "loglikelihoods")
+"""Of a samples file, the flat ones that say what came back; older files lack the last."""
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "python")
 
 
@@ -111,6 +115,20 @@ def command(run: Run) -> str:
     hub = settings.HF_ENDPOINT
     elsewhere = "" if hub == settings.PUBLIC_HUB else f"HF_ENDPOINT={hub} "
     return elsewhere + shlex.join(reproduce.command(run)).replace(" --", " \\\n  --")
+
+
+def pandas(samples: Path, url: str) -> str:
+    """Lines of Python that read a run's answers and show of each what came back and its score."""
+    file = pq.read_schema(samples)
+    shown = [name for name in COLUMNS if name in file.names]
+    names = ", ".join(f'"{name}"' for name in shown)
+    return "\n".join(
+        [
+            "import pandas as pd",
+            f'answers = pd.read_parquet("{url}")',
+            f"print(answers[[{names}]])",
+        ]
+    )
 
 
 def verification(record: RunRecord, record_url: str, samples_url: str) -> str:

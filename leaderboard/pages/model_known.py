@@ -86,7 +86,6 @@ def known(repo_id: str, address: Address) -> Known:
         runs=_by_state(runs),
         submissions=sum(row["n"] for row in submitted),
         stamp=(
-            stamps.of_site(),
             stamps.of_row(model),
             [stamps.of_row(one) for one in variants],
             submitted,

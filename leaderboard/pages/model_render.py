@@ -20,10 +20,10 @@ from leaderboard.pages.model_scores import Benchmark, Cell, Spread
 from leaderboard.pages.scale import Scale
 from leaderboard.templatetags.figures import (
     exactly,
-    half_width,
+    margin,
+    margin_in,
     percent,
     plural,
-    plus_minus,
     shown,
     utc,
 )
@@ -40,7 +40,8 @@ class ScoreLine(NamedTuple):
     """The run's address; empty for none."""
     text: str
     """The number; empty for none."""
-    half: str
+    margin: str
+    """The interval beside it."""
     title: str
     n: str
     whisker: str
@@ -113,7 +114,7 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
         shots,
         run,
         shown(score, entry.metric),
-        plus_minus(score, entry.metric).replace("<", "&lt;"),
+        margin_in(score, entry.metric).replace("<", "&lt;"),
         exactly(score),
         f"{score.n:,}",
         _whisker(score, scale, entry.task__chance, entry.style) if cell.share else "",
@@ -143,7 +144,7 @@ def _spread(spread: Spread) -> str:
     apart = spread.difference
     return (
         f"Spread over styles <b>{percent(apart.value)}</b> "
-        f"±{half_width(apart).replace('<', '&lt;')} points, "
+        f"{margin(apart).replace('<', '&lt;')} points, "
         f"{style_mark(spread.high.style)} over {style_mark(spread.low.style)}, "
         f"{'on the same questions' if spread.paired else 'as independent scores'}"
         f"{'' if spread.clear else '; the two cannot be told apart'}"
@@ -171,8 +172,8 @@ def _run(ran: Ran) -> RunLine:
 
 
 def _beside(score: Score, metric: str) -> str:
-    half = plus_minus(score, metric).replace("<", "&lt;")
-    return f"±{half} {conditional_escape(metric)}, {plural(score.n, 'question')}"
+    beside = margin_in(score, metric).replace("<", "&lt;")
+    return f"{beside} {conditional_escape(metric)}, {plural(score.n, 'question')}"
 
 
 def _run_url(run: UUID) -> str:

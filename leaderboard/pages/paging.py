@@ -12,7 +12,7 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet
 
 from leaderboard.pages.address import Address
-from leaderboard.pages.pager import page_links
+from leaderboard.pages.pager import PageLink, page_links
 
 MOST = 10_000
 """No list is read farther than so many pages."""
@@ -27,7 +27,7 @@ class Part:
     number: int
     total: int | None
     """Entries of the whole list; None where nobody counted."""
-    links: list[tuple[int, str]]
+    links: list[PageLink]
     """Page numbers with their addresses, this one without; empty for a single page."""
     newer: str = ""
     older: str = ""

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.board_data import Board, Score
 from leaderboard.pages.scale import Scale
-from leaderboard.templatetags.figures import day_of, half_width, percent
+from leaderboard.templatetags.figures import day_of, margin, percent
 
 VERSION = 1
 """Of the drawing: raised where the same board is drawn otherwise."""
@@ -126,7 +126,7 @@ class _Picture:
         named = _cut(name, 21, 560, room - end)
         self.text(end, base, named, 21, weight=560, ink=INK if rank else INK_3)
         self.number(AVERAGE, base, percent(average.value))
-        self.text(AVERAGE + 8, base, f"±{half_width(average)}", 17, ink=INK_3)
+        self.text(AVERAGE + 8, base, margin(average), 17, ink=INK_3)
         low_x, high_x, at = (_x(v, scale) for v in (average.low, average.high, average.value))
         self.pen.rectangle([low_x, middle - 1, high_x, middle + 1], INK_3)
         self.pen.rectangle([at - 1.5, middle - 9, at + 1.5, middle + 9], INK)

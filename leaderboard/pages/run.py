@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
-from leaderboard import artifacts
+from leaderboard import artifacts, peers
 from leaderboard.dialects import DIALECTS
 from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry
 from leaderboard.pages import kept, materials
@@ -23,6 +23,7 @@ from leaderboard.pages.address import Address
 from leaderboard.pages.browser import FIELDS, browse
 from leaderboard.pages.listing import listed
 from leaderboard.pages.scale import Scale
+from leaderboard.peers import Peers
 from leaderboard.units import is_share
 
 LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
@@ -44,8 +45,9 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     shown = get_object_or_404(_with_what_is_said_elsewhere(), pk=pk)
     files = {file.kind: file for file in shown.artifacts.all()}
     if shown.state == Run.State.DONE:
-        stamp = _stamp(shown, files)
-        response = kept.answer(request, stamp, lambda: _page(request, shown, files))
+        others = _peers(shown)
+        stamp = _stamp(shown, files), others and others.stamp
+        response = kept.answer(request, stamp, lambda: _page(request, shown, files, others))
     else:
         page = _page(request, shown, files)
         response = page if isinstance(page, HttpResponseBase) else HttpResponse(page)
@@ -75,14 +77,27 @@ def _stamp(run: Run, files: Mapping[str, Artifact]) -> object:
     return (*columns, run.worker and run.worker.device, stored)
 
 
+def _peers(run: Run) -> Peers | None:
+    """The others in its column; None where the run has no number there."""
+    own = run.results.filter(metric=_metric(run), subset="", task_name=run.task.name).first()
+    return peers.of_result(own) if own else None
+
+
+def _metric(run: Run) -> str:
+    """The one that its suite shows."""
+    return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009
+
+
 def _page(
-    request: HttpRequest, shown: Run, files: Mapping[str, Artifact]
+    request: HttpRequest, shown: Run, files: Mapping[str, Artifact], others: Peers | None = None
 ) -> str | HttpResponseBase:
     address = Address(request, FIELDS)
     record = _record(files.get(Artifact.Kind.RECORD))
     samples = _path(files.get(Artifact.Kind.SAMPLES))
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
-    browser = browse(samples, address, searchable=searchable) if samples else None
+    browser = None
+    if samples:
+        browser = browse(samples, address, searchable=searchable, peers=others)
     if redirect := address.redirect():
         return redirect
     context = {
@@ -90,6 +105,7 @@ def _page(
         "record": record,
         **_numbers(shown, record),
         **_provenance(request, shown, record),
+        "pandas": _pandas(request, shown, samples),
         "downloads": list(_downloads(shown, files, searchable)),
         "events": shown.events.all(),
         "live": shown.state in LIVE_NOW,
@@ -114,7 +130,7 @@ def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     """The run's number with all that is known of how sure it is, its other numbers, its parts."""
-    metric = getattr(run, "suite_metric") or run.task.primary_metric  # noqa: B009
+    metric = _metric(run)
     results = list(run.results.all())
     own = [r for r in results if not r.subset and r.task_name == run.task.name]
     primary = next((r for r in own if r.metric == metric), None)
@@ -152,6 +168,11 @@ def _provenance(request: HttpRequest, run: Run, record: RunRecord | None) -> dic
     return context
 
 
+def _pandas(request: HttpRequest, run: Run, samples: Path | None) -> str:
+    url = request.build_absolute_uri(reverse("run-parquet", args=[run.pk]))
+    return materials.pandas(samples, url) if samples else ""
+
+
 def _ahead(run: Run) -> int | None:
     """How many queued runs a worker would take before this one; None where it does not wait."""
     if run.state != Run.State.QUEUED:
@@ -187,7 +208,7 @@ def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Itera
         asked = "prompt, choices" if has_text else "the digest of each text"
         yield Download(
             "Every answer",
-            f"One row a question: {asked}, every token’s loglikelihood, scores",
+            f"One row for each question: {asked}, loglikelihoods, scores",
             "Parquet",
             reverse("run-parquet", args=[run.pk]),
             samples.bytes,
@@ -196,7 +217,7 @@ def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Itera
     if record := files.get(Artifact.Kind.RECORD):
         yield Download(
             "Record",
-            "All numbers with their intervals, keys and pins",
+            "All scores with their intervals, versions and settings",
             "JSON",
             reverse("run-record", args=[run.pk]),
             record.bytes,

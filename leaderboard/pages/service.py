@@ -5,18 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from django.contrib.auth.views import LogoutView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponsePermanentRedirect,
+)
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
 
+from leaderboard import throttle
 from leaderboard.models import HubModel, Suite, TaskVersion
+from leaderboard.pages.address import bounded
 
 CLOSE_BY = 3
 LONGEST_REASON = 200
+
+
+class SignIn(LoginView):
+    """The form of an account; who tries too often in a minute has to wait for the next."""
+
+    template_name = "pages/login.html"
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        seconds = throttle.wait(throttle.SIGN_INS, request)
+        if not seconds:
+            return super().post(request, *args, **kwargs)
+        form = self.get_form()
+        context = self.get_context_data(form=form, seconds=seconds)
+        response = render(request, self.template_name, context, status=429)
+        response["Retry-After"] = str(seconds)
+        return response
 
 
 class Logout(LogoutView):
@@ -40,7 +64,8 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 def robots(request: HttpRequest) -> HttpResponse:
     """Benchmark questions shall not become training text by way of this site."""
     of_runs = ("/runs/", "/cells/", "/compare?")
-    kept_out = (*of_runs, "/submit?", "/submissions/", "/accounts/", "/admin/")
+    of_days = ("/*?at=", "/*&at=")
+    kept_out = (*of_runs, *of_days, "/submit?", "/submissions/", "/accounts/", "/admin/")
     lines = ["User-agent: *", *(f"Disallow: {address}" for address in kept_out)]
     lines += ["", f"Sitemap: {request.build_absolute_uri(reverse('sitemap'))}"]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
@@ -50,6 +75,11 @@ def favicon(_request: HttpRequest) -> HttpResponse:
     return HttpResponsePermanentRedirect(static("favicon.svg"))
 
 
+def bad_request(_request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 Django passes it by this name
+    """400 by a page that asks nothing of the request: its host may be the one that is wrong."""
+    return HttpResponseBadRequest(render_to_string("400.html"))
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404 with a way on: what is missing, a search, and what has a name like the one asked.
 
@@ -57,14 +87,15 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """
     if address := _without_slash(request):
         return HttpResponsePermanentRedirect(address)
-    asked = request.path.removeprefix("/models/") if request.path.startswith("/models/") else ""
+    path = bounded(request.path)
+    asked = path.removeprefix("/models/") if path.startswith("/models/") else ""
     context = {
-        "path": request.path,
+        "path": path,
         "reason": _reason(exception),
         "run": _run_address(request),
         "asked": asked,
         "word": asked.rpartition("/")[2],
-        "close_by": _close_by(request.path),
+        "close_by": _close_by(path),
     }
     return render(request, "404.html", context, status=404)
 

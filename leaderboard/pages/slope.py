@@ -1,12 +1,13 @@
 """A change of style for its template: the slope chart, the largest movers, a pair that turns round.
 
-Two orders of the same models stand side by side. A line is strong only where the model's two rank
-ranges do not overlap.
+Two orders of the same models stand side by side, on one axis of ranks. A line is strong only where
+the model's two rank ranges do not overlap.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from django.urls import reverse
@@ -17,8 +18,10 @@ from leaderboard.style_order import Change, Order
 
 MOST = 15
 MOVERS = 10
-TOP, STEP = 58, 28
-"""Pixels: where the first line stands, and the distance between two."""
+TOP, STEP, LINE = 58, 28, 18
+"""Pixels: where the axis begins, its length for each model, and the least distance of two names."""
+FEWEST = 5
+"""An axis is as long as for so many models at least."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +43,24 @@ class Slope:
     right: Place
     y_left: int
     y_right: int
+    """Where its ranks stand on the axis ..."""
+    name_left: int
+    name_right: int
+    """... and where its name is written: beside them, or as near as other names allow."""
     kind: str
 
 
 @dataclass(frozen=True)
 class SlopeChart:
     slopes: list[Slope]
+    ticks: list[tuple[int, int]]
+    """Ranks that the axis names, each with its place."""
     left_out: int
     """Models that were asked for and are not drawn."""
 
     @property
     def height(self) -> int:
-        return TOP + STEP * len(self.slopes)
+        return TOP + _length(len(self.slopes)) + STEP
 
 
 @dataclass(frozen=True)
@@ -80,14 +89,20 @@ class Crossing:
     behind: Mover
 
 
-def slope_chart(change: Change, chosen: Flags, *, of_movers: bool = False) -> SlopeChart:
-    """Of the chosen models, shape (models,), those that lead in the first style.
+def slope_chart(change: Change, chosen: Flags, *, of_leaders: bool = False) -> SlopeChart:
+    """Of the chosen models, shape (models,), those that move most places beyond chance.
 
-    With `of_movers` those that move most places, the ones beyond chance first.
+    Where none does, those that move farthest; with `of_leaders` those that lead in the first style.
     """
-    rows = _farthest(change, chosen) if of_movers else np.flatnonzero(chosen)
+    if of_leaders:
+        rows = np.flatnonzero(chosen)
+    else:
+        clear = chosen & change.beyond_chance
+        rows = _farthest(change, clear if clear.any() else chosen)
     by_left = rows[np.argsort(change.first.rank[rows], kind="stable")][:MOST]
-    at_right = np.argsort(np.argsort(change.second.rank[by_left], kind="stable"))
+    axis = _Axis.of(change, by_left)
+    y_left, y_right = (axis.y(order.rank[by_left]) for order in (change.first, change.second))
+    names = zip(_apart(y_left, axis.end), _apart(y_right, axis.end), strict=True)
     strong, moved = change.beyond_chance, change.moved
     slopes = [
         Slope(
@@ -96,15 +111,64 @@ def slope_chart(change: Change, chosen: Flags, *, of_movers: bool = False) -> Sl
             url=_url(change, row),
             left=_place(change.first, row),
             right=_place(change.second, row),
-            y_left=TOP + STEP * left,
-            y_right=TOP + STEP * right,
+            y_left=left,
+            y_right=right,
+            name_left=name_left,
+            name_right=name_right,
             kind=("up" if moved[row] > 0 else "down") if strong[row] else "",
         )
-        for left, (row, right) in enumerate(zip(by_left.tolist(), at_right.tolist(), strict=True))
+        for row, left, right, (name_left, name_right) in zip(
+            by_left.tolist(), y_left, y_right, names, strict=True
+        )
     ]
     # Strong lines are drawn last, over the others.
     slopes.sort(key=lambda slope: slope.kind != "")
-    return SlopeChart(slopes, left_out=int(chosen.sum()) - len(slopes))
+    return SlopeChart(slopes, axis.ticks(), left_out=int(chosen.sum()) - len(slopes))
+
+
+def _length(models: int) -> int:
+    return STEP * max(models, FEWEST)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From the best to the worst rank that is drawn, the same on both sides."""
+
+    best: int
+    worst: int
+    end: int
+    """Pixels."""
+
+    @classmethod
+    def of(cls, change: Change, rows: NDArray[np.intp]) -> _Axis:
+        ranks = np.concatenate([change.first.rank[rows], change.second.rank[rows]])
+        best, worst = (int(ranks.min()), int(ranks.max())) if len(ranks) else (1, 1)
+        return cls(best, max(worst, best + 1), TOP + _length(len(rows)))
+
+    def y(self, ranks: NDArray[np.int32]) -> list[int]:
+        share = (ranks - self.best) / (self.worst - self.best)
+        found: list[int] = np.rint(TOP + (self.end - TOP) * share).astype(int).tolist()
+        return found
+
+    def ticks(self) -> list[tuple[int, int]]:
+        """Round ranks within the axis, six at most."""
+        span = self.worst - self.best
+        steps = (digit * 10**power for power in range(9) for digit in (1, 2, 5))
+        step = next(step for step in steps if span / step <= 5)
+        ranks = np.arange(-(-self.best // step) * step, self.worst + 1, step, dtype=np.int32)
+        return list(zip(ranks.tolist(), self.y(ranks), strict=True))
+
+
+def _apart(places: list[int], end: int) -> list[int]:
+    """The nearest places, in the same order, at which names do not stand upon each other."""
+    order = sorted(range(len(places)), key=lambda one: places[one])
+    found = list(places)
+    for before, one in pairwise(order):
+        found[one] = max(found[one], found[before] + LINE)
+    last = end + LINE
+    for one in reversed(order):
+        found[one] = last = min(found[one], last - LINE)
+    return found
 
 
 def movers(change: Change, chosen: Flags) -> list[Mover]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db.models import Count, F, Max, Model, Subquery, Value
 from django.db.models.functions import Coalesce
 
@@ -24,11 +23,6 @@ def of_board(board: Board | None) -> tuple[object, ...]:
     if board is None:
         return ()
     return board.suite, board.version, board.style, board.built, board.data_version
-
-
-def of_site() -> tuple[object, ...]:
-    """What the frame of every page says of this site."""
-    return settings.PLUMBLINE_SUITE, settings.PLUMBLINE_OPEN_SUBMIT, settings.HF_ENDPOINT
 
 
 def of_titles() -> list[tuple[int, str, str]]:

@@ -24,7 +24,7 @@ from leaderboard.pages.pager import page_links
 from leaderboard.pages.styles_view import (
     ALL,
     AVERAGE,
-    MOVERS,
+    LEADERS,
     View,
     address_of,
     in_both,
@@ -174,7 +174,7 @@ def _choices(shown: View) -> dict[str, Any]:
         "clear_url": address.url("table", q="", page=1),
         "drawn": [
             (label, address.url("order", draw=draw), address["draw"] == draw)
-            for draw, label in (("", "The leaders"), (MOVERS, "The largest movers"))
+            for draw, label in (("", "Those that move farthest"), (LEADERS, "The leaders"))
         ],
         "turned_url": address.url("order", a=shown.second, b=shown.first),
     }

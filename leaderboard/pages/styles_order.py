@@ -9,7 +9,7 @@ import numpy as np
 from leaderboard import style_order
 from leaderboard.board_data import Board, Flags
 from leaderboard.pages import slope
-from leaderboard.pages.styles_view import AVERAGE, MOVERS, View, in_both
+from leaderboard.pages.styles_view import AVERAGE, LEADERS, View, in_both
 from leaderboard.style_facts import in_styles
 from leaderboard.style_order import Change
 
@@ -40,6 +40,11 @@ class Ordering:
     unshown: int
     """... and those of which neither is shown."""
 
+    @property
+    def shown(self) -> int:
+        """Models that change their place beyond chance."""
+        return self.higher + self.lower
+
 
 def ordering(shown: View, averages: Averages) -> Ordering | None:
     """The change in the order asked for; of the first benchmark that has one for lack of averages.
@@ -68,7 +73,7 @@ def _ordering(shown: View, title: str, change: Change, apart: tuple[int, int] | 
         change=change,
         moves=bool(change.moved.any()),
         apart=apart,
-        chart=slope.slope_chart(change, chosen, of_movers=shown.address["draw"] == MOVERS),
+        chart=slope.slope_chart(change, chosen, of_leaders=shown.address["draw"] == LEADERS),
         movers=slope.movers(change, chosen),
         crossing=slope.crossing(change, chosen),
         chosen=int(chosen.sum()),

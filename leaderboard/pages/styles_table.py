@@ -33,7 +33,7 @@ from leaderboard.pages.board_filters import facets_of
 from leaderboard.pages.scale import STEP, Scale
 from leaderboard.pages.styles_view import MODEL, Group, View, wanted
 from leaderboard.search import precision_of
-from leaderboard.templatetags.figures import exactly, half_width, parameters, percent, points
+from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points
 from leaderboard.templatetags.marks import axis, style_mark
 
 UNDRAWN = Scale(0.0, 1.0)
@@ -72,7 +72,7 @@ class Difference(NamedTuple):
     """The compared styles' difference in one row, with its place beside zero."""
 
     text: str
-    half: str
+    margin: str
     title: str
     paired: bool
     clear: bool
@@ -305,7 +305,7 @@ def _differences(view: View, group: Group, rows: np.ndarray) -> Iterator[Differe
         left, right = scale.x(low), scale.x(high)
         yield Difference(
             points(value),
-            half_width(number),
+            margin(number),
             exactly(number),
             paired,
             low > 0 or high < 0,

@@ -31,7 +31,7 @@ FIT = 12
 the reader chooses."""
 WIDE = 24
 """With more columns than this links are short and there are no whiskers."""
-AVERAGE, ALL, MODEL, MOVERS = "average", "all", "model", "movers"
+AVERAGE, ALL, MODEL, LEADERS = "average", "all", "model", "leaders"
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     shown = _chosen_benchmarks(address, of_benchmark, problems)
     groups = [_group(board, name, of_benchmark[name], pair) for name in shown]
     address.choice("benchmark", [AVERAGE, *in_both(board, pair)])
-    address.choice("draw", [MOVERS])
+    address.choice("draw", [LEADERS])
     found, hits = _search(board, address["q"], problems)
     places = [place for group in groups for place in group.places]
     scored = ~np.isnan(board.scores.value[:, places]).all(axis=1)

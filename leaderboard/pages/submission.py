@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard import estimate, submissions
+from leaderboard import estimate, snapshots, submissions, throttle, visitor
+from leaderboard.board_data import OWN
 from leaderboard.estimate import Plan, Turn
-from leaderboard.models import LIVE, Run, Submission
+from leaderboard.models import LIVE, Result, Run, Submission
 from leaderboard.pace import Span, total
 from leaderboard.pages.failures import Cause, by_cause, standing
 from leaderboard.pages.listing import by_benchmark, listed
+from leaderboard.pages.model_places import Place, place
 from leaderboard.pages.turns import reason
 from leaderboard.problem import Problem, Refused
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
+BOARD_WITHIN = timedelta(minutes=10)
+"""So long after its last run a submission waits for the board that has it."""
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
 
 
@@ -41,10 +47,11 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Line:
-    """A run in the table, with its position in the queue where it waits."""
+    """A run in the table, with its position in the queue where it waits, or with its score."""
 
     run: Run
     position: int | None
+    score: Result | None
 
 
 def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
@@ -55,13 +62,20 @@ def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
 def again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Submit the same commit and precision once more; only what ended badly is repeated."""
     earlier = _get(pk)
+    if too_many := throttle.too_many_checks(request):
+        return _page(request, earlier, (too_many,), status=429)
     variant = earlier.variant
     try:
         submitted = submissions.submit(
-            variant.hub_model.repo_id, variant.commit, variant.dtype, user=request.user
+            variant.hub_model.repo_id,
+            variant.commit,
+            variant.dtype,
+            user=request.user,
+            visitor=visitor.digest_of(visitor.of(request)),
         )
     except Refused as refused:
-        return _page(request, earlier, refused.problems, status=409)
+        waits = any(problem.wait_seconds for problem in refused.problems)
+        return _page(request, earlier, refused.problems, status=429 if waits else 409)
     return redirect(submitted)
 
 
@@ -96,10 +110,21 @@ def _page(
     repeated = _repeated_by(shown, runs)
     active = shown.state == Submission.State.ACTIVE
     may_submit = submissions.may_submit(request.user)
+    scores = _scores(shown, runs)
+    failed = sum(run.state == Run.State.FAILED for run in runs)
+    own = _place(shown) if ended and active and not failed else None
+    ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by)
+    awaited = ended and active and not failed and not ranked and _just_ended(runs)
     context = {
         "submission": shown,
         "runs": runs,
-        "lines": [Line(run, places[run.pk][1] if run.pk in places else None) for run in runs],
+        "lines": [
+            Line(run, places[run.pk][1] if run.pk in places else None, scores.get(run.pk))
+            for run in runs
+        ],
+        "own": own if ranked else None,
+        "awaited": awaited,
+        "live": not ended or awaited,
         "outlook": _outlook(runs, plan) if plan else None,
         "causes": causes,
         "remedy": _remedy(causes),
@@ -107,12 +132,34 @@ def _page(
         "problems": problems,
         "ended": ended,
         "done": sum(run.state == Run.State.DONE for run in runs),
-        "failed": sum(run.state == Run.State.FAILED for run in runs),
+        "failed": failed,
         "now": timezone.now(),
         "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
         "may_withdraw": active and submissions.may_withdraw(shown, request.user),
     }
-    return render(request, "pages/submission.html", context, status=status)
+    response = render(request, "pages/submission.html", context, status=status)
+    if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:
+        response["Retry-After"] = str(waits[0])
+    return response
+
+
+def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
+    """By run its number in the metric that the suite shows."""
+    metrics = dict(shown.suite.entries.values_list("task_id", "metric"))
+    done = [run for run in runs if run.state == Run.State.DONE]
+    found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
+    wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
+    return {one.run_id: one for one in found.order_by("pk") if wanted[one.run_id] == one.metric}
+
+
+def _place(shown: Submission) -> Place | None:
+    """Where the model stands on the newest board of the suite."""
+    return place(snapshots.newest(shown.suite, OWN), shown.variant_id)
+
+
+def _just_ended(runs: Sequence[Run]) -> bool:
+    newest = max((run.finished for run in runs if run.finished), default=None)
+    return newest is not None and timezone.now() - newest < BOARD_WITHIN
 
 
 def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:

@@ -10,11 +10,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from leaderboard import precheck, submissions
+from leaderboard import precheck, submissions, throttle, visitor
 from leaderboard.forms import SubmissionForm
 from leaderboard.models import Run, SuiteEntry
 from leaderboard.precheck import Precheck
 from leaderboard.problem import Problem, Refused
+
+MOST_SHOWN = {"model": 501, "revision": 201, "dtype": 40}
+"""Characters of a field that a page repeats; one more than it takes, so that it says so."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -26,6 +29,8 @@ def submit(request: HttpRequest) -> HttpResponse:
     """
     typed = request.POST if request.method == "POST" else request.GET
     if request.method != "POST":
+        if typed.get("model") and (too_many := throttle.too_many_checks(request)):
+            return _page(request, typed, None, (too_many,))
         return _page(request, typed, _check(typed, remembered="HX-Request" in request.headers))
     if any("\0" in text for text in _texts(typed).values()):
         return _page(request, typed, None, status=422)  # Such an address would not be answered.
@@ -36,12 +41,15 @@ def submit(request: HttpRequest) -> HttpResponse:
     form = SubmissionForm(typed)
     if not form.is_valid():
         return _page(request, typed, None, status=422)
+    if too_many := throttle.too_many_checks(request):
+        return _page(request, typed, None, (too_many,), status=429)
     try:
         submission = submissions.submit(
             form.cleaned_data["model"],
             form.cleaned_data["revision"] or "main",
             form.cleaned_data["dtype"],
             user=request.user,
+            visitor=visitor.digest_of(visitor.of(request)),
         )
     except Refused as refused:
         here_already = any(p.code == precheck.SUBMITTED_BEFORE for p in refused.problems)
@@ -58,13 +66,14 @@ def _address(typed: Mapping[str, str]) -> str:
 
 
 def _check(typed: Mapping[str, str], *, remembered: bool) -> Precheck | None:
-    """None where nothing was typed yet."""
-    if not typed.get("model", "").strip():
+    """None where nothing was typed yet, or what no field takes."""
+    form = SubmissionForm({"revision": "main", **_texts(typed)})
+    if not form.is_valid():
         return None
     return precheck.check(
-        typed["model"],
-        typed.get("revision") or "main",
-        typed.get("dtype", ""),
+        form.cleaned_data["model"],
+        form.cleaned_data["revision"] or "main",
+        form.cleaned_data["dtype"],
         remembered=remembered,
     )
 
@@ -84,27 +93,36 @@ def _page(
     asked = "model" in typed
     form = SubmissionForm({"revision": "main", **_texts(typed)}) if asked else SubmissionForm()
     if asked and form.is_valid():
-        form.show(problems)
+        form.show(problem for problem in problems if not problem.wait_seconds)
     here_already = check.existing if check and len(problems) < len(every) else None
     hub_trouble = check.hub_trouble if check and not refused else None
-    remark = "here_already" if here_already else "hub_trouble" if hub_trouble else ""
+    offers = [offer for problem in problems for offer in problem.offers]
+    remarks = {"here_already": here_already, "hub_trouble": hub_trouble, "offers": offers}
+    remark = next((name for name, found in remarks.items() if found), "")
+    failing = sum(len(errors) for errors in form.errors.values()) if asked else 0
+    waits = [problem for problem in refused if problem.wait_seconds]
     context = {
         "form": form,
+        "wait": waits[0] if waits else None,
         "check": check,
         "asked": asked,
         "here_already": here_already,
         "hub_trouble": hub_trouble,
         "remark": remark and f"parts/submit_{remark}.html",
         "notes": check.warnings if check and check.checked else (),
-        "at_form": [problem for problem in problems if problem.field == "form"],
-        "failing": sum(len(errors) for errors in form.errors.values()) if asked else 0,
+        "at_form": [p for p in problems if p.field == "form" and p not in waits],
+        "failing": failing,
+        "offers": [(offer, _address({**_texts(typed), "model": offer})) for offer in offers],
         "refused": status != 200,
         "focused": _focused(form) if status != 200 else "",
         "may_submit": submissions.may_submit(request.user),
-        "entries": _entries(),
+        "entries": [] if failing or here_already or waits else _entries(),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
-    return render(request, "pages/submit.html", context, status=status)
+    response = render(request, "pages/submit.html", context, status=429 if waits else status)
+    if waits:
+        response["Retry-After"] = str(waits[0].wait_seconds)
+    return response
 
 
 def _focused(form: SubmissionForm) -> str:
@@ -113,7 +131,8 @@ def _focused(form: SubmissionForm) -> str:
 
 
 def _texts(typed: Mapping[str, str]) -> dict[str, str]:
-    return {name: typed[name] for name in SubmissionForm.base_fields if name in typed}
+    """What stands in the fields: of what is too long for one, enough to see what it was."""
+    return {name: typed[name][:most] for name, most in MOST_SHOWN.items() if name in typed}
 
 
 def _entries() -> list[SuiteEntry]:

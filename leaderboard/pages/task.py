@@ -1,4 +1,4 @@
-"""A task: what it asks, who does best on it, what its questions are worth, and its versions."""
+"""A task: what it asks, who does best on it, how good its questions are, and its versions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class Known:
         the next event.
         """
         return (
-            stamps.of_site(),
             [stamps.of_row(one) for one in (*self.found, *self.others)],
             [(stamps.of_row(one), stamps.of_row(one.suite)) for one in self.entries],
             stamps.of_board(self.board),
@@ -116,8 +115,10 @@ def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpRes
         return redirect
     first = excerpts.first(samples, task_column.DOCUMENTS) if run else ()
     standings = task_column.standings(known.board, column) if known.board and column else None
+    title = column.title if column else next((one.title for one in known.entries), "")
     context = {
         "task": newest,
+        "title": newest.titled(title),
         "comes_from": prose.line(newest.origin),
         "column": column,
         "columns": [
@@ -134,7 +135,7 @@ def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpRes
         "enough": items.ENOUGH,
         "versions": _told(known),
         "earlier_changes": _earlier_changes(newest, known.found),
-        "other_styles": known.others,
+        "other_styles": [(other, other.titled(title)) for other in known.others],
     }
     return render_to_string("pages/task.html", context, request)
 

@@ -1,4 +1,4 @@
-"""A task as a column of a suite: who does best and worst, and what its questions are worth."""
+"""A task as a column of a suite: who does best and worst, and how good its questions are."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _suspects(
         subset = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
         found.append(
             Suspect(
-                f"{subset}{key[1]}",
+                f"{subset}{key[1] + 1}",
                 float(table.difficulty[place]),
                 float(table.discrimination[place]),
                 begin.get(key, ""),

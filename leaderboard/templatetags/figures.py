@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from django import template
@@ -13,6 +14,11 @@ from leaderboard.units import is_share
 register = template.Library()
 
 MINUS = "−"
+LOPSIDED = 0.75
+"""Where the shorter side of an interval is less than this part of the longer one, "±" would say
+something that is not so: 100.0 ± 1.6 would go on beyond 100."""
+SMALLEST_SHOWN = 0.0005
+"""Half of an interval that would be written as ±0.0."""
 
 
 @register.filter
@@ -33,11 +39,29 @@ def decimals(value: float, places: int = 2) -> str:
 
 
 @register.filter
-def half_width(number: object) -> str:
-    """Half of a 95 % interval in points; the longer side where the interval is not symmetric."""
+def margin(number: object) -> str:
+    """A 95 % interval beside its share: "±1.6" points, or both ends where it is lopsided."""
+    return _margin(number, percent, half_in_points)
+
+
+def half_in_points(half: float) -> str:
+    """Half of an interval of shares, as it stands behind a "±"."""
+    return "<0.1" if 0 < half < SMALLEST_SHOWN else f"{100 * half:.1f}"
+
+
+def _margin(
+    number: object, written: Callable[[float], str], half_written: Callable[[float], str]
+) -> str:
     value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
-    half = 100 * max(high - value, value - low)
-    return "<0.1" if 0 < half < 0.05 else f"{half:.1f}"
+    shorter, longer = sorted((high - value, value - low))
+    if shorter < LOPSIDED * longer and longer >= SMALLEST_SHOWN:
+        return ends(written(low), written(high))
+    return f"±{half_written(longer)}"
+
+
+def ends(low: str, high: str) -> str:
+    """From one number to another, in the shortest words that cannot be misread."""
+    return f"{low} to {high}" if MINUS in low + high else f"{low}–{high}"
 
 
 @register.filter
@@ -55,12 +79,16 @@ def in_unit(value: float | None, metric: str) -> str:
 
 
 @register.filter
-def plus_minus(number: object, metric: str) -> str:
-    """Half of a 95 % interval in its metric's unit; the longer side where they differ."""
+def margin_in(number: object, metric: str) -> str:
+    """As `margin`, in the metric's unit."""
     if is_share(metric):
-        return half_width(number)
-    value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
-    return f"{max(high - value, value - low):,.3f}"
+        return margin(number)
+    return _margin(number, decimals_of, lambda half: f"{half:,.3f}")
+
+
+def decimals_of(value: float) -> str:
+    """A number that is no share."""
+    return decimals(value, 3)
 
 
 @register.filter
@@ -167,6 +195,12 @@ def duration(seconds: float | None) -> str:
 def short(digest: str) -> str:
     """The first twelve characters of a digest or commit."""
     return digest[:12]
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, ... 11th, 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 @register.filter

@@ -54,8 +54,10 @@ _PHASES = {
 }
 _CHOICES_OF_SHOTS = {
     "per-document": "drawn for each question",
+    "fixed": "drawn once for all questions",
     "first_n": "the first ones of the split",
     "inline per-document": "drawn for each question from those in the task file",
+    "inline fixed": "drawn once for all questions from those in the task file",
     "inline first_n": "the first ones in the task file",
     "mixed": "chosen in each task’s own way",
 }
@@ -100,7 +102,8 @@ def failure(run: Run) -> Failure:
         )
     return Failure(
         "We failed",
-        "Nothing is wrong with the model. Submit it again: only what failed is repeated.",
+        "As far as we can tell the fault is not the model’s. Submit it again: only what failed is "
+        "repeated. Should it fail in the same way again, tell who runs this site.",
         "Submit again",
         f"{submit}?{same}",
     )
@@ -134,7 +137,8 @@ def seconds_taken(run: Run) -> float | None:
 @register.filter
 def choice_of_shots(record: RunRecord) -> str:
     """How the worked examples were chosen; a word that this site does not know stands as it is."""
-    words = _CHOICES_OF_SHOTS.get(record.shot_rule, record.shot_rule)
+    rule = record.shot_rule.partition("/")[0]  # behind it the version of strict's draw
+    words = _CHOICES_OF_SHOTS.get(rule, record.shot_rule)
     return words if record.shot_seed is None else f"{words}, seed {record.shot_seed}"
 
 

@@ -13,7 +13,10 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 @register.filter
 def roughly(span: Span) -> str:
-    """The middle of a span in words: “about 12 min”, “under a minute”."""
+    """The middle of a span in words: “about 12 min”; the ends of a guess: “5 min to 3 h”."""
+    if span.guessed and span.high >= MINUTE:
+        low = _length(span.low)
+        return f"up to {_length(span.high)}" if low == "0 min" else _between(span)
     if span.middle < 0.75 * MINUTE:
         return "under a minute"
     return f"about {_length(span.middle)}"
@@ -22,6 +25,12 @@ def roughly(span: Span) -> str:
 @register.filter
 def usual_range(span: Span) -> str:
     """Both ends: “8 to 20 min”; nothing where they read alike."""
+    if span.guessed and span.high >= MINUTE:
+        return "a guess: too few such runs are known"
+    return _between(span)
+
+
+def _between(span: Span) -> str:
     low, high = _length(span.low), _length(span.high)
     if low == high:
         return ""
