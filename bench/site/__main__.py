@@ -33,7 +33,7 @@ FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
 SHARES_OF_RATE = (0.25, 0.5, 1.0)
 """Below the rate that is asked for, so that one sees what the server can do where it fails."""
-PACKAGES = ("Django", "gunicorn", "duckdb", "numpy")
+PACKAGES = ("Django", "gunicorn", "waitress", "duckdb", "numpy")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -104,7 +104,7 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         postgresql=database.settings(),
         date=datetime.now(UTC).date().isoformat(),
         minutes=(time.monotonic() - began) / 60,
-        server=f"gunicorn, {web.workers} processes of {web.threads} threads",
+        server=f"gunicorn with waitress, {web.workers} processes of {web.threads} threads",
         models=size.models,
         columns=3 * size.tasks,
         rows=database.row_counts(),

@@ -13,22 +13,16 @@ from demo.generated.benchmarks import METRIC, MODE, STYLES, Column
 from demo.generated.fill import Filled
 from demo.generated.samples import Samples
 from evalcore import __version__
+from evalcore.comparability import run_key
 from evalcore.digest import digest_of
 from evalcore.model.base import SCORING_VERSION
-from evalcore.record import (
-    ResultRow,
-    RunRecord,
-    SampleFile,
-    draws_at_random,
-    run_key,
-    shot_rule,
-    write_samples,
-)
+from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
 from evalcore.score.aggregate import aggregate
 from evalcore.score.sample import Sample
 from evalcore.score.scoring import of_samples
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import json_ready, resolved_config
+from evalcore.task.shot_rule import draws_at_random, shot_rule
 from evalcore.task.task import task_of
 from leaderboard import artifacts, vectors
 from leaderboard.artifacts import StoredFile
@@ -128,7 +122,7 @@ def _store(run: Run, rows: Sequence[ResultRow], stored: Sequence[StoredFile]) ->
 
 def _record(run: Run, column: Column, results: list[ResultRow], samples: SampleFile) -> RunRecord:
     asked, variant, spec = column.benchmark, run.variant, column.spec
-    rule = shot_rule(spec, asked.shots)
+    rule = shot_rule(spec, asked.shots, mode=MODE)
     requests = asked.n * asked.choices
     started = run.started or run.created
     finished = run.finished or started

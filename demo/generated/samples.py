@@ -57,6 +57,7 @@ class Samples:
             "target": continuations[gold],
             "answer": str(gold),
             "choices_are_contexts": False,
+            "several_answers": False,
             "pick": pick,
             "correct": float(right),
             "arguments": [

@@ -65,6 +65,7 @@ def repository_info(
         info |= _model_fields(repository, revision, card)
     else:
         info["tags"] = _card_tags(card)
+    info |= repository.marker.info
     if expand:
         return {key: value for key, value in info.items() if key in {"_id", "id", *expand}}
     return info
@@ -75,14 +76,14 @@ def _model_fields(
 ) -> dict[str, Any]:
     config = read_model_config(revision)
     formats = sorted({FORMATS[s] for path in revision.blobs if (s := Path(path).suffix) in FORMATS})
-    library = card.get("library_name")
+    library = _text(card.get("library_name"))
     if library is None and config:
         library = "transformers"
     elif library is None and formats == ["gguf"]:
         library = "gguf"
     auto_model, pipeline = _auto_model(config)
-    pipeline = card.get("pipeline_tag", pipeline)
-    tags = [library, *formats, config.get("model_type"), pipeline, *_card_tags(card)]
+    pipeline = _text(card.get("pipeline_tag")) or pipeline
+    tags = [library, *formats, _text(config.get("model_type")), pipeline, *_card_tags(card)]
     if config.get("auto_map"):
         tags.append("custom_code")
     if _has_chat_template(revision):
@@ -130,6 +131,10 @@ def read_model_config(revision: Revision) -> dict[str, Any]:
     return {key: config[key] for key in kept if key in config}
 
 
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def count_parameters(revision: Revision) -> dict[str, int] | None:
     """Parameters by dtype from the safetensors headers; None unless all of them are readable."""
     if WEIGHTS in revision.blobs:
@@ -157,13 +162,20 @@ def _read_safetensors_header(blob: Blob) -> list[dict[str, Any]] | None:
             return None
         try:
             header = json.loads(file.read(length))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if not isinstance(header, dict):
         return None
     tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
-    whole = all(isinstance(t, dict) and {"dtype", "shape"} <= t.keys() for t in tensors)
-    return tensors if whole else None
+    return tensors if all(map(_is_tensor, tensors)) else None
+
+
+def _is_tensor(entry: object) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
+        return False
+    shape = entry.get("shape")
+    # Products of long numbers take for ever.
+    return isinstance(shape, list) and all(isinstance(n, int) and 0 <= n < 2**40 for n in shape)
 
 
 def _read_json(blob: Blob | None) -> dict[str, Any]:
@@ -171,13 +183,14 @@ def _read_json(blob: Blob | None) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(blob.file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def _auto_model(config: dict[str, Any]) -> tuple[str | None, str | None]:
-    architecture = str(next(iter(config.get("architectures") or ()), ""))
+    named = config.get("architectures")
+    architecture = str(named[0]) if isinstance(named, list) and named else ""
     for suffix, answer in AUTO_MODELS.items():
         if architecture.endswith(suffix):
             return answer

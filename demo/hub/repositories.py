@@ -3,8 +3,9 @@
 A repository is the folder `<root>/models/<org>/<name>` or `<root>/datasets/<org>/<name>`; its
 files are the revision `main`. `.revisions/<name>/` holds another tree, served as the tag `<name>`.
 `.hub.yaml` says how the repository is kept: `gated: auto|manual`, `private: true`,
-`disabled: true`, `renamed_to: org/name`. Neither is ever served, and links inside a repository are
-not followed.
+`disabled: true`, `renamed_to: org/name`. It may also make the Hub say what is not so: `sizes` of
+files, and `info` that stands in the answer about the repository in place of what is true. Neither
+is ever served, and links inside a repository are not followed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -80,6 +81,10 @@ class Marker:
     private: bool = False
     disabled: bool = False
     renamed_to: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that the Hub says a file has, whatever is served."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the info object that stand in place of the true ones."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Repository:
     marker: Marker
 
     def main(self) -> Revision:
-        return read_revision(MAIN, self.folder)
+        return read_revision(MAIN, self.folder, self.marker.sizes)
 
     def tags(self) -> list[Revision]:
         folder = self.folder / REVISIONS
@@ -150,23 +155,32 @@ def read_marker(folder: Path) -> Marker:
         "private": lambda value: isinstance(value, bool),
         "disabled": lambda value: isinstance(value, bool),
         "renamed_to": lambda value: isinstance(value, str) and value.count("/") == 1,
+        "sizes": lambda value: (
+            isinstance(value, dict) and all(isinstance(size, int) for size in value.values())
+        ),
+        "info": lambda value: isinstance(value, dict),
     }
     for key, value in content.items():
         if key not in accepted or not accepted[key](value):
             raise ValueError(
                 f"{file}: {key}: {value!r} is not understood; use gated: auto|manual,"
-                " private: true, disabled: true or renamed_to: org/name"
+                " private: true, disabled: true, renamed_to: org/name, sizes: {file: bytes}"
+                " or info: {field: value}"
             )
     return Marker(**content)
 
 
-def read_revision(name: str, folder: Path) -> Revision:
-    """The tree below a folder. Digests are kept per file, size and time of change."""
+def read_revision(name: str, folder: Path, sizes: Mapping[str, int] | None = None) -> Revision:
+    """The tree below a folder. Digests are kept per file, size and time of change.
+
+    `sizes` stand in place of the true ones.
+    """
     blobs = {}
     for path, stat in sorted(_walk(folder, "")):
         file = folder / path
         oid, sha256, pointer_size = _digests(file, stat.st_size, stat.st_mtime_ns)
-        blobs[path] = Blob(path, file, stat.st_size, oid, sha256, pointer_size)
+        size = (sizes or {}).get(path, stat.st_size)
+        blobs[path] = Blob(path, file, size, oid, sha256, pointer_size)
     return Revision(name, _digest_of_tree(list(blobs.values())), blobs)
 
 
