@@ -10,7 +10,7 @@ BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test bench bench-site lint format screenshots setup setup-dev clean
+.PHONY: demo demo-check demo-models demo-large run test bench bench-site image-check lint format screenshots setup setup-dev clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -40,6 +40,9 @@ bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an h
 
 bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
 	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
+
+image-check: $(VENV)/.dev  ## Build the images of site and worker, start them, evaluate a model (root, buildah)
+	@$(BIN)/python .ci/image_check.py
 
 lint: $(VENV)/.dev  ## Check style, types, imports and migrations
 	$(BIN)/ruff check .
