@@ -166,13 +166,16 @@ def huge(fine: Path, folder: Path) -> None:
     names = list(state)
     half = len(names) // 2
     weight_map: dict[str, str] = {}
+    sizes: dict[str, int] = {}
     for number, part in enumerate((names[:half], names[half:]), start=1):
         shard = f"model-{number:05d}-of-00002.safetensors"
-        write_safetensors_header(folder / shard, {name: list(state[name].shape) for name in part})
+        shapes = {name: list(state[name].shape) for name in part}
+        sizes[shard] = write_safetensors_header(folder / shard, shapes)
         weight_map |= dict.fromkeys(part, shard)
     total = sum(tensor.numel() for tensor in state.values()) * 2
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / ".hub.yaml").write_text(json.dumps({"sizes": sizes}))
 
 
 def gguf_only(_fine: Path, folder: Path) -> None:
@@ -206,8 +209,11 @@ def change_config(folder: Path, **changes: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def write_safetensors_header(file: Path, shapes: dict[str, list[int]]) -> None:
-    """A safetensors file of bfloat16 tensors that ends where its weights would begin."""
+def write_safetensors_header(file: Path, shapes: dict[str, list[int]]) -> int:
+    """A safetensors file of bfloat16 tensors that ends where its weights would begin.
+
+    The bytes that it would have with them.
+    """
     header: dict[str, object] = {}
     end = 0
     for name, shape in shapes.items():
@@ -215,6 +221,7 @@ def write_safetensors_header(file: Path, shapes: dict[str, list[int]]) -> None:
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
     content = json.dumps(header).encode()
     file.write_bytes(struct.pack("<Q", len(content)) + content)
+    return 8 + len(content) + end
 
 
 MODELS: dict[str, Callable[[Path, Path], None]] = {

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 LONGEST_FIRST = (
     "tests/parity/test_recorded_responses.py",
     "tests/tasks/test_same_as_lm_eval.py",
+    "tests/tasks/test_shared_names.py",
     "tests/parity/test_scores.py",
     "tests/e2e/",
     "tests/runners/test_tree.py",
@@ -29,6 +30,7 @@ EACH_ALONE = (
     "tests/e2e/",
     "tests/runners/test_tree.py",
     "tests/tasks/test_same_as_lm_eval.py",
+    "tests/tasks/test_shared_names.py",
 )
 """Where each test makes what it needs, and takes seconds or minutes."""
 

@@ -25,6 +25,10 @@ os.environ["HF_UPDATE_DOWNLOAD_COUNTS"] = "0"
 
 from leaderboard.settings import *
 
+# All tests come from one address; those of the limits set their own.
+PLUMBLINE_CHECKS_PER_MINUTE = PLUMBLINE_SIGN_INS_PER_MINUTE = 0
+PLUMBLINE_VISITOR_QUOTA = 10_000
+
 # A file, as in production: SQLite in memory has other locks, and one connection for all threads.
 DATABASES["default"]["TEST"] = {
     "NAME": os.environ["PLUMBLINE_HOME"] + f"/test-{os.getpid()}.sqlite3"

@@ -94,8 +94,9 @@ def test_browse(visit: Open, shot: Shots) -> None:
 
 def test_filter(visit: Open, shot: Shots) -> None:
     window = visit()
+    # A model whose every run of a style failed has no row in that style.
+    everyone = rows(window.go("/?style=mmlu"))
     page = window.go("/")
-    everyone = rows(page)
     page.get_by_label("Search").press_sequentially("letters", delay=20)
     expect(page).to_have_url(re.compile(r"/\?q=letters$"))
     expect(page.locator(".board tbody .mid")).to_have_text(["lab/letters"])
@@ -120,6 +121,7 @@ def test_share_a_url(visit: Open, shot: Shots) -> None:
     expect(page).to_have_url(re.compile(r"/\?q=lab$"))
     page.get_by_role("link", name="Pin letters").click()
     expect(page.locator(".pinned .mid")).to_have_text("lab/letters")
+    page.locator("#menu-download summary").click()
     page.get_by_role("link", name="Link to exactly this view").click()
     page.wait_for_load_state()
     shot(page, "what is shared")
@@ -154,7 +156,7 @@ def test_styles(visit: Open, shot: Shots) -> None:
     shot(page, "every style")
     page.get_by_label("To", exact=True).select_option(label="Hybrid")
     expect(page).to_have_url(re.compile("b=hybrid"))
-    expect(page.get_by_role("heading", name="Cloze order", exact=False)).to_contain_text("Hybrid")
+    expect(page.locator("#order-head")).to_contain_text("Hybrid")
     shot(page, "another pair of styles")
     page.locator(".bystyle td.score a").first.click()
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-f-]{36}$"))

@@ -53,7 +53,7 @@ def test_from_a_question_about_styles_to_the_answers_with_keys_alone(
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/styles\?benchmark=riddles&b=hybrid$"))
-    expect(page.get_by_role("heading", name="Cloze order", exact=False)).to_be_visible()
+    expect(page.get_by_role("heading", name="from Cloze to Hybrid")).to_be_visible()
     page.get_by_label("Search models").focus()
     page.keyboard.type("letters")
     page.keyboard.press("Enter")

@@ -227,7 +227,9 @@ def test_files_hold_the_answers_behind_the_numbers(filled: Filled, library: Task
         )
         assert stated.comparability_key == own.comparability_key
         assert record.docs_digest == run.docs_digest == matrix.layout.docs_digest
-        report = verify(RunFile(record, samples, paths["record"]), library, "rescore")
+        report = verify(
+            RunFile(record, samples, paths["record"], paths["samples"]), library, "rescore"
+        )
         assert report.ok, (report.differences[:5], report.unchecked[:5])
         again = vectors.read(paths["samples"], [own])
         assert vectors.pack_layout(again.layout) == vectors.pack_layout(matrix.layout)

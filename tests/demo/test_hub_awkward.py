@@ -20,7 +20,7 @@ OUTCOMES = {
     "unknown-architecture": (LOADED, "model type `hexaflow`"),
     "truncated-weights": (LOADED, "incomplete metadata, file not fully covered"),
     "nan-weights": (LOADED, "loaded, and answers nan"),
-    "huge": (LOADED, "incomplete metadata, file not fully covered"),
+    "huge": (LOADED, "too large to be downloaded"),
     "gguf-only": ("Couldn't instantiate the backend tokenizer", "Unrecognized model"),
     "encoder-decoder": (LOADED, "Unrecognized configuration class"),
     "gated": ("gated repo", "gated repo"),

@@ -102,7 +102,8 @@ class Scene:
         from lm_eval.evaluator_utils import _compute_task_aggregations
         from lm_eval.tasks._yaml_loader import load_yaml
 
-        task = ConfigurableTask(config=load_yaml(self.spec.source, resolve_func=True))
+        config = load_yaml(self.spec.source, resolve_func=True)
+        task = config.pop("class", ConfigurableTask)(config=config)
         task.set_fewshot_seed(1234)
         task.build_all_requests(rank=0, world_size=1)
         by_doc = defaultdict(list)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from hashlib import sha256
+
 import pytest
 
 from evalcore.digest import digest_of
@@ -9,6 +14,8 @@ from evalcore.errors import ModelError
 from evalcore.model.huggingface import HuggingFaceLM
 from evalcore.model.snapshot import Arguments
 from tests import tiny
+from tests.evalcore.toys import write_toys
+from tests.hub import ROOT, client_environment, serve
 
 SHORT = "{{ messages[-1].content }}"
 REFUSES_SYSTEM = (
@@ -88,3 +95,67 @@ def test_a_template_that_refuses_every_conversation_is_the_models_fault(tmp_path
     for turns in ([SYSTEM, QUESTION], [QUESTION]):
         with pytest.raises(ModelError, match="users only"):
             template.render(turns, True)
+
+
+RUNS = """
+import sys
+from evalcore.cli import main
+for line in sys.argv[1:]:
+    print(main(line.split()))
+"""
+
+
+def test_named_templates_come_from_the_hub_and_the_record_has_the_one_that_wrote(tmp_path):
+    """As files of their own, and as the list in tokenizer_config.json; by the real command."""
+    several = {"default": tiny.CHAT, "short": SHORT}
+    models = tmp_path / "hub" / "models" / "chatty"
+    files = tiny.make(models / "files", chat_template=several)
+    assert (files / "additional_chat_templates" / "short.jinja").is_file()
+    listed = tiny.make(models / "listed")
+    config = listed / "tokenizer_config.json"
+    templates = [{"name": name, "template": text} for name, text in several.items()]
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": templates}))
+    tiny.make(models / "none")
+    toys = write_toys(tmp_path / "toys")
+
+    def asked(model, mode, name):
+        out = tmp_path / f"{model}-{mode}-{name}"
+        return out, (
+            f"run --model hf --model_args pretrained=chatty/{model},dtype=float32 --limit 2 "
+            f"--tasks toy_choice --include_path {toys} --bootstrap_iters 0 --mode {mode} "
+            f"--log_samples --output_path {out} --apply_chat_template {name}"
+        )
+
+    written = {
+        asked(model, mode, "short"): SHORT if mode == "strict" else tiny.CHAT
+        for model in ("files", "listed")
+        for mode in ("strict", "compat")
+    }
+    refused = {
+        asked("files", "compat", "long"): "has no chat template 'long': there are default, short",
+        asked("listed", "strict", "long"): "has no chat template 'long': there are default, short",
+        asked("none", "strict", ""): "has no chat template: leave apply_chat_template out",
+    }
+    with serve([tmp_path / "hub"]) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", RUNS, *(line for _, line in (*written, *refused))],
+            cwd=ROOT,
+            env=client_environment(url, tmp_path / "home"),
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+    assert [line for line in done.stdout.splitlines() if line.isdigit()] == (
+        ["0"] * len(written) + ["10"] * len(refused)
+    ), done.stderr[-3000:]
+    for said in refused.values():
+        assert said in done.stderr
+    for (out, _), template in written.items():
+        (results,) = (json.loads(file.read_text()) for file in out.rglob("results_*.json"))
+        (record,) = (json.loads(file.read_text()) for file in out.rglob("record_*.json"))
+        assert results["chat_template_sha"] == sha256(template.encode()).hexdigest()
+        assert record["chat"]["digest"] == digest_of(template)
+        (samples,) = out.rglob("samples_*.jsonl")
+        for line in samples.read_text().splitlines():
+            prompt = json.loads(line)["arguments"]["gen_args_0"]["arg_0"]
+            assert prompt.startswith("<|user|>") == (template == tiny.CHAT), prompt

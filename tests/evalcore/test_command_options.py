@@ -17,6 +17,7 @@ from evalcore.cli import main
 from evalcore.command import values
 from evalcore.command.options import OPTIONS, OptionError, add_options, settle
 from evalcore.command.selection import settings_of
+from tests.evalcore.toys import write_toys
 
 LM_EVAL_OPTIONS = (
     "config", "tasks", "model", "model_args", "apply_chat_template", "limit", "use_cache",
@@ -229,6 +230,34 @@ def test_ls_lists_what_was_asked_for(tmp_path, capsys):
     assert listed("subtasks") == {"my_task"}
     assert listed("groups") == {"my_group"}
     assert listed("tags") == {"my_tag"}
+
+
+def test_ls_asks_for_a_kind_and_tells_more_where_asked(tmp_path, capsys):
+    assert main(["ls"]) == 2
+    assert "say what to list: tasks (all that --tasks takes), groups" in capsys.readouterr().err
+    (tmp_path / "README.md").write_text("\n# Mine: two riddles\n")
+    (tmp_path / "t.yaml").write_text("task: my_task\ntag: my_tag\ndataset_path: x\n")
+    more = ["--paths", "--descriptions", "--include_path", str(tmp_path)]
+    assert main(["ls", "tasks", *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"my_task\t{tmp_path / 't.yaml'}\tMine: two riddles" in lines
+    assert "my_tag\t\t1 tasks" in lines
+    assert not [line for line in lines if line.count("\t") != 2]
+
+
+def test_a_note_that_is_true_of_many_files_is_said_once(tmp_path, capsys):
+    tasks = write_toys(tmp_path)
+    toy = (tasks / "toy_choice.yaml").read_text().replace("tag: toys", "tag: mine")
+    for number in range(12):
+        own = toy.replace("task: toy_choice", f"task: my_{number}")
+        (tasks / f"my_{number:02}.yaml").write_text(f"{own}group: older\n")
+    command = ["run", "--model", "dummy", "--tasks", "mine", "--include_path", str(tasks)]
+    assert main([*command, "--limit", "1"]) == 0
+    written = capsys.readouterr().err.splitlines()
+    said = [line for line in written if "group in the file of one task" in line]
+    assert len(said) == 2, written
+    assert said[0].startswith(f"evalcore: {tasks}/my_00.yaml:")
+    assert said[1].startswith("evalcore: 11 more files with: ")
 
 
 @given(st.text("ab,[]()'\"{}=", max_size=30))

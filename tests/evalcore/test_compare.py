@@ -10,9 +10,12 @@ import pytest
 
 from evalcore.cli import main
 from evalcore.compare import compare
+from evalcore.formats.lmeval import results_json
 from evalcore.formats.run_files import read_runs
+from evalcore.library import evaluate
 from evalcore.stats import mcnemar, paired_difference
-from tests.evalcore.toys import evaluated, write_run, write_toys
+from tests import tiny
+from tests.evalcore.toys import evaluated, evaluated_strictly, write_run, write_toys
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +27,13 @@ def runs(tmp_path_factory) -> Path:
         "a": {},
         "b": {"salt": "another model"},
         "shots": {"num_fewshot": 1},
-        "strict": {"mode": "strict"},
         "limited": {"limit": 6},
         "seeded": {"fewshot_seed": 7},
         "system": {"system_instruction": "Be good."},
     }
     for name, how in settings.items():
         write_run(folder / name, evaluated(tasks, **how))
+    write_run(folder / "strict", evaluated_strictly(tasks))
     return folder
 
 
@@ -88,6 +91,66 @@ def test_what_was_asked_otherwise_is_not_compared(runs, capsys, other, reason):
     (line,) = [one for one in said if one.startswith("not compared: toy_shots, acc (none)")]
     assert "not comparable: " in line
     assert reason in line
+
+
+THINKS = tiny.CHAT + "{% if enable_thinking %}<think>{% endif %}{{ style | default('') }}"
+
+
+@pytest.fixture(scope="module")
+def chats(tmp_path_factory) -> Path:
+    """Runs of one model that thinks or not, under one journal; in our form and lm-eval's."""
+    folder = tmp_path_factory.mktemp("chats")
+    model = tiny.make(folder / "model", chat_template=THINKS)
+    tasks = write_toys(folder / "toys")
+    told = {
+        "plain": {},
+        "again": {},
+        "thinking": {"enable_thinking": True, "think_end_token": "</think>"},
+        "no thinking": {"enable_thinking": False},
+        "brief": {"chat_template_args": {"style": "!"}},
+        "cut": {"think_end_token": "</think>"},
+    }
+    for name, arguments in told.items():
+        of_model = {"pretrained": str(model), "dtype": "float32", **arguments}
+        runs = evaluate(
+            "hf", "toy_written", model_args=of_model, include_path=tasks, limit=3, device="cpu",
+            apply_chat_template=True, use_cache=folder / "journal", bootstrap_iters=0,
+        )  # fmt: skip
+        records = write_run(folder / name, runs)
+        assert main(["verify", *map(str, records)]) == 0
+        theirs = results_json([one.record for one in runs], {"model_args": of_model})
+        (folder / f"{name}.json").write_text(json.dumps(theirs))
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["", ".json"])
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ("thinking", "arguments of the chat template (None and {'enable_thi"),
+        ("no thinking", "arguments of the chat template (None and {'enable_thi"),
+        ("brief", "arguments of the chat template (None and {'style': '!'})"),
+        ("cut", "whether thoughts are cut (False and True)"),
+    ],
+)
+def test_what_a_chat_template_is_told_is_part_of_the_question(chats, capsys, suffix, other, reason):
+    main(["compare", str(chats / f"plain{suffix}"), str(chats / f"{other}{suffix}")])
+    said = capsys.readouterr().out.splitlines()
+    (line,) = [one for one in said if one.startswith("not compared: toy_written, exact_match (st")]
+    assert "not comparable: " in line
+    assert reason in line
+    main(["compare", str(chats / f"plain{suffix}"), str(chats / f"again{suffix}")])
+    assert "not comparable" not in capsys.readouterr().out
+
+
+def test_a_journal_gives_no_answer_that_was_told_to_think_otherwise(chats):
+    journalled = {
+        one.source.parent.name: one.record.requests["journalled"]
+        for one in read_runs(
+            [chats / name for name in ("plain", "again", "thinking", "brief", "cut")]
+        )
+    }
+    assert journalled == {"plain": 0, "again": 6, "thinking": 0, "brief": 0, "cut": 0}
 
 
 def test_the_json_has_every_number_and_every_refusal(runs, capsys):

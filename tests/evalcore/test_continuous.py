@@ -8,15 +8,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from evalcore.model import continuous, rehearsal
+from evalcore.library import evaluate
+from evalcore.model import attention, continuous, rehearsal, widening
 from evalcore.model.base import Request
 from evalcore.model.decoding import Decoder, DecodingPass
 from evalcore.model.huggingface import HuggingFaceLM
 from evalcore.model.prefix import plan
 from evalcore.model.sharing import Sharing
 from evalcore.model.snapshot import Arguments
+from evalcore.remarks import remarks_on
 from tests import tiny
+from tests.evalcore.toys import write_toys
 
 WORDS = [
     "wood",
@@ -80,8 +84,8 @@ def folders(tmp_path_factory):
     return folder
 
 
-def load(folder, **options):
-    stated = Arguments.of({"pretrained": str(folder), "dtype": "float32"})
+def load(folder, *, dtype="float32", **options):
+    stated = Arguments.of({"pretrained": str(folder), "dtype": dtype})
     return HuggingFaceLM(stated, device="cpu", **options)
 
 
@@ -208,6 +212,55 @@ def test_wrong_attention_is_seen_and_not_used(folders, architecture, broken, mon
     assert "a log-probability of" in model.execution["generate_until"]["reason"]
     assert {answer.path for answer in answers} == {"plain"}
     assert said(answers) == expected
+
+
+def off_by_one(module, query, key, value, mask, **said):
+    if said.get("sliding_window"):
+        said["sliding_window"] += 1
+    return attention.packed_attention(module, query, key, value, mask, **said)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_window_that_is_off_by_one_is_found_in_half_precision(folders, dtype, monkeypatch):
+    """What it moves is less than rounding does, so it is looked for in float32."""
+
+    def quiet():
+        model = load(folders("mistral"), dtype=dtype)
+        with torch.no_grad():
+            for layer in model._model.get_decoder().layers:
+                layer.self_attn.o_proj.weight.mul_(0.01)
+        return model
+
+    right, requests = quiet(), requests_of(HOW["greedy"])
+    assert {answer.path for answer in answers_of(right, requests)} == {"packed"}
+    assert right.execution["generate_until"]["refused"] == ""
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, off_by_one)
+    wrong = quiet()
+    before = {name: tensor.clone() for name, tensor in wrong._model.state_dict().items()}
+    assert {answer.path for answer in answers_of(wrong, requests)} == {"plain"}
+    refused = wrong.execution["generate_until"]["refused"]
+    assert refused.startswith("not continuously: a log-probability of")
+    for name, tensor in wrong._model.state_dict().items():
+        assert tensor.dtype == getattr(torch, dtype)
+        assert torch.equal(tensor, before[name])
+
+
+def test_a_model_that_cannot_be_tried_in_float32_is_tried_as_it_is(folders, monkeypatch):
+    """And the record says so."""
+    monkeypatch.setattr(widening, "free_bytes", lambda device: 0)
+    model = load(folders("llama"), dtype="bfloat16")
+    answers_of(model, requests_of(HOW["greedy"]))
+    said = "not tried in float32: the memory of cpu does not hold it beside the model"
+    assert said in model.execution["generate_until"]["reason"]
+
+
+def test_why_texts_are_not_written_together_is_among_the_remarks(folders, tmp_path):
+    """Once, however many tasks it is true of."""
+    toys = write_toys(tmp_path)
+    (done,) = evaluate(load(folders("bloom")), ["toy_written"], include_path=toys)
+    (remark,) = remarks_on([done.record, done.record])
+    assert remark.startswith("generate_until requests were computed in batches, not continuously: ")
+    assert "asked for attention 0 times" in remark
 
 
 def test_where_the_memory_is_too_small_fewer_texts_are_written_at_once(folders, monkeypatch):

@@ -91,6 +91,16 @@ def test_a_familys_groups_follow_the_key_of_its_members(birds: Path, tmp_path: P
     assert [leaf.name for leaf in whole.leaves()] == ["birds_owl", "birds_swift", "birds_wren"]
 
 
+def test_a_familys_groups_may_aggregate_one_filter(birds: Path, tmp_path: Path) -> None:
+    stated = birds.read_text()
+    birds.write_text(stated.replace("groups: {by", "groups: {filters: letter, by"))
+    write(birds)
+    whole = TaskLibrary([tmp_path]).one("birds")
+    assert isinstance(whole, GroupSpec)
+    for group in whole.groups():
+        assert [one.filter_list for one in group.aggregate_metric_list] == [("letter",)]
+
+
 def test_what_the_list_no_longer_means_is_removed_and_what_people_wrote_stays(birds: Path) -> None:
     assert len(write(birds).wrong) == len(files_of(birds))
     assert not differences(birds)

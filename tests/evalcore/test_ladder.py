@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import pytest
 import torch
+from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -16,10 +17,13 @@ from evalcore.errors import ModelError
 from evalcore.library import evaluate
 from evalcore.model import attention
 from evalcore.model.base import EncodedRequest, Request
+from evalcore.model.causality import PLACES
 from evalcore.model.huggingface import HuggingFaceLM
 from evalcore.model.scoring import Scorer
 from evalcore.model.snapshot import Arguments
+from evalcore.model.undertaking import Run
 from evalcore.record import RunRecord
+from evalcore.remarks import remarks_on
 from tests import tiny
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT
@@ -342,6 +346,45 @@ def test_a_handful_of_requests_is_not_worth_a_check():
     assert scorer.execution["path"] == "packed"
 
 
+def mixing_rows(model):
+    """Each row gets something of the others in its batch, as where a norm is taken over all."""
+    layer = model.get_decoder().layers[0]
+
+    def mix(_, __, output):
+        return 0.5 * (output + output.mean(dim=0, keepdim=True))
+
+    layer.register_forward_hook(mix)
+    return model
+
+
+@pytest.mark.parametrize("documents", [2, 24])
+@pytest.mark.parametrize("path", ["auto", "plain"])
+def test_rows_that_influence_each_other_are_fed_one_by_one(monkeypatch, documents, path):
+    """Whatever the size of the run; packs, which are rows of their own, are not at hand here."""
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, damaged(softer))
+    model, asked = mixing_rows(model_of("llama")), requests(documents=documents)
+    scorer = Scorer(model, batch_size=None, path=path)
+    monkeypatch.setattr("evalcore.model.ladder.WORTH_SHARING", 0.0)
+    check(model, asked, answers_of(scorer, asked))
+    assert scorer.execution["step"] == "one by one"
+    assert "not in batches: a loglikelihood of" in scorer.execution["reason"]
+
+
+def test_what_the_check_has_computed_is_not_computed_again():
+    """Twice only the few rows that are compared."""
+    model, asked = model_of("llama"), requests(documents=20)
+    fed, scorer = [], Scorer(model, batch_size=None)
+    hook = model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, inputs: fed.append(inputs[0].numel())
+    )
+    answers = answers_of(scorer, asked)
+    hook.remove()
+    check(model, asked, answers)
+    run = Run([one.tokens for one in asked], [one.targets for one in asked])
+    of_causality = 3 * PLACES
+    assert sum(fed) <= run.n_unique + run.probes.n_tokens + of_causality
+
+
 def test_the_check_is_a_hundredth_of_a_long_run():
     model, asked = model_of("llama"), requests(documents=500)
     fed = []
@@ -375,6 +418,21 @@ def test_the_record_says_which_way_and_why(tmp_path):
     assert "from the model's own answers" in told["reason"]
 
 
+def test_a_way_that_failed_by_an_error_of_ours_is_among_the_remarks(monkeypatch, tmp_path, caplog):
+    """And a warning in the log, not a line that nobody reads."""
+
+    def fails(*_):
+        raise TypeError("an error of ours")
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, damaged(fails))
+    model = AutoModelForCausalLM.from_pretrained(tiny.make(tmp_path / "model"))
+    (done,) = evaluate(model, ["toy_choice"], include_path=write_toys(tmp_path), bootstrap_iters=0)
+    (remark,) = remarks_on([done.record, done.record])
+    assert remark.startswith("loglikelihood requests were computed ")
+    assert "not in packs nor in packs to the model's end: TypeError: an error of ours" in remark
+    assert any(one.levelname == "WARNING" for one in caplog.records)
+
+
 @pytest.mark.parametrize(
     ("wanted", "holds", "path", "halvings"),
     [("auto", 300, "packed", 3), ("auto", 70, "shared", 3), ("plain", 70, "plain", 5)],
@@ -382,7 +440,7 @@ def test_the_record_says_which_way_and_why(tmp_path):
 )
 def test_out_of_memory_halves_the_passes_and_is_recorded(wanted, holds, path, halvings):
     """From 2048 tokens on; packs of fewer than 256 are slower than a plainer way."""
-    model, asked = model_of("llama"), requests()
+    model, asked = model_of("llama"), requests(documents=60)
 
     def small_device(_, inputs):
         if inputs[0].numel() > holds:
@@ -420,6 +478,40 @@ def test_half_precision_is_held_to_its_own_noise(monkeypatch, dtype):
     assert scorer.execution["path"] != "packed"
 
 
+def off_by_one(module, query, key, value, mask, said):
+    if said.get("sliding_window"):
+        said["sliding_window"] += 1
+    return attention.packed_attention(module, query, key, value, mask, **said)
+
+
+def with_quiet_attention(model):
+    """What attention adds is little beside a token itself, so that one key more moves little."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "o_proj" in name:
+                weight.mul_(0.03)
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_window_that_is_off_by_one_is_found_in_half_precision(monkeypatch, dtype):
+    """What it moves is less than rounding does, so it is looked for in float32."""
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, damaged(off_by_one))
+    model, asked = with_quiet_attention(model_of("mistral")).to(dtype), requests()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    scorer = Scorer(model, batch_size=None)
+    answers_of(scorer, asked)
+    assert scorer.execution["path"] == "shared"
+    assert "not in packs" in scorer.execution["reason"]
+    for name, tensor in model.state_dict().items():
+        assert tensor.dtype == dtype
+        assert torch.equal(tensor, before[name])
+    monkeypatch.undo()
+    scorer = Scorer(model, batch_size=None)
+    answers_of(scorer, asked)
+    assert scorer.execution["step"] == "in packs"
+
+
 def test_a_model_is_left_as_it_was():
     model, asked = model_of("llama"), requests()
     model.set_attn_implementation("eager")
@@ -446,11 +538,10 @@ def test_an_attention_of_the_callers_own_is_what_is_computed():
 
 
 def test_a_peft_model_is_computed_with_its_adapter(tmp_path):
-    peft = pytest.importorskip("peft")
     folder = tiny.make(tmp_path / "model")
     adapter = tiny.adapt(folder, tmp_path / "adapter")
     loaded = HuggingFaceLM(Arguments(pretrained=str(folder), peft=str(adapter)), device="cpu")
-    wrapped = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), adapter)
+    wrapped = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), adapter)
     for model in (loaded._model, wrapped.eval()):
         asked = requests()
         check(model, asked, answers_of(Scorer(model, batch_size=None), asked))

@@ -64,6 +64,16 @@ def test_an_evaluation_has_its_numbers_and_samples(tasks):
     assert row.low <= row.value <= row.high
 
 
+def test_a_record_says_how_its_own_requests_were_computed(tasks, tmp_path):
+    """The model remembers how it computed other kinds of requests for the task before."""
+    choice, written = evalcore.evaluate(
+        "hf", ["toy_choice", "toy_written"], model_args={"pretrained": str(tiny.make(tmp_path))},
+        include_path=tasks, limit=2, bootstrap_iters=0,
+    )  # fmt: skip
+    assert list(choice.record.execution) == ["loglikelihood"]
+    assert list(written.record.execution) == ["generate_until"]
+
+
 def test_an_object_with_three_methods_gives_the_same_numbers(tasks):
     names = ["toy_choice", "toy_rolling", "toy_written"]
     foreign = evalcore.evaluate(ThreeMethods(), names, include_path=tasks, bootstrap_iters=100)
@@ -115,6 +125,21 @@ def test_arguments_that_concern_their_workings_do_nothing_and_others_are_named(t
         evalcore.simple_evaluate(ToyLM(), num_fewshots=5, **kept)
     with pytest.raises(TaskError, match="at least one"):
         evalcore.simple_evaluate(ToyLM(), tasks=[], include_path=tasks)
+
+
+def test_a_task_without_a_number_raises_once_the_others_are_done(tmp_path):
+    tasks = write_toys(tmp_path)
+    (tasks / "code.py").write_text("def fails(doc, results):\n    raise SystemExit(3)\n")
+    text = (tasks / "toy_likely.yaml").read_text().replace("toy_likely", "toy_broken")
+    (tasks / "toy_broken.yaml").write_text(f"{text}process_results: !function code.fails\n")
+    names = ["toy_broken", "toy_choice"]
+    for evaluate in (evalcore.evaluate, evalcore.simple_evaluate):
+        with pytest.raises(TaskError, match=r"toy_broken has no number: .*SystemExit: 3") as failed:
+            evaluate(ToyLM(), tasks=names, include_path=tasks, bootstrap_iters=0)
+        broken, whole = failed.value.finished
+        assert [broken.record.task, whole.record.task] == names
+        assert len(broken.samples) == 12
+        assert whole.record.results
 
 
 def test_what_is_no_model_is_named(tasks):

@@ -74,6 +74,25 @@ def test_a_model_that_is_only_unusual_loads(outcomes, name):
     assert outcomes[name].startswith("loaded")
 
 
+def test_a_disabled_repository_is_its_owners_matter(hub, tmp_path):
+    disabled = "Access to this resource is disabled."
+    fault = {"match": "/api/models/*", "status": 403, "message": disabled}
+    set_faults(hub, [fault])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "sharded"],
+            env=client_environment(hub, tmp_path),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        set_faults(hub, [])
+    assert done.stdout.startswith("sharded ModelError"), done.stdout + done.stderr[-1000:]
+    assert "was disabled on the Hub" in done.stdout
+
+
 def test_a_hub_that_answers_500_is_our_matter(hub, tmp_path):
     set_faults(hub, [{"match": "*", "status": 500}])
     try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
 from evalcore.model.base import Request
@@ -208,7 +211,6 @@ def test_the_tokenizers_digest_does_not_depend_on_what_it_did(tmp_path):
 
 
 def test_an_adapter_changes_the_answers_and_the_model_key(tmp_path):
-    pytest.importorskip("peft")
     folder = tiny.make(tmp_path / "model")
     plain = load(folder)
     adapted = load(folder, peft=str(tiny.adapt(folder, tmp_path / "adapter")))
@@ -234,9 +236,42 @@ def test_another_tokenizer_is_another_model(tmp_path):
     assert borrowed.info.model_key != load(folder).info.model_key
 
 
-def test_a_softmax_in_lower_precision_is_recorded_and_changes_nothing(folder):
+def test_a_softmax_in_lower_precision_is_taken_in_compat_and_is_another_model(folder):
     request = Request("loglikelihood", "Question", " a table")
     model, lower = load(folder), load(folder, softmax_dtype="bfloat16")
-    assert answers_of(model, [request])[1] == answers_of(lower, [request])[1]
-    assert lower.info.arguments["softmax_dtype"] == "bfloat16"
-    assert model.info.model_key == lower.info.model_key
+    (_, (full,)), (_, (rounded,)) = (answers_of(one, [request]) for one in (model, lower))
+    said = torch.tensor(rounded.token_logprobs)
+    assert said.bfloat16().float().tolist() == said.tolist()
+    assert full.token_logprobs != rounded.token_logprobs
+    assert rounded.loglikelihood == float(said.bfloat16().sum())
+    assert lower.info.softmax_dtype == "bfloat16"
+    assert model.info.model_key != lower.info.model_key
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mode", "softmax"),
+    [
+        ("bfloat16", "compat", "bfloat16"),
+        ("bfloat16", "strict", "float32"),
+        ("float32", "compat", "float32"),
+    ],
+)
+def test_the_softmax_is_in_the_models_precision_in_compat_alone(folder, dtype, mode, softmax):
+    arguments = {"pretrained": str(folder), "dtype": dtype}
+    lm = HuggingFaceLM.from_arguments(arguments, device="cpu", mode=mode)
+    assert lm.info.softmax_dtype == softmax
+
+
+def test_a_model_in_half_precision_whose_logits_are_not_is_taken_at_its_word(folder):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    forward = model.forward
+
+    def wide(*fed, **said):
+        output = forward(*fed, **said)
+        output.logits = output.logits.float()
+        return output
+
+    model.forward = functools.wraps(forward)(wide)
+    tokenizer = load(folder)._tokenizer
+    lm = HuggingFaceLM(model=model, tokenizer=tokenizer)
+    assert lm.info.softmax_dtype == "float32"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from evalcore.cli import main
 from evalcore.errors import ModelError
 from evalcore.model.registry import ELSEWHERE, MODELS, model_of
 from evalcore.model.snapshot import Arguments
 from tests import tiny
+from tests.evalcore.toys import write_toys
 
 TYPED = {
     "pretrained": "owner/name",
@@ -39,15 +43,51 @@ def test_an_argument_that_is_none_is_not_stated():
 
 def test_arguments_that_change_no_number_are_passed_over():
     assert Arguments.of(
-        {"pretrained": "a", "device": "cuda:0", "batch_size": "8", "logits_cache": "True"}
+        {
+            **{"pretrained": "a", "device": "cuda:0", "batch_size": "8", "logits_cache": "True"},
+            **{"low_cpu_mem_usage": "True", "token": "hf_x", "cache_dir": "/tmp"},
+            **{"local_files_only": "True", "trust_remote_code": "False"},
+        }
     ) == Arguments(pretrained="a")
+
+
+def test_what_is_passed_over_is_said_once_and_no_secret_stands_in_a_file(tmp_path, capsys):
+    tasks = write_toys(tmp_path)
+    model = tiny.make(tmp_path / "m", positions=512)
+    said = main([
+        "run", "--tasks", "toy_choice", "--include_path", str(tasks), "--limit", "2",
+        "--model_args", f"pretrained={model},token=hf_secret,torch_dtype=float32,"
+        "trust_remote_code=True,cache_dir=/tmp",
+        "--output_path", str(tmp_path / "out"),
+    ])  # fmt: skip
+    written = capsys.readouterr()
+    assert said == 0, written.err
+    for note in ("token: the variable HF_TOKEN", "cache_dir: ", "trust_remote_code: code from"):
+        assert written.err.count(f"--model_args: {note}") == 1
+    assert "hf_secret" not in written.err + written.out
+    (record,) = (tmp_path / "out").rglob("record_*.json")
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    assert json.loads(record.read_text())["model"]["dtype"] == "float32"
+    assert "trust_remote_code" not in record.read_text()
+    assert not any("hf_secret" in file.read_text() for file in (record, results))
+
+
+def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
+    model = tiny.make(tmp_path / "m", positions=64)
+    config = json.loads((model / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling_own.Own"}
+    (model / "config.json").write_text(json.dumps(config))
+    stated = {"pretrained": str(model), "trust_remote_code": "True"}
+    with pytest.raises(ModelError, match=r"config\.json names code of the repository"):
+        model_of("hf", stated, device="cpu")
 
 
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
         ({"max_lenght": "3"}, "unknown argument 'max_lenght' (did you mean max_length"),
-        ({"trust_remote_code": "True"}, "never run"),
+        ({"trust_remote_code": "yes"}, "trust_remote_code: expected True or False, got 'yes'"),
+        ({"torch_dtype": "half", "dtype": "float32"}, "torch_dtype and dtype are the same"),
         ({"backend": "seq2seq"}, "encoder-decoder models are not evaluated"),
         ({"autogptq": "True"}, "'autogptq' is not taken"),
         ({"gguf_file": "x.gguf"}, "safetensors"),
@@ -106,4 +146,4 @@ def test_a_name_that_is_nearly_one_is_told_so():
 
 
 def test_a_backend_is_made_by_its_name():
-    assert model_of("dummy", {}, batch_size=3, device="cpu").info.repository == "fake"
+    assert model_of("dummy", {}, batch_size=3, device="cpu").info.repository == "dummy"

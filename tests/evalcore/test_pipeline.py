@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import threading
+import time
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -27,7 +30,9 @@ from evalcore.model.texts import Texts
 from evalcore.model.tokens import Encoder
 from evalcore.preparation import benchmarks_of
 from evalcore.record import RunRecord
+from evalcore.task import seeds
 from evalcore.task.load import TaskLibrary
+from evalcore.task.seeds import FixedRandomness
 from tests import tiny
 from tests.evalcore.toys import ToyLM, write_toys
 
@@ -147,8 +152,8 @@ def test_keys_made_many_at_once_are_the_keys_of_the_requests(asked):
 class Audience:
     """Looks on, and may want to stop."""
 
-    def __init__(self, stop_after=None):
-        self.phases, self.told, self.packs, self.stop_after = [], [], 0, stop_after
+    def __init__(self, stop_at=None):
+        self.phases, self.told, self.stop_at = [], [], stop_at
 
     def phase(self, name):
         self.phases.append(name)
@@ -157,8 +162,7 @@ class Audience:
         self.told.append((task, done, total))
 
     def wants_stop(self):
-        self.packs += 1
-        return self.packs == self.stop_after
+        return any(task == self.stop_at and done for task, done, _ in self.told)
 
 
 class Examinee(ToyLM):
@@ -294,7 +298,7 @@ def test_equal_requests_of_two_tasks_are_asked_once(world, tmp_path):
 
 
 @pytest.mark.parametrize("fails", ALL)
-def test_a_task_that_cannot_be_prepared_takes_nothing_from_those_before_it(world, fails):
+def test_a_task_that_cannot_be_prepared_takes_nothing_from_the_others(world, fails):
     specs = [
         dataclasses.replace(spec, test_split="nowhere") if spec.name == fails else spec
         for spec in world.select(ALL)
@@ -304,7 +308,7 @@ def test_a_task_that_cannot_be_prepared_takes_nothing_from_those_before_it(world
     assert isinstance(error, TaskError)
     assert "nowhere" in error.reason
     assert error.task == fails
-    assert finished == ALL[: ALL.index(fails)]
+    assert finished == [name for name in ALL if name != fails]
 
 
 def test_a_model_that_fails_in_one_style_has_the_results_of_the_other(world):
@@ -316,9 +320,37 @@ def test_a_model_that_fails_in_one_style_has_the_results_of_the_other(world):
 def test_nothing_runs_ahead_once_it_was_stopped(world):
     model = Examinee()
     with pytest.raises(Stopped):
-        list(run(world, model, watch=Audience(stop_after=3)))
+        list(run(world, model, watch=Audience(stop_at="b_drawn")))
     assert len(model.asked) == 2
     assert not [one for one in threading.enumerate() if "evalcore-prepare" in one.name]
+
+
+def test_who_waits_to_draw_goes_first_and_draws_what_it_drew_before():
+    """One thread works through steps, another wants to score in between."""
+
+    def drawn(between=lambda: None):
+        with FixedRandomness() as randomness:
+            numbers = []
+            for _ in range(6):
+                numbers.append((random.random(), np.random.random()))
+                between()
+                randomness.let_others()
+        return numbers
+
+    alone, others = drawn(), []
+    other = threading.Thread(target=lambda: others.append(drawn()))
+
+    def start_another():
+        if not other.ident:
+            other.start()
+            while not seeds._turns.are_awaited:
+                time.sleep(0.001)
+
+    before = random.getstate()
+    assert drawn(start_another) == alone
+    other.join()
+    assert others == [alone]
+    assert random.getstate() == before
 
 
 def test_a_record_says_what_took_how_long(world):
@@ -329,7 +361,7 @@ def test_a_record_says_what_took_how_long(world):
         assert RunRecord.of(json.loads(json.dumps(dataclasses.asdict(one.record)))) == one.record
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["ls"], ["ls", "tags"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["ls", "tags"]])
 def test_nothing_heavy_is_imported_before_a_model_is_loaded(arguments):
     program = (
         "import sys\n"

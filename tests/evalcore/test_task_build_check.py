@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from evalcore.cli import main
+from evalcore.record import RunRecord
 from evalcore.task.build_check import BuildReport, build_checks
+from tests.evalcore.toys import write_toys
 from tests.evalcore.worlds import write_tasks
 
 CODE = """
@@ -77,3 +81,35 @@ def test_what_is_wrong_only_with_examples_or_scoring_is_found(tmp_path: Path) ->
     assert "answer" in found["a"].reason
     found = reports(tmp_path, {"a": ""}, metric_list=[{"metric": "exact_mach"}])
     assert "there is no metric 'exact_mach'" in found["a"].reason
+
+
+CHOICE = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({**CHOICE, "doc_to_target": "anwser"}, "there is no column 'anwser' (did you mean answer"),
+        ({**CHOICE, "doc_to_target": 7}, "the right answer is 7, which is none of the 2 choices"),
+        ({**CHOICE, "doc_to_choice": ["b", "c"]}, "the right answer is 'a', which is none"),
+        ({"doc_to_target": "key"}, "is 'key'; there is no column 'key': there are question, answ"),
+        ({"doc_to_target": ""}, ""),
+        ({**CHOICE, "doc_to_target": "b"}, ""),
+    ],
+)
+def test_an_answer_that_none_could_give_is_told(tmp_path: Path, keys: dict, said: str) -> None:
+    found = reports(tmp_path, {"a": ""}, **keys)["a"]
+    assert found.ok == (not said)
+    assert said in found.reason
+
+
+def test_compat_scores_such_documents_0_and_says_so(tmp_path: Path, capsys) -> None:
+    tasks = write_toys(tmp_path)
+    keys = yaml.safe_load((tasks / "toy_choice.yaml").read_text()) | {"doc_to_target": "anwser"}
+    (tasks / "toy_choice.yaml").write_text(yaml.safe_dump(keys))
+    command = ["run", "--model", "dummy", "--tasks", "toy_choice", "--include_path", str(tasks)]
+    assert main([*command, "--limit", "5", "--output_path", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "toy_choice: of 5 documents the right answer is none of the choices" in said
+    (record,) = (tmp_path / "out").rglob("record_*.json")
+    assert RunRecord.read(record).unanswerable == {"toy_choice": 5}

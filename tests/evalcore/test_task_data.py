@@ -163,6 +163,11 @@ def test_a_data_set_that_is_not_there_is_the_authors_to_correct(
     ("fault", "kind", "message"),
     [
         ({"status": 403, "code": "GatedRepo"}, "TaskError", "is gated: its owner must grant"),
+        (
+            {"status": 403, "message": "Access to this resource is disabled."},
+            "TaskError",
+            "was disabled on the Hub",
+        ),
         ({"status": 503}, "InfraError", "the Hub answered 503; try again later"),
         ({"status": 429}, "InfraError", "the Hub answered 429; try again later"),
     ],

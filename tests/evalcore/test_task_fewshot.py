@@ -14,6 +14,7 @@ from evalcore.errors import TaskError
 from evalcore.task.config import TaskSpec
 from evalcore.task.digest import doc_digest
 from evalcore.task.fewshot import Question, StrictSampler
+from evalcore.task.likeness import Asked
 from evalcore.task.load import TaskLibrary
 from evalcore.task.task import Item, Task
 from tests.evalcore.worlds import World, capitals
@@ -37,20 +38,23 @@ def sampler(pool: list[dict[str, Any]], shots: int, **keys: Any) -> StrictSample
         pool=pool,
         shots=shots,
         seed=keys.get("seed", 1234),
-        task=keys.get("task", "t"),
-        digest_at=lambda row: doc_digest(pool[row]),
+        benchmark=keys.get("benchmark", "b"),
+        asked_at=lambda row: asked(pool[row]),
         first_n=keys.get("first_n", False),
     )
 
 
+def asked(doc: dict[str, Any]) -> Asked:
+    return Asked(doc_digest(doc), doc["question"])
+
+
+def asking(doc: dict[str, Any], occurrence: int = 0, row_in_pool: int | None = None) -> Question:
+    return Question(doc, doc_digest(doc), occurrence, row_in_pool, lambda: asked(doc))
+
+
 def question(pool: list[dict[str, Any]], row: int, *, in_pool: bool) -> Question:
-    doc = pool[row]
-    return Question(
-        doc=doc,
-        digest=doc_digest(doc),
-        occurrence=sum(other == doc for other in pool[:row]),
-        row_in_pool=row if in_pool else None,
-    )
+    earlier = sum(other == pool[row] for other in pool[:row])
+    return asking(pool[row], earlier, row if in_pool else None)
 
 
 pools = st.lists(st.integers(0, 12), min_size=1, max_size=30).map(
@@ -86,14 +90,14 @@ def test_strict_draws_the_same_whatever_was_drawn_before(
     assert {row: one.draw(question(pool, row, in_pool=True)) for row in shuffled} == in_order
 
 
-def test_strict_depends_on_seed_task_document_and_occurrence() -> None:
+def test_strict_depends_on_seed_benchmark_document_and_occurrence() -> None:
     pool = [{"question": f"q{number}"} for number in range(1000)]
-    asked = question(pool, 7, in_pool=True)
-    drawn = sampler(pool, 3).draw(asked)
-    twin = Question(asked.doc, asked.digest, occurrence=1, row_in_pool=7)
+    seventh = question(pool, 7, in_pool=True)
+    drawn = sampler(pool, 3).draw(seventh)
+    twin = asking(pool[7], 1, 7)
     different = [
-        sampler(pool, 3, seed=1).draw(asked),
-        sampler(pool, 3, task="u").draw(asked),
+        sampler(pool, 3, seed=1).draw(seventh),
+        sampler(pool, 3, benchmark="c").draw(seventh),
         sampler(pool, 3).draw(question(pool, 8, in_pool=True)),
         sampler(pool, 3).draw(twin),
     ]
@@ -106,7 +110,7 @@ def test_strict_draws_every_row_equally_often() -> None:
     counts = [0] * 5
     for number in range(3000):
         doc = {"question": f"asked {number}"}
-        drawn = sampler(pool, 2).draw(Question(doc, doc_digest(doc), 0, None))
+        drawn = sampler(pool, 2).draw(asking(doc))
         for row in drawn:
             counts[row] += 1
     # 1,200 expected each; five standard deviations are 134.
@@ -395,3 +399,93 @@ def test_examples_that_a_sampler_makes_have_numbers_below_0(world: World) -> Non
 def test_a_sampler_that_fails_is_an_error_with_its_name(world: World) -> None:
     with pytest.raises(TaskError, match=r"!function code\.Sampler failed: ZeroDivisionError"):
         with_own_sampler(world, "1 / 0")
+
+
+# Styles of a benchmark, and copies
+
+
+STYLES: dict[str, dict[str, Any]] = {
+    "cloze": {},
+    "mmlu": {
+        "doc_to_text": "{{question}} {{choices | join(' / ')}}",
+        "doc_to_choice": ["A", "B", "C"],
+    },
+    "hybrid": {"functions": {"process_docs": "marked"}, "doc_to_text": "{{mark}} {{question}}"},
+    "generate": {
+        "output_type": "generate_until",
+        "doc_to_choice": None,
+        "doc_to_target": "{{choices[answer]}}",
+    },
+}
+MARKED = "def marked(docs): return docs.map(lambda doc, row: {'mark': row}, with_indices=True)\n"
+
+
+def of_styles(world: World, **keys: Any) -> dict[str, list[Item]]:
+    """By style the items of a task of the benchmark."""
+    world.code(MARKED)
+    data = world.data(train=capitals(60)[20:], test=capitals(8))
+    found = {}
+    for style, own in STYLES.items():
+        metadata = {"benchmark": keys.get("benchmark", "capitals"), "style": style}
+        named = {"task": f"capitals_{style}", "metadata": metadata}
+        metrics = [{"metric": "exact_match" if style == "generate" else "acc"}]
+        spec = world.spec(**{**data, **own, **named, "metric_list": metrics})
+        draw = keys.get("draw", "per-document")
+        found[style] = Task(spec, num_fewshot=3, fewshot_draw=draw, data=None).items()
+    return found
+
+
+@pytest.mark.parametrize("draw", ["per-document", "fixed"])
+def test_the_styles_of_a_benchmark_are_asked_with_the_same_examples(
+    world: World, draw: Any
+) -> None:
+    found = of_styles(world, draw=draw)
+    by_style = {style: [item.shots for item in items] for style, items in found.items()}
+    assert len({str(shots) for shots in by_style.values()}) == 1
+    elsewhere = of_styles(world, draw=draw, benchmark="other")["cloze"]
+    assert [item.shots for item in elsewhere] != by_style["cloze"]
+
+
+def test_the_parts_of_a_benchmark_have_fixed_draws_of_their_own(world: World) -> None:
+    drawn = []
+    for part in range(6):
+        rows = capitals(200)[20 * part :]
+        data = world.data(train=rows[:20], test=rows[20:23])
+        keys = {"task": f"part_{part}", "metadata": {"benchmark": "capitals"}}
+        items = Task(world.spec(**data, **keys), num_fewshot=3, fewshot_draw="fixed").items()
+        drawn.append(tuple(items[0].shots))
+    assert len(set(drawn)) == 6
+
+
+def copies(count: int) -> list[dict[str, Any]]:
+    """Every question three times, under other numbers and with its choices turned."""
+    return [
+        {**row, "id": f"{row['topic']}-{turn}", "choices": turned, "answer": turned.index(right)}
+        for row in capitals(count)
+        for turn in range(3)
+        for turned in [row["choices"][turn:] + row["choices"][:turn]]
+        for right in [row["choices"][row["answer"]]]
+    ]
+
+
+@pytest.mark.parametrize("draw", ["per-document", "fixed", "first_n", "balanced", "own"])
+@pytest.mark.parametrize("style", ["cloze", "generate"])
+def test_no_copy_under_another_number_is_an_example(world: World, draw: str, style: str) -> None:
+    world.code(OWN.format(how=DRAWN))
+    data = world.data(train=copies(8), test=copies(8))
+    sampler_name = "!function code.Sampler" if draw == "own" else draw
+    config = {} if draw in ("per-document", "fixed") else {"sampler": sampler_name}
+    spec = world.spec(**{**data, **STYLES[style], "fewshot_config": config})
+    fixed: Any = "fixed" if draw == "fixed" else "per-document"
+    items = Task(spec, num_fewshot=5, fewshot_draw=fixed).items()
+    assert len(items) == 24
+    assert leaks(items) == []
+
+
+def test_a_question_that_only_begins_alike_is_no_copy(world: World) -> None:
+    rows = [{**row, "question": "Which of these is a city?"} for row in capitals(4)]
+    data = world.data(train=rows, test=rows)
+    items = world.task(**data, shots=3).items()
+    assert [sorted(row for _, row in item.shots) for item in items] == [
+        [row for row in range(4) if row != item.doc_id] for item in items
+    ]

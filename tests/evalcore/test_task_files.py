@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,6 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalcore.comparability import run_key
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.load import TaskLibrary
@@ -97,10 +100,11 @@ def test_two_files_may_include_the_same_third(tmp_path: Path) -> None:
 
 def test_a_missing_include_names_the_file_that_asks_for_it(tmp_path: Path) -> None:
     library = write_tasks(tmp_path, {"a.yaml": "include: nowhere\ntask: a"})
-    with pytest.raises(TaskError, match=r"a\.yaml:1: include: there is no file .*nowhere"):
-        library.select([str(tmp_path / "a.yaml")])
-    with pytest.raises(TaskError, match=r"no task, group or tag 'a'.*1 task files could not be"):
-        library.select(["a"])
+    for name in (str(tmp_path / "a.yaml"), "a"):
+        with pytest.raises(TaskError, match=r"a\.yaml:1: include: there is no file .*nowhere"):
+            library.select([name])
+    with pytest.raises(TaskError, match=r"no task, group or tag 'b'.*1 task files could not be"):
+        library.select(["b"])
 
 
 @given(
@@ -271,6 +275,27 @@ def test_other_peoples_metadata_may_say_what_it_likes(tmp_path: Path) -> None:
     )
     about = task_of(library, "a").about
     assert (about.version, about.style, about.benchmark) == ("2.0", None, "a")
+
+
+def test_version_1_10_is_not_version_1_1(tmp_path: Path) -> None:
+    metadata = "{{version: {0}, benchmark: b, changelog: {{1.1: older, 1.10: newer}}}}"
+    files = {
+        f"{name}.yaml": f"{CLOZE}task: {name}\nmetadata: {metadata.format(version)}\n"
+        for name, version in {"a": "1.10", "b": "1.1", "c": "'1.10'", "d": "2"}.items()
+    }
+    library = write_tasks(tmp_path, {**files, "e.yaml": "include: a.yaml\ntask: e\n"})
+    specs = {name: task_of(library, name) for name in "abcde"}
+    versions = {name: spec.version for name, spec in specs.items()}
+    assert versions == {"a": "1.10", "b": "1.1", "c": "1.10", "d": "2", "e": "1.10"}
+    assert specs["a"].about.changelog == {"1.1": "older", "1.10": "newer"}
+    keys = {name: run_key(spec, shots=0, mode="strict") for name, spec in specs.items()}
+    assert keys["a"] != keys["b"]
+    # Task code, and lm-eval's own files, have the number.
+    copied = copy.deepcopy(specs["a"])
+    assert copied.version == "1.10"
+    assert json.dumps(copied.metadata["version"]) == "1.1"
+    (again,) = library.select(["a"], metadata={"note": "more"})
+    assert again.version == "1.10"
 
 
 def test_what_is_no_yaml_is_reported_and_harms_no_other_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalcore.cli import main
+from evalcore.comparability import run_key
 from evalcore.errors import TaskError
 from evalcore.evaluation import Settings
-from evalcore.record import run_key, shot_rule
+from evalcore.task.config import GroupSpec
 from evalcore.task.digest import doc_digest
 from evalcore.task.fewshot import FixedSampler, Question
+from evalcore.task.likeness import Asked
+from evalcore.task.shot_rule import draws_at_random, shot_rule
 from evalcore.task.task import Task
 from tests.evalcore.worlds import World, capitals
 
@@ -28,14 +32,18 @@ def sampler(pool: list[dict[str, Any]], shots: int, seed: int = 1234) -> FixedSa
         pool=pool,
         shots=shots,
         seed=seed,
-        task="t",
-        digest_at=lambda row: doc_digest(pool[row]),
+        benchmark="b",
+        asked_at=lambda row: asked(pool[row]),
         first_n=False,
     )
 
 
 def question(doc: dict[str, Any], row: int | None = None) -> Question:
-    return Question(doc=doc, digest=doc_digest(doc), occurrence=0, row_in_pool=row)
+    return Question(doc, doc_digest(doc), 0, row, lambda: asked(doc))
+
+
+def asked(doc: dict[str, Any]) -> Asked:
+    return Asked(doc_digest(doc), doc["question"])
 
 
 STRANGER = question({"question": "not in the pool"})
@@ -100,9 +108,17 @@ def test_the_rule_is_part_of_the_key_where_it_decides(tmp_path: Path) -> None:
     def key(spec: Any, shots: int, draw: Any, seed: int = 1234) -> str:
         return run_key(spec, shots=shots, mode="strict", fewshot_draw=draw, fewshot_seed=seed)
 
-    assert shot_rule(spec, 2, "fixed") == "fixed"
-    assert shot_rule(first, 2, "fixed") == "first_n"
-    assert shot_rule(spec, 0, "fixed") == "none"
+    assert shot_rule(spec, 2, mode="strict", draw="fixed") == "fixed/2"
+    assert shot_rule(first, 2, mode="strict", draw="fixed") == "first_n/2"
+    assert shot_rule(spec, 0, mode="strict", draw="fixed") == "none"
+    assert shot_rule(spec, 2, mode="compat") == "per-document"
+    group = GroupSpec(group="g", members=(spec, replace(spec, task="b")), about=spec.about)
+    some = {"capitals": 0, "b": 2}
+    assert shot_rule(group, some, mode="strict") == "mixed/2"
+    assert shot_rule(group, some, mode="compat") == "mixed"
+    assert draws_at_random("mixed/2")
+    assert draws_at_random("inline fixed/2")
+    assert not draws_at_random("first_n/2")
     assert key(spec, 2, "fixed") != key(spec, 2, "per-document")
     assert key(spec, 2, "fixed", seed=1) != key(spec, 2, "fixed", seed=2)
     assert key(spec, 0, "fixed") == key(spec, 0, "per-document")

@@ -285,3 +285,16 @@ def test_a_group_digest_follows_its_members_and_its_weights(tmp_path: Path) -> N
 
     assert digest("x", True) == digest("x", True)
     assert len({digest("x", True), digest("y", True), digest("x", False)}) == 3
+
+
+@pytest.mark.parametrize("name", ["broken", "named_otherwise"])
+def test_a_broken_file_that_is_asked_for_is_told_of_by_its_own_name(tmp_path, name):
+    files = {
+        "a_first.yaml": "task: [",
+        "broken.yaml": "task: named_otherwise\nmetric_list: {",
+        "fine.yaml": "task: fine\n",
+    }
+    library = write_tasks(tmp_path, files)
+    with pytest.raises(TaskError, match=r"broken\.yaml is not valid YAML") as refused:
+        library.one(name)
+    assert "a_first" not in str(refused.value)

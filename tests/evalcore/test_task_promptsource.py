@@ -49,7 +49,7 @@ def library(folder: Path, templates: str = TEMPLATES, **keys: Any) -> TaskLibrar
     """A library with the task `sense`, its prompts beside it, and a group of it."""
     data = folder.parent / "data"
     data.mkdir(exist_ok=True)
-    rows = [{**DOC, "id": number} for number in range(3)]
+    rows = [{**DOC, "hypothesis": f"cat {number} sleeps"} for number in range(3)]
     (data / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     values = {
         "task": "sense",
@@ -162,7 +162,9 @@ def test_a_task_by_a_named_prompt_is_asked_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "t" / "promptsource_templates" / "json" / "templates.yaml").write_text(TEMPLATES)
     items = Task(only(own.select(["sense"])), limit=1, num_fewshot=1).items()
     example, question = items[0].prompt.split("\n\n")
-    assert example == f"{question} No"
+    form = "A cat | b ||| sleeps. Is it so that cat {} sleeps?"
+    assert question == form.format(0)
+    assert example in {f"{form.format(number)} No" for number in (1, 2)}
     assert [request.continuation for request in items[0].requests] == [" Yes", " No"]
     assert items[0].gold == [1]
 

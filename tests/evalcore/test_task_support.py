@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from evalcore.errors import TaskError
-from evalcore.score.filters import FILTERS
+from evalcore.score.filters import pipelines_of
+from evalcore.task.config import TaskSpec
 from evalcore.task.load import TaskLibrary
 from evalcore.task.support import check_supported
 from tests.evalcore.worlds import World, write_tasks
@@ -109,10 +110,10 @@ def test_a_filter_that_the_tasks_code_registers_is_known(tmp_path: Path) -> None
     )
     filters = [{"name": "x", "filter": [{"function": "only_in_this_test"}]}]
     text = task_file("a", filter_list=filters) + "process_results: !function code.process_results\n"
-    try:
-        check_supported(write_tasks(tmp_path, {"a.yaml": text}).one("a"))
-    finally:
-        assert FILTERS.pop("only_in_this_test", None) is not None
+    spec = write_tasks(tmp_path, {"a.yaml": text}).one("a")
+    check_supported(spec)
+    assert isinstance(spec, TaskSpec)
+    assert [pipeline.name for pipeline in pipelines_of(spec)] == ["x"]
 
 
 # Groups

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from evalcore.cli import main
+from evalcore.digest import digest_of_file
 from evalcore.record import RunRecord, read_samples, write_samples
-from tests.evalcore.toys import evaluated, write_run, write_toys
+from tests.evalcore.toys import evaluated, evaluated_strictly, write_run, write_toys
 
 CODE = """
 def process_results(doc, results):
@@ -27,7 +29,7 @@ def runs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("verify")
     tasks = write_toys(folder)
     write_run(folder / "compat", evaluated(tasks))
-    write_run(folder / "strict", evaluated(tasks, mode="strict"))
+    write_run(folder / "strict", evaluated_strictly(tasks))
     return folder
 
 
@@ -64,6 +66,20 @@ def test_what_a_run_wrote_agrees(runs, capsys, mode, level):
     assert main(["verify", str(runs / mode), "--level", level]) == 0
     said = capsys.readouterr().out
     assert said.count(f"level {level}: agrees") == 2
+
+
+@pytest.mark.parametrize("level", ["aggregate", "rescore"])
+def test_samples_of_before_a_flat_column_was_added_agree(tmp_path, capsys, level):
+    run = tmp_path / "run"
+    write_run(run, evaluated(write_toys(tmp_path), "toy_choice,toy_plain"))
+    for path in run.glob("record_*.json"):
+        record = RunRecord.read(path)
+        samples = run / record.samples.file
+        pq.write_table(pq.read_table(samples).drop_columns(["loglikelihoods"]), samples)
+        file = dataclasses.replace(record.samples, sha256=digest_of_file(samples))
+        dataclasses.replace(record, samples=file).write(path)
+    assert main(["verify", str(run), "--level", level]) == 0
+    assert capsys.readouterr().out.count(f"level {level}: agrees") == 2
 
 
 @pytest.mark.parametrize("figure", ["value", "stderr", "low", "high", "n", "compat_stderr"])
@@ -224,7 +240,25 @@ def test_without_samples_nothing_is_claimed(run, capsys):
     for path in run.glob("*.parquet"):
         path.unlink()
     assert main(["verify", str(run)]) == 1
-    assert "NOT VERIFIED" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("NOT VERIFIED") == 2
+    stated = RunRecord.read(record_of(run, "toy_plain")).samples
+    assert f"no file in {run} has their SHA-256 {stated.sha256}" in said
+    assert f"Put {stated.file} into that folder, under any name" in said
+
+
+@pytest.mark.parametrize("called", ["x (1).parquet", "lab__x_samples-2.PARQUET", "download"])
+def test_samples_are_found_by_their_digest(run, capsys, called):
+    """The other record's samples have as many rows in one of the files: the digest tells."""
+    path = record_of(run, "toy_plain")
+    stated = RunRecord.read(path).samples
+    rows = list(read_samples(run / stated.file))
+    write_samples(run / "y.parquet", [{**one, "prompt": "?"} for one in rows])
+    (run / stated.file).rename(run / called)
+    assert main(["verify", str(path)]) == 0, capsys.readouterr().out
+    (run / called).unlink()
+    assert main(["verify", str(path)]) == 1
+    assert "with as many rows there is y.parquet, which is another file" in capsys.readouterr().out
 
 
 def test_their_files_are_verified_too(runs, tmp_path, capsys):
@@ -283,3 +317,42 @@ def test_scoring_by_code_needs_the_file_as_it_was(tmp_path, capsys):
     (tasks / "code.py").write_text(CODE.replace("len(results[0])", "1"))
     assert main(["verify", str(tmp_path / "run"), *there]) == 1
     assert "has changed since the run (process_results)" in capsys.readouterr().out
+
+
+def mixed_answers(folder: Path, first: str) -> Path:
+    """Toys with a task whose answer is a list for some documents, and one text for the others."""
+    tasks = write_toys(folder)
+    keys = yaml.safe_load((tasks / "toy_written.yaml").read_text())
+    several = str([f"It is {one} or {other}." for one in range(5) for other in range(5)])
+    then, otherwise = ("It", several) if first == "one" else (several, "It")
+    keys |= {
+        "task": "toy_mixed",
+        "doc_to_target": "{% if number == '0' %}" + then + "{% else %}" + otherwise + "{% endif %}",
+        "metric_list": [{"metric": "exact_match"}],
+        "num_fewshot": 0,
+        "repeats": 1,
+    }
+    del keys["filter_list"]
+    (tasks / "toy_mixed.yaml").write_text(yaml.safe_dump(keys))
+    return tasks
+
+
+@pytest.mark.parametrize("first", ["one", "several"])
+def test_what_document_0_decided_for_all_is_known_where_it_was_not_scored(tmp_path, capsys, first):
+    tasks = mixed_answers(tmp_path, first)
+    run = evaluated(tasks, "toy_mixed", mode="compat", samples={"toy_mixed": [1, 2, 5, 6]})
+    write_run(tmp_path / "run", run)
+    assert main(["verify", str(tmp_path / "run")]) == 0, capsys.readouterr().out
+
+
+def test_samples_of_before_say_what_they_leave_out(tmp_path, capsys):
+    """Files of earlier versions do not say what document 0 decided; that is no difference."""
+    tasks = mixed_answers(tmp_path, "one")
+    run = evaluated(tasks, "toy_mixed", mode="compat", samples={"toy_mixed": [1, 2, 5, 6]})
+    write_run(tmp_path / "run", run)
+    path = record_of(tmp_path / "run", "toy_mixed")
+    spoil_samples(path, lambda samples: [one.update(several_answers=None) for one in samples])
+    assert main(["verify", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "not computed again: toy_mixed: scores: document 0" in said
+    assert "4 scores" not in said

@@ -292,6 +292,60 @@ def test_a_model_that_thinks_cannot_be_asked_how_likely_an_answer_is(folder):
         model.encode([Request("loglikelihood", "a", " b")])
 
 
+@pytest.mark.parametrize(
+    ("how", "after"),
+    [
+        (GREEDY, 0),
+        (GREEDY, 12),
+        (SAMPLED, 12),
+        ({**GREEDY, "repetition_penalty": 1.3}, 0),
+        ({**GREEDY, "num_beams": 2}, 0),
+    ],
+)
+def test_a_model_whose_output_is_no_number_writes_no_text(folder, how, after):
+    """As where float16 overflows, be it late: the likeliest token would be the first of all."""
+    model, calls = load(folder, dtype="float16"), iter(range(10**6))
+    layer = model._model.get_decoder().layers[0]
+    layer.register_forward_hook(
+        lambda _, __, output: output * (float("nan") if next(calls) >= after else 1)
+    )
+    with pytest.raises(ModelError, match="not a number"):
+        texts_of(model, CONTEXTS, {**how, "until": []})
+
+
+@pytest.mark.parametrize("how", [GREEDY, {**GREEDY, "repetition_penalty": 1.3}])
+def test_rows_that_influence_each_other_are_written_one_by_one(folder, how):
+    """As where a norm is taken over all of a batch."""
+
+    def mixing():
+        model = load(folder, path="plain")
+        model._model.get_decoder().layers[0].register_forward_hook(
+            lambda _, __, output: 0.5 * (output + output.mean(dim=0, keepdim=True))
+        )
+        return model
+
+    asked = [*CONTEXTS, *(f"Question {number}: wood" for number in range(6))]
+    alone = [texts_of(mixing(), [context], how)[0] for context in asked]
+    assert texts_of(mixing(), asked, how) == alone
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_little_sight_of_the_padding_is_found_in_half_precision(tmp_path, dtype):
+    """Less than rounding moves, so it is looked for in float32."""
+    model = load(tiny.make(tmp_path, positions=96), path="plain", dtype=dtype)
+    padded, generate = [], model._model.generate
+
+    def noted(**options):
+        padded.append(not options["attention_mask"].all())
+        return generate(**options)
+
+    model._model.generate = noted
+    norm = model._model.get_decoder().norm
+    norm.register_forward_hook(lambda _, __, output: output * (1.002 if padded[-1] else 1))
+    texts_of(model, CONTEXTS, GREEDY)
+    assert padded.count(True) == 1  # to find out
+
+
 def test_a_model_that_counts_the_padding_is_given_none(tmp_path):
     """Such as one whose states run over it: here, positions that do not heed the mask."""
     model = load(tiny.make(tmp_path, architecture="gpt2", positions=96), path="plain")

@@ -7,8 +7,10 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from evalcore.errors import TaskError
 from evalcore.evaluation import Evaluation
 from evalcore.library import evaluate
 from evalcore.model.base import ChatTemplate, Request
@@ -178,6 +180,13 @@ def evaluated(
 ) -> list[Evaluation]:
     settings = {"bootstrap_iters": 1000, **settings}
     return evaluate(ToyLM(salt), names.split(","), include_path=tasks, **settings)
+
+
+def evaluated_strictly(tasks: Path) -> list[Evaluation]:
+    """In strict `toy_group` is told as a failure: one of its tasks has no `acc`."""
+    with pytest.raises(TaskError, match="toy_group has no number: acc") as failed:
+        evaluated(tasks, mode="strict")
+    return list(failed.value.finished)
 
 
 def write_run(folder: Path, evaluations: list[Evaluation]) -> list[Path]:

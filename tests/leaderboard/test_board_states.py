@@ -48,11 +48,13 @@ def test_an_empty_board_says_so_and_leads_to_the_form(client: Client, suite: Sui
     assert 'href="/submit"' in html
 
 
-def test_a_site_without_its_suite_says_what_its_operator_does(
+def test_a_site_without_its_suite_says_so_without_a_command(
     client: Client, db: None, settings: Any
 ) -> None:
     settings.PLUMBLINE_SUITE = "missing"
-    assert "manage.py sync_tasks" in get(client)
+    html = get(client)
+    assert "set to show the suite <code>missing</code>" in html
+    assert "manage.py" not in html
 
 
 def test_an_unknown_suite_is_not_found(client: Client, suite: Suite) -> None:

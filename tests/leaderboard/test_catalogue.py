@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from evalcore.record import run_key
+from evalcore.comparability import run_key
 from evalcore.task.load import TaskLibrary
 from evalcore.task.metadata import STYLES
 from leaderboard import catalogue, snapshots

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,17 +14,12 @@ from hypothesis import strategies as st
 from leaderboard import estimate, queue
 from leaderboard.estimate import Obstacle
 from leaderboard.models import Run, Suite, TaskVersion, Worker
-from leaderboard.pace import ENOUGH, Finished, Pace, size_class
+from leaderboard.pace import ENOUGH, GROWTH, WIDE, Finished, Pace, Span, size_class
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
 NOON = datetime.fromisoformat("2026-11-01T12:00:00+00:00")
 SMALL, LARGE = 5 * 10**7, 7 * 10**9
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> None:
-    cache.clear()
 
 
 @pytest.fixture
@@ -55,7 +49,6 @@ def done(
             finished=started + timedelta(seconds=seconds),
         )
     Worker.objects.filter(name="of old").update(seen=NOON - timedelta(days=300))
-    cache.clear()
 
 
 def ask(name: str, suite: Suite, style: str = "cloze", **variant: Any) -> Run:
@@ -95,22 +88,44 @@ def test_what_is_left_of_a_running_run_is_waited_for(suite: Suite) -> None:
     assert begins(ask("waits", suite)) == 450.0
 
 
-def test_before_five_runs_of_that_size_and_task_nothing_is_estimated(suite: Suite) -> None:
+def takes(run: Run) -> Span | None:
+    return estimate.plan().places()[run.pk][0].takes
+
+
+def test_before_five_runs_of_that_size_and_task_a_wait_is_guessed(suite: Suite) -> None:
     task = suite.entries.get(style="cloze").task
     make.make_worker()
-    done(task, 600, times=ENOUGH - 1)
-    done(task, 600, parameters=LARGE)
     first, second = ask("first", suite), ask("second", suite)
-    turn, _ = estimate.plan().places()[first.pk]
-    assert turn.takes is None
-    assert begins(first) == 0.0
+    assert takes(first) is None
     assert begins(second) is None
-    done(suite.entries.get(style="mmlu").task, 60)
-    assert begins(second) is None
+    done(task, 600, times=ENOUGH - 1)
+    guess = takes(first)
+    assert guess == (600 / WIDE, 600, 600 * WIDE)
+    assert guess is not None
+    assert guess.guessed
+    turn, _ = estimate.plan().places()[second.pk]
+    assert turn.begins == guess
+    done(task, 700, times=1)
+    known = takes(first)
+    assert known is not None
+    assert not known.guessed
+
+
+def test_a_guess_borrows_from_the_nearest_size_and_then_from_other_tasks(suite: Suite) -> None:
+    done(suite.entries.get(style="cloze").task, 600)
+    make.make_worker()
+    larger = takes(ask("larger", suite, parameters=2 * 10**9))
+    assert larger is not None
+    assert (larger.low, larger.high) == (600 / WIDE, 600 * GROWTH**2 * WIDE)
+    assert larger.middle == pytest.approx(600 * GROWTH)
+    assert takes(ask("other", suite, style="mmlu")) == (600 / WIDE, 600, 600 * WIDE)
+    done(suite.entries.get(style="cloze").task, 3000, parameters=LARGE)
+    smaller = takes(ask("smaller", suite, parameters=2 * 10**9))
+    assert smaller is not None
+    assert (smaller.low, smaller.high) == (3000 / GROWTH / WIDE, 3000 * WIDE)
 
 
 def test_behind_a_run_of_unknown_length_nothing_is_known(suite: Suite) -> None:
-    done(suite.entries.get(style="cloze").task, 600)
     make.make_worker()
     ask("unknown", suite, style="mmlu")
     assert begins(ask("known", suite)) is None
@@ -140,7 +155,10 @@ def test_a_worker_begins_a_claim_at_once_and_finishes_its_runs_one_by_one() -> N
     pace = Pace.of(reversed(finished))
     assert pace.span(1, SMALL) == (600.0, 600.0, 600.0)
     assert pace.span(2, SMALL) == (120.0, 120.0, 120.0)
-    assert pace.span(1, LARGE) is None
+    guess = pace.span(1, LARGE)
+    assert guess is not None
+    assert guess.guessed
+    assert Pace.of([]).span(1, SMALL) is None
 
 
 @pytest.mark.parametrize(
@@ -215,5 +233,5 @@ def test_the_queries_do_not_grow_with_the_queue(
     make.make_worker()
     for number in range(30):
         ask(f"m{number}", suite)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         estimate.plan()

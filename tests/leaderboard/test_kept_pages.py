@@ -29,7 +29,7 @@ from leaderboard.models import (
     User,
     Variant,
 )
-from leaderboard.pages import stamps
+from leaderboard.pages import kept, stamps
 from tests.leaderboard import factories as make
 
 SKILL = {"cloze": 0.7, "mmlu": 0.4}
@@ -228,7 +228,7 @@ OF_TASK: dict[str, tuple[Change, str]] = {
         "Not as in the paper.",
     ),
     "it has a new version": (lambda _: make.task_version("facts", "cloze", "2.0"), "version 2.0"),
-    "it is asked in another style": (other_task, "facts_hybrid"),
+    "it is asked in another style": (other_task, "Facts, hybrid"),
     "a suite is called otherwise": (lambda _: Suite.objects.update(title="Foundry"), "Foundry"),
     "a suite has a new version": (newer_version, "Workshop 2.0"),
     "a model is flagged": (
@@ -300,3 +300,55 @@ class TestAgain:
         wrong = client.get(f"{address}?nonsense=1")
         assert (wrong.status_code, wrong["Location"]) == (302, address)
         assert client.get(address)["ETag"] != client.get(view)["ETag"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("PLUMBLINE_OPEN_SUBMIT", True),
+        ("HF_ENDPOINT", "https://hub.example"),
+        ("PLUMBLINE_OPERATOR", "Ada"),
+    ],
+)
+def test_another_setting_makes_other_pages(
+    client: Client, suite: Suite, settings: Any, setting: str, value: object
+) -> None:
+    run = Run.objects.filter(state=Run.State.DONE).first()
+    assert run is not None
+    for address in (f"/runs/{run.pk}", "/", "/styles", "/tasks/facts", "/about", "/queue"):
+        tag = client.get(address)["ETag"]
+        assert client.get(address, headers={"if-none-match": tag}).status_code == 304
+        before = getattr(settings, setting)
+        setattr(settings, setting, value)
+        assert client.get(address, headers={"if-none-match": tag}).status_code == 200, address
+        setattr(settings, setting, before)
+
+
+def test_another_release_of_the_engine_makes_other_pages_and_files(
+    client: Client, suite: Suite, settings: Any, tmp_path: Any
+) -> None:
+    engine = tmp_path / "evalcore" / "stats"
+    engine.mkdir(parents=True)
+    (tmp_path / "CHANGELOG.md").write_text("")
+    (engine / "interval.py").write_text("Z = 1.9")
+    addresses = ("/styles", "/board.csv")
+    settings.BASE_DIR = tmp_path
+    try:
+        kept.release.cache_clear()
+        tags = [client.get(address)["ETag"] for address in addresses]
+        (engine / "interval.py").write_text("Z = 1.96")
+        kept.release.cache_clear()
+        again = [client.get(address)["ETag"] for address in addresses]
+    finally:
+        kept.release.cache_clear()
+    assert all(one != other for one, other in zip(tags, again, strict=True))
+
+
+def test_a_file_that_names_the_site_is_another_one_for_another_host(
+    client: Client, suite: Suite, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["one.example", "two.example"]
+    one, two = (
+        client.get("/board.csv", headers={"host": host})["ETag"] for host in settings.ALLOWED_HOSTS
+    )
+    assert one != two

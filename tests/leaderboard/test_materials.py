@@ -68,7 +68,7 @@ def test_parts_that_are_all_alike_say_nothing_of_others() -> None:
 
 def test_the_number_says_how_its_interval_was_made(client: Client, run: Run) -> None:
     shown = text(get(client, f"/runs/{make.finish(run, n=60).pk}"))
-    assert "Interval: 1.96 standard errors to each side." in shown
+    assert "(how it is made: 1.96 standard errors to each side)." in shown
     stderr = 100 * run.results.get(metric="acc", subset="").stderr
     assert f"Standard error {stderr:.2f}" in shown
 

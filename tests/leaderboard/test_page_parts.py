@@ -60,16 +60,26 @@ def test_a_scale_holds_its_bounds_and_keeps_the_order(a: float, b: float, c: flo
 @pytest.mark.parametrize(
     ("value", "low", "high", "shown"),
     [
-        (0.5, 0.45, 0.55, "5.0"),
-        (1.0, 0.98, 1.0, "2.0"),
-        (0.5, 0.4999, 0.5001, "<0.1"),
-        (1, 1, 1, "0.0"),
+        (0.5, 0.45, 0.55, "±5.0"),
+        (0.5, 0.46, 0.55, "±5.0"),
+        (1.0, 0.984, 1.0, "98.4–100.0"),
+        (0.0, 0.0, 0.016, "0.0–1.6"),
+        (0.05, -0.01, 0.07, "−1.0 to 7.0"),
+        (0.5, 0.4999, 0.5001, "±<0.1"),
+        (1, 0.9997, 1, "±<0.1"),
+        (1, 1, 1, "±0.0"),
     ],
 )
-def test_half_an_interval_never_looks_narrower_than_it_is(
+def test_an_interval_never_looks_other_than_it_is(
     value: float, low: float, high: float, shown: str
 ) -> None:
-    assert figures.half_width(SimpleNamespace(value=value, low=low, high=high)) == shown
+    number = SimpleNamespace(value=value, low=low, high=high)
+    assert figures.margin(number) == figures.margin_in(number, "acc") == shown
+
+
+def test_a_lopsided_interval_of_another_metric_is_printed_by_its_ends() -> None:
+    number = SimpleNamespace(value=2.5, low=2.4, high=3.0)
+    assert figures.margin_in(number, "word_perplexity") == "2.400–3.000"
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_model_with_a_benchmark_missing_has_no_average_and_no_rank(
     html = get_built(client, suite)
     assert names(html) == ["lab/whole", "lab/part"]
     unranked = text_of(html[html.index("<b>Not ranked</b>") :])
-    assert "– no rank lab/ part" in unranked
+    assert "– no rank Scores of part lab/ part" in unranked
     assert "no average" in unranked
     assert "queued" in unranked
 
@@ -119,19 +119,50 @@ def test_a_range_that_ends_where_nobody_was_compared_says_that_it_may_go_on(
     assert "compared with the 100 above it and the 100 below it" in page
 
 
-def test_a_band_names_its_first_and_how_many_are_not_told_apart_from_it(
+def test_a_band_names_its_first_and_how_many_are_in_a_tie_with_it(
     client: Client, synthetic: Suite
 ) -> None:
     first = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 6)[0])]
     page = get(client)
-    assert f"{first.repo_id.partition('/')[2]} and 4 models not told apart" in text_of(page)
-    assert page.count('<tbody role="rowgroup" class="tie">') == page.count('class="band"')
+    assert f"{first.repo_id.partition('/')[2]} and 4 models in a statistical tie" in text_of(page)
+    assert page.count(' class="tie">') == page.count('class="band"')
 
 
-def test_a_band_that_goes_on_elsewhere_says_how_many_of_it_are_here(
+def test_a_band_of_which_a_filter_leaves_a_part_is_named_by_a_model_that_is_left(
     client: Client, synthetic: Suite
 ) -> None:
-    assert "not told apart from it, 1 of them here" in text_of(get(client, "/?q=llama"))
+    page = get(client, "/?q=llama")
+    shown = {name.partition("/")[2] for name in names(page)}
+    headings = re.findall(r'<tr role="row" class="band">.*?</tr>', page, re.S)
+    assert "in a statistical tie with it, 0 of those here" in text_of("".join(headings))
+    elsewhere = [heading for heading in headings if "<a " in heading]
+    assert len(elsewhere) > 3
+    for heading in elsewhere:
+        named = re.search(r"<b>(\S+?)(?: and \d+ more models? here)?</b>", heading)
+        first = re.search(r'<a href="/\?at_model=(\d+)#m\1">(\S+)</a>, rank (\d+)', heading)
+        assert named is not None
+        assert named[1] in shown
+        assert first is not None
+        assert first[2] not in shown
+        assert BOARD.ranks.rank[BOARD.row_of[int(first[1])]] == int(first[3])
+
+
+def test_a_filtered_board_says_the_place_among_those_found_beside_the_rank(
+    client: Client, synthetic: Suite
+) -> None:
+    assert 'class="meta among"' not in get(client)
+    ranked = [
+        (int(rank), model.variant)
+        for model, rank in zip(BOARD.models, BOARD.ranks.rank, strict=True)
+        if rank and "llama" in model.repo_id.lower()
+    ]
+    for view in ("/?q=llama", "/?q=llama&sort=bench_03"):
+        page = get(client, view)
+        for place, (rank, variant) in enumerate(sorted(ranked)[:3], start=1):
+            ending = ("st", "nd", "rd")[place - 1]
+            said = text_of(row_of(page, variant))
+            assert said.startswith(f"{rank} (")
+            assert f") {place}{ending} of {len(ranked)} " in said
 
 
 def test_a_band_of_one_has_a_heading_for_screen_readers_only(
@@ -141,7 +172,7 @@ def test_a_band_of_one_has_a_heading_for_screen_readers_only(
     ranks, later = replace(BOARD.ranks, band=alone), BOARD.built + timedelta(hours=1)
     publish(replace(BOARD, ranks=ranks, built=later, data_version="s"), synthetic)
     page = get(client)
-    assert "not told apart" not in text_of(page)
+    assert "in a statistical tie with it" not in text_of(page)
     second, leader = (int(np.flatnonzero(BOARD.ranks.rank == rank)[0]) for rank in (2, 1))
     name = BOARD.models[leader].repo_id.partition("/")[2]
     assert f'<span class="sr">1 model, told apart from {name}</span>' in page
@@ -152,7 +183,7 @@ def test_a_band_of_one_has_a_heading_for_screen_readers_only(
     "view", ["?sort=bench_01", "?sort=model", "?cols=bench_01", "?score=chance"]
 )
 def test_bands_belong_to_the_suites_own_order(client: Client, synthetic: Suite, view: str) -> None:
-    assert "not told apart from it" not in get(client, f"/{view}")
+    assert "in a statistical tie with" not in get(client, f"/{view}")
 
 
 def test_a_flagged_model_keeps_its_place_without_a_rank_and_says_why(
@@ -178,6 +209,26 @@ def test_a_model_that_left_the_hub_stays_with_a_note(client: Client, synthetic: 
 # Cells
 
 
+def test_a_lopsided_interval_stands_as_both_its_ends(client: Client, suite: Suite) -> None:
+    variant = make.evaluated("lab/perfect", suite, {**STRONG, "cloze": 1.0}, n=200)
+    run = variant.runs.get(task__name="facts")
+    run.results.filter(metric="acc").update(value=1.0, low=0.984, high=1.0)
+    line = row_of(get_built(client, suite), variant.pk)
+    assert '>100.0</a> <span class="pm ends">98.4–100.0</span>' in line
+    assert "±1.6" not in line
+
+
+def test_why_a_run_is_not_comparable_is_said_without_making_its_row_higher(
+    client: Client, suite: Suite
+) -> None:
+    make.evaluated("lab/first", suite, MIDDLE, n=40)
+    make.evaluated("lab/other", suite, STRONG, n=30)
+    html = get_built(client, suite)
+    why = "other questions than this column’s (n = 30)"
+    assert f'<span class="none" title="{why}">' in html
+    assert f'<span class="sr">: {why}</span>' in html
+
+
 def test_a_failed_run_is_shown_as_failed_and_links_to_its_page(
     client: Client, suite: Suite
 ) -> None:
@@ -185,6 +236,21 @@ def test_a_failed_run_is_shown_as_failed_and_links_to_its_page(
     run = submission.runs.get(task__name="facts")
     make.fail(run, "ModelError", "no vector for token 9")
     assert f'<a href="/runs/{run.pk}">failed</a>' in get_built(client, suite)
+
+
+def test_a_model_whose_every_run_failed_has_no_row_and_keeps_its_page(
+    client: Client, suite: Suite
+) -> None:
+    make.evaluated("lab/fine", suite, MIDDLE, n=40)
+    submission = make.make_submission(make.make_variant("lab/broken"), suite)
+    for run in submission.runs.all():
+        make.fail(run, "ModelError", "no vector for token 9")
+    html = get_built(client, suite)
+    assert "lab/fine" in html
+    assert "lab/broken" not in html
+    page = client.get("/models/lab/broken")
+    assert page.status_code == 200
+    assert f'href="/runs/{run.pk}"' in page.content.decode()
 
 
 def test_a_result_on_other_questions_is_not_comparable_and_says_why(
@@ -299,7 +365,7 @@ def test_all_columns_are_shown_on_demand_with_the_same_ranks(
     few, every = get(client), get(client, "/?cols=all")
     assert (few.count('id="by-bench_'), every.count('id="by-bench_')) == (10, 12)
     assert names(few) == names(every)
-    assert "not told apart from it" in every
+    assert "in a statistical tie with it" in every
 
 
 def test_the_style_switch_shows_one_style_only(client: Client, suite: Suite) -> None:

@@ -15,8 +15,8 @@ import pytest
 from django.test import Client
 
 from evalcore.digest import digest_of
-from evalcore.record import RunRecord
-from leaderboard import artifacts
+from evalcore.record import RunRecord, read_samples
+from leaderboard import artifacts, items
 from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker
 from tests.leaderboard import factories as make
 
@@ -151,7 +151,7 @@ def test_an_interval_that_is_not_from_the_standard_error_says_so(
     Artifact.objects.filter(pk=row.pk).update(sha256=stored.sha256, bytes=stored.bytes)
     shown = text(get(client, f"/runs/{done.pk}"))
     assert said in shown
-    assert "Interval: Wilson’s, as few answers are of one kind" in shown
+    assert "how it is made: Wilson’s, as few answers are of one kind" in shown
 
 
 def test_the_command_names_the_hub_where_it_is_not_the_public_one(
@@ -229,7 +229,7 @@ def test_a_heartbeat_of_its_worker_changes_nothing_of_a_finished_run(
 
 def test_each_view_of_a_run_is_kept_by_itself(client: Client, done: Run) -> None:
     for doc in (3, 7, 3, 7):
-        assert f"Question {doc}" in get(client, f"/runs/{done.pk}?doc={doc}")
+        assert f"Question {doc + 1}<" in get(client, f"/runs/{done.pk}?doc={doc}")
 
 
 def test_a_run_that_goes_on_is_never_kept(client: Client, submitted: Any) -> None:
@@ -345,14 +345,63 @@ def test_pages_and_neighbours_lead_through_every_question_once(client: Client, d
         seen += re.findall(r'<span class="meta">(\d+)</span>\s*<span>', html)
         following = re.search(r'href="([^"#]+)#questions" rel="next"', html)
         address = html_module.unescape(following[1]) if following else ""
-    assert seen == [str(number) for number in range(40)]
+    assert seen == [str(number) for number in range(1, 41)], "counting starts at 1"
 
 
 def test_a_deep_link_opens_the_page_that_its_question_stands_on(client: Client, done: Run) -> None:
     html = get(client, f"/runs/{done.pk}?doc=30")
     assert "Page 3 of 4" in html
-    assert "Question 30" in html
+    assert "Question 31<" in html
     assert re.search(r'doc=30#question" aria-current="true"', html)
+
+
+def test_the_questions_stand_under_the_score_and_the_digests_are_folded(
+    client: Client, done: Run
+) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    order = ["95% interval", 'id="questions"', 'id="parts"', 'id="downloads"', 'id="pins"']
+    places = [html.index(piece) for piece in order]
+    assert places == sorted(places)
+    (folded,) = re.findall(
+        r'<details [^>]*id="all-pins">.*?</details>\s*</section>', html, re.DOTALL
+    )
+    assert done.task.config_digest in folded
+    assert html.count(done.task.config_digest) == folded.count(done.task.config_digest)
+    contents = html[html.index('aria-label="On this page"') :].partition("</nav>")[0]
+    for target in re.findall(r'href="#([^"]+)"', contents):
+        assert f'id="{target}"' in html
+    assert contents.count("href") == 6
+
+
+def test_a_question_says_how_many_others_got_it_right(
+    client: Client, submitted: Any, suite: Suite
+) -> None:
+    entry = submitted.runs.get(task__name="facts").task.entries.get()
+    own = make.finish(submitted.runs.get(task__name="facts"), skill=0.5, n=20, seed=1)
+    alone = get(client, f"/runs/{own.pk}?doc=3")
+    assert "got it right" not in alone
+    others = []
+    for number in range(4):
+        queued = make.queued_run(make.make_variant(f"lab/peer-{number}"), entry)
+        others.append(make.finish(queued, skill=0.5, n=20, seed=7 + number))
+    for doc in (3, 4, 5):
+        right = sum(corrects(run)[doc] == 1 for run in others)
+        shown = text(get(client, f"/runs/{own.pk}?doc={doc}"))
+        assert f"{right} of 4 other models got it right." in shown, "and the kept page is not shown"
+    for number in range(4, 11):
+        queued = make.queued_run(make.make_variant(f"lab/peer-{number}"), entry)
+        others.append(make.finish(queued, skill=0.5, n=20, seed=7 + number))
+    items._looked.clear()
+    assert items.analyse_due()
+    for doc in (3, 4, 5):
+        right = sum(corrects(run)[doc] == 1 for run in others)
+        shown = text(get(client, f"/runs/{own.pk}?doc={doc}"))
+        assert f"{right} of 11 other models got it right." in shown
+
+
+def corrects(run: Run) -> list[float]:
+    path = artifacts.path_of(run.artifacts.get(kind="samples").sha256)
+    return [row["correct"] for row in read_samples(path)]
 
 
 def test_a_question_that_the_run_does_not_have_is_not_found(client: Client, done: Run) -> None:
@@ -367,7 +416,7 @@ def test_a_missing_question_is_named_and_leads_to_its_run(
     response = client.get(f"/runs/{done.pk}?doc={doc}")
     html = response.content.decode()
     assert response.status_code == 404
-    assert f"This run has no question {doc}." in text(html)
+    assert f"This run has no question with doc={doc}." in text(html)
     assert f'href="/runs/{done.pk}"' in html
     assert "There is no page" not in html
 
@@ -427,6 +476,39 @@ def test_the_parquet_file_arrives_as_it_is_stored(client: Client, done: Run) -> 
         'attachment; filename="lab__one_facts_mmlu_samples.parquet"'
     )
     assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_lines_of_pandas_work_on_the_downloaded_file(
+    client: Client, done: Run, tmp_path: Path
+) -> None:
+    html = get(client, f"/runs/{done.pk}")
+    block = html[html.index("Lines of Python") :]
+    lines = html_module.unescape(re.findall(r"<code\s*>(.*?)</code>", block, re.DOTALL)[0])
+    url = f"http://testserver/runs/{done.pk}/samples.parquet"
+    assert lines.count("\n") == 2
+    file = tmp_path / "samples.parquet"
+    file.write_bytes(b"".join(client.get(url).streaming_content))
+    names: dict[str, Any] = {}
+    exec(lines.replace(url, str(file)), names)
+    answers = names["answers"]
+    responses = answers["responses"].iloc[0]
+    told = [response["loglikelihood"] for response in responses]
+    assert answers["loglikelihoods"].iloc[0].tolist() == told
+    assert answers["correct"].mean() == done.results.get(metric="acc", subset="").value
+
+
+def test_a_file_from_before_the_flat_column_is_read_and_offered_without_it(
+    client: Client, done: Run
+) -> None:
+    path = artifacts.path_of(done.artifacts.get(kind="samples").sha256)
+    table = pq.read_table(path)
+    path.chmod(0o644)
+    pq.write_table(table.drop_columns(["loglikelihoods"]), path)
+    html = get(client, f"/runs/{done.pk}?doc=3")
+    assert "Question 4<" in html
+    lines = html[html.index("Lines of Python") :].partition("</pre>")[0]
+    assert "correct" in lines
+    assert "loglikelihoods" not in lines
 
 
 def test_what_is_known_already_is_not_sent_again(client: Client, done: Run) -> None:

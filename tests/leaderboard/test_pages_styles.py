@@ -37,6 +37,7 @@ from tests.leaderboard import factories as make
 
 TEXTS = {"cloze": 0.9, "mmlu": 0.2, "hybrid": 0.5}
 LETTERS = {"cloze": 0.2, "mmlu": 0.9, "hybrid": 0.5}
+STYLES = ("cloze", "mmlu", "hybrid")
 MIDDLE = {"cloze": 0.6, "mmlu": 0.6, "hybrid": 0.6}
 
 
@@ -63,6 +64,11 @@ def names(html: str) -> list[str]:
     """Model IDs in the order of the table's rows."""
     table = html[html.index('class="tbl stackable bystyle"') :]
     return re.findall(r'<a class="mid" href="/models/([^"]+)"', table[: table.index("</table>")])
+
+
+def text_of(html: str) -> str:
+    """What is read, without markup and with single spaces."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def cells(html: str, label: str) -> list[str]:
@@ -227,7 +233,7 @@ def test_a_search_that_finds_nothing_says_so_and_leads_back(client: Client, suit
         ("/styles?q=@nothing:1", "Nothing was searched: “@nothing:1”"),
         ("/styles?cols=poetry", "“poetry” is no benchmark that this suite asks in several styles"),
         ("/styles?model=lab/nobody", "“lab/nobody” is not among this suite’s models"),
-        ("/styles?model=" + "9" * 400, "is not among this suite’s models"),
+        ("/styles?model=" + "9" * 200, "is not among this suite’s models"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_remedy(
@@ -263,11 +269,13 @@ def test_a_pair_that_turns_round_beyond_chance_is_named(client: Client, suite: S
     make.evaluated("lab/letters", suite, LETTERS, n=100)
     make.publish(suite)
     html = get(client)
-    assert "Cloze order is not MMLU-style order" in html
+    assert "2 of 2 models change places beyond chance from Cloze to MMLU-style" in text_of(html)
     assert "texts leads in Cloze, letters in MMLU-style." in html
     assert '<g class="up mmlu">' in html
     assert '<g class="down cloze">' in html
-    assert "1 of 1 pair beyond chance" in html
+    beside = text_of(html[html.index("<aside") :])
+    assert "Pairs of models that change places 100.0% " in beside
+    assert "Pairs of models that change places beyond chance 1 of 1 pair " in beside
 
 
 def test_a_change_of_places_within_the_noise_is_drawn_faint(client: Client, suite: Suite) -> None:
@@ -275,10 +283,35 @@ def test_a_change_of_places_within_the_noise_is_drawn_faint(client: Client, suit
         make.evaluated(name, suite, MIDDLE, n=40)
     make.publish(suite)
     html = get(client)
-    assert "0 of 1 pair beyond chance" in html
+    assert "Pairs of models that change places beyond chance 0 of 1 pair" in text_of(html)
     assert '<g class="up' not in html
     assert '<g class="down' not in html
     assert "leads in Cloze" not in html
+
+
+def test_the_chart_draws_ranks_on_one_axis_and_those_that_move_beyond_chance(
+    client: Client, suite: Suite
+) -> None:
+    # Four steady models between one that falls from the first to the last place and one that rises.
+    for place, skill in enumerate((0.72, 0.64, 0.56, 0.48)):
+        make.evaluated(f"lab/steady-{place}", suite, dict.fromkeys(STYLES, skill), n=400)
+    make.evaluated("lab/falls", suite, {**dict.fromkeys(STYLES, 0.95), "mmlu": 0.2}, n=400)
+    make.evaluated("lab/rises", suite, {**dict.fromkeys(STYLES, 0.2), "mmlu": 0.95}, n=400)
+    make.publish(suite)
+    html = get(client)
+    assert "2 of 6 models change places beyond chance" in text_of(html)
+    lines = r'<g class="(\w*)[^"]*">\s*<line x1="35%" x2="65%" y1="(\d+)" y2="(\d+)"'
+    drawn = re.findall(lines, html)
+    assert {kind for kind, *_ in drawn} == {"up", "down"}
+    every = re.findall(lines, get(client, "/styles?draw=leaders"))
+    assert len(every) == 6
+    for found in (drawn, every):
+        places = {kind: (int(left), int(right)) for kind, left, right in found if kind}
+        assert places["down"] == places["up"][::-1]
+        first, last = places["down"]
+        assert last - first > 100
+    steady = sorted((int(left), int(right)) for kind, left, right in every if not kind)
+    assert all(left == right for left, right in steady)
 
 
 def test_orders_that_agree_are_said_to(client: Client, suite: Suite) -> None:
@@ -286,7 +319,7 @@ def test_orders_that_agree_are_said_to(client: Client, suite: Suite) -> None:
         make.evaluated(name, suite, dict.fromkeys(("cloze", "mmlu", "hybrid"), skill), n=100)
     make.publish(suite)
     html = get(client)
-    assert "Cloze order and MMLU-style order agree" in html
+    assert "Cloze and MMLU-style put the models in the same order" in html
     assert re.search(r'class="big">\s*1\.00', html)
     assert "Largest movers" not in html
 
@@ -524,7 +557,7 @@ def large(models: int) -> Board:
     return with_facts(bare, [ColumnCells((), {}) for _ in columns])
 
 
-@pytest.mark.parametrize("address", ["", "?q=llama", "?benchmark=one&draw=movers", "?model=3"])
+@pytest.mark.parametrize("address", ["", "?q=llama", "?benchmark=one&draw=leaders", "?model=3"])
 def test_the_number_of_queries_does_not_grow_with_the_models(
     client: Client, db: None, settings: Any, address: str
 ) -> None:
@@ -612,9 +645,9 @@ def test_the_best_of_a_mean_over_parts_is_shown_with_its_interval(
     asked = answers(variant, "facts")
     means = np.mean([asked[:, part == one].mean(axis=1) for one in range(2)], axis=0)
     best = board_of(suite).best[0].score
-    half = 100 * max(best.high[0] - best.value[0], best.value[0] - best.low[0])
+    ends = f"{100 * best.low[0]:.1f}–{100 * best.high[0]:.1f}"  # one side is much longer
     shown = cells(get(client), "Best, derived")[0]
-    assert shown.startswith(f"{100 * means.max():.1f} ±{half:.1f}")
+    assert shown.startswith(f"{100 * means.max():.1f} {ends}")
 
 
 def test_a_table_of_very_many_columns_has_fewer_rows_on_a_page(

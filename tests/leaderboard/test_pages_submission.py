@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from leaderboard import queue
+from leaderboard import queue, snapshots
 from leaderboard.models import Run, Submission, Suite, Worker
 from leaderboard.pace import ENOUGH
 from tests.leaderboard import factories as make
@@ -145,7 +145,7 @@ def test_with_enough_finished_runs_it_says_when_and_how_long(client: Client, ope
 @pytest.mark.parametrize(
     ("worker", "variant", "words"),
     [
-        (None, {}, "No worker is alive, so nothing starts."),
+        (None, {}, "No worker is alive, so nothing starts just now."),
         ({"memory_bytes": 10**9}, {"parameters": 10**10}, "Waits for a larger worker"),
         ({"dtypes": ["float32"]}, {"dtype": "float16"}, "a worker that computes in float16"),
     ],
@@ -177,6 +177,45 @@ def test_when_all_is_taken_it_says_so(client: Client, opened: Suite) -> None:
     claimed = [queue.claim_next(make.make_worker()) for _ in range(2)]
     assert all(claimed)
     assert "In the queue all taken" in page(client, submission)
+
+
+def title(html: str) -> str:
+    return text(html[html.index("<title>") : html.index("</title>")])
+
+
+def test_a_finished_submission_shows_rank_average_and_scores_and_its_title_says_so(
+    client: Client, opened: Suite
+) -> None:
+    make.evaluated("lab/other", opened, {"cloze": 0.2, "mmlu": 0.2, "hybrid": 0.2}, n=60)
+    submission = make.make_submission(make.make_variant("lab/one"), opened)
+    address = f"/submissions/{submission.pk}"
+    runs = list(submission.runs.all())
+    assert title(get(client, address)).startswith("0 of 3 done: lab/one")
+    make.finish(runs[0], skill=0.9, n=60)
+    html = get(client, address)
+    assert title(html).startswith("1 of 3 done: lab/one")
+    assert score_of(runs[0]) in text(html)
+    for run in runs[1:]:
+        make.finish(run, skill=0.9, n=60)
+    html = get(client, address)
+    assert title(html).startswith("Done: lab/one")
+    assert "Its rank and average appear here with the next board" in text(html)
+    assert "data-refreshed" in html, "until the board has it the page goes on looking"
+    make.publish(opened)
+    board = snapshots.newest(opened, "own")
+    assert board is not None
+    html = get(client, address)
+    assert title(html).startswith("Rank 1: lab/one")
+    average = 100 * board.average.value[board.row_of[submission.variant_id]]
+    assert re.search(rf"Rank 1 \([^)]*\) of 2, average {average:.1f} ±", text(html))
+    for run in runs:
+        assert score_of(run) in text(html)
+    assert "data-refreshed" not in html
+
+
+def score_of(run: Run) -> str:
+    result = run.results.get(metric=run.task.entries.get().metric, subset="")
+    return f"{100 * result.value:.1f} ±{100 * (result.high - result.low) / 2:.1f}"
 
 
 def test_the_queries_do_not_grow_with_the_queue(client: Client, opened: Suite) -> None:

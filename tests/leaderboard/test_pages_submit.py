@@ -5,10 +5,12 @@ from __future__ import annotations
 import html as html_module
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from leaderboard.models import Run, Submission, Suite, User
 from tests.hub import Orders
@@ -219,6 +221,52 @@ def test_the_form_lists_what_will_be_run(client: Client, opened: Suite) -> None:
     assert html.count("Facts</th>") == 2
 
 
+def primary(html: str) -> list[str]:
+    found = re.findall(r'<button\s+class="btn primary"[^>]*>([^<]+)<', html)
+    return [text.strip() for text in found]
+
+
+@pytest.mark.parametrize("address", ["/submit?model=awkward/no-tokenizer", "/submit?model=a+b"])
+def test_what_cannot_be_submitted_offers_another_check_and_lists_no_runs(
+    client: Client, opened: Suite, address: str
+) -> None:
+    html = get(client, address)
+    assert primary(html) == ["Check"]
+    assert "What will be run" not in html
+    for fine in ("/submit", f"/submit?model={TINY}"):
+        assert primary(get(client, fine)) == ["Submit"]
+        assert "What will be run" in get(client, fine)
+
+
+def test_what_is_here_already_lists_no_runs(client: Client, opened: Suite) -> None:
+    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    assert "What will be run" not in get(client, f"/submit?model={TINY}")
+
+
+def test_a_name_without_its_owner_gets_the_hubs_matches_to_choose_from(
+    client: Client, opened: Suite
+) -> None:
+    html = get(client, "/submit?model=tiny-llama&dtype=float16")
+    assert "“tiny-llama” is a name without its owner" in problem_at(html, "model")
+    [(address, name)] = re.findall(r'<a class="mono" href="([^"]+)">([^<]+)</a>', html)
+    assert name == TINY
+    chosen = get(client, html_module.unescape(address))
+    assert f'value="{TINY}"' in chosen
+    assert '<option value="float16" selected' in chosen
+    assert "Ready to submit." in chosen
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"delay": 30}, {"garbage": True}], ids=str)
+def test_a_search_that_fails_is_not_spoken_of(
+    client: Client, opened: Suite, hub: Fail, fault: dict[str, object]
+) -> None:
+    hub([{"match": "GET /api/models", **fault}])
+    html = get(client, "/submit?model=tiny-llama")
+    assert "is a name without its owner" in problem_at(html, "model")
+    assert "Copy the ID" in problem_at(html, "model")
+    assert 'class="offers"' not in html
+
+
 def test_without_an_account_one_can_check_but_not_submit(client: Client, closed: Suite) -> None:
     html = get(client, f"/submit?model={TINY}")
     assert "Ready to submit." in html
@@ -329,7 +377,9 @@ def test_a_finished_submission_is_not_polled_and_leads_to_the_board(
 ) -> None:
     for run in submission.runs.all():
         make.finish(run)
+    assert "hx-trigger" in get(client, f"/submissions/{submission.pk}"), "its rank is awaited"
+    submission.runs.update(finished=timezone.now() - timedelta(hours=1))
     html = get(client, f"/submissions/{submission.pk}")
-    assert "All 2 runs done." in html
+    assert "All 2 runs done." in " ".join(html.split())
     assert "hx-trigger" not in html
     assert f'href="/?q={TINY}"' in html

@@ -7,10 +7,12 @@ import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from leaderboard import snapshots
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
+from leaderboard.pages.chrome import NAVIGATION
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -47,8 +49,9 @@ def test_a_suite_is_found_by_its_name_and_by_its_version(client: Client, suite: 
 def test_it_says_what_each_column_asks(client: Client, suite: Suite, settings: Any) -> None:
     html = read(client, "/suites/demo")
     own, others = (part.partition("</table>")[0] for part in html.split("<table")[1:3])
-    assert "Facts Cloze facts version 1.0, of workshop/questions 0 acc 25.0" in words(own)
-    assert "Facts MMLU-style facts_mmlu version 1.0, of workshop/questions 2 acc" in words(others)
+    of = "version 1.0, of workshop/questions"
+    assert f"Facts Cloze Facts, cloze facts {of} 0 acc 25.0" in words(own)
+    assert f"Facts MMLU-style Facts, MMLU-style facts_mmlu {of} 2 acc" in words(others)
     assert 'href="/tasks/facts_mmlu"' in others
     assert 'href="/method#acc"' in own
     assert f'href="{settings.HF_ENDPOINT}/datasets/workshop/questions"' in own
@@ -141,8 +144,21 @@ def test_the_list_has_the_newest_version_of_each_and_the_sites_own_first(
     assert html.count("none yet") == 2
 
 
-def test_a_site_without_suites_says_what_to_do(client: Client) -> None:
-    assert "sync_tasks" in read(client, "/suites")
+def test_a_site_without_suites_says_what_that_means(client: Client) -> None:
+    html = read(client, "/suites")
+    assert "before this site has its first suite" in html
+    assert "manage.py" not in html
+
+
+def test_no_suite_is_named_as_a_page_is() -> None:
+    titles = [
+        re.search(r"^title: (.+)$", file.read_text(), re.M)
+        for file in sorted((settings.BASE_DIR / "tasks" / "suites").glob("*.yaml"))
+    ]
+    assert len(titles) > 5
+    named = {title[1] for title in titles if title}
+    pages = {label for _, label in NAVIGATION}
+    assert not {title for title in named if any(title.startswith(page) for page in pages)}
 
 
 def test_the_newest_published_snapshot_counts(client: Client, suite: Suite) -> None:

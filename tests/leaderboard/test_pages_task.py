@@ -43,6 +43,21 @@ def test_versions_and_their_changes_are_told(client: Client) -> None:
     assert 'href="/tasks/facts"' in get(client, run.get_absolute_url())
 
 
+def test_a_task_is_named_by_title_and_style_and_its_name_stands_beside_it(client: Client) -> None:
+    suite = make.make_suite(benchmarks=("facts",))
+    page = get(client, "/tasks/facts_hybrid")
+    assert "<h1>Facts, hybrid</h1>" in page
+    assert "<code>facts_hybrid</code>" in page
+    assert "<title>Facts, hybrid" in " ".join(page.split()).replace("<title> ", "<title>")
+    assert 'title="facts_mmlu">Facts, MMLU-style</a>' in page
+    assert ">Facts, hybrid</a>" in get(client, f"/suites/{suite.name}")
+    assert 'title="facts_hybrid">Facts, hybrid</a>' in get(client, "/changelog")
+    run = make.make_submission(make.make_variant("lab/one"), suite).runs.get(
+        task__name="facts_hybrid"
+    )
+    assert ">Facts, hybrid</a>" in get(client, run.get_absolute_url())
+
+
 def test_a_task_that_no_suite_asks_is_not_found(client: Client) -> None:
     make.make_suite()
     response = client.get("/tasks/nothing")

@@ -7,9 +7,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 
+from evalcore.stats import interval, paired_difference
 from leaderboard.models import HubModel, Suite, TaskVersion
 from leaderboard.pages.changelog import DAYS, NAMED
 from tests.leaderboard import factories as make
@@ -19,6 +21,25 @@ def read(client: Client, address: str) -> str:
     response = client.get(address)
     assert response.status_code == 200, address
     return response.content.decode()
+
+
+def test_the_method_begins_with_half_a_page_of_plain_words_and_an_example_that_is_right(
+    client: Client,
+) -> None:
+    html = read(client, "/method")
+    prose = html[html.index('class="prose"') :]
+    assert re.findall(r"<h2[^>]*>([^<]+)</h2>", prose)[0] == "In short"
+    plain = re.sub(r"<[^>]+>", "", prose.partition("Notation")[0])
+    assert 150 < len(plain.split()) < 350
+    # Both right on 280, A alone on 20, B alone on 40, neither on 60.
+    a, b = (np.repeat([1.0, one, other, 0.0], [280, 20, 40, 60]) for one, other in ((1, 0), (0, 1)))
+    for scores in (a, b):
+        found = interval(scores)
+        assert f"{100 * found.value:.1f} ± {100 * (found.high - found.value):.1f}" in plain
+    apart = paired_difference(b, a)
+    half = (apart.high - apart.low) / 2
+    assert f"{100 * apart.difference:.1f} ± {100 * half:.1f}, it lies between" in plain
+    assert f"between {100 * apart.low:.1f} and {100 * apart.high:.1f}." in plain
 
 
 def test_the_method_has_an_address_for_every_metric_and_every_section(client: Client) -> None:
@@ -87,12 +108,12 @@ class TestChangelog:
         self, client: Client, django_assert_num_queries: Any
     ) -> None:
         make.make_suite(benchmarks=())
-        with django_assert_num_queries(6):
+        with django_assert_num_queries(7):
             read(client, "/changelog")
         for number in range(12):
             make.make_suite(f"suite-{number}", benchmarks=(f"facts_{number}",))
             HubModel.objects.create(repo_id=f"lab/model-{number}")
-        with django_assert_num_queries(6):
+        with django_assert_num_queries(7):
             read(client, "/changelog")
 
     def test_new_models_are_named_and_beyond_a_few_counted(self, client: Client) -> None:
@@ -127,3 +148,36 @@ def test_a_suite_that_changed_is_sent_again(client: Client) -> None:
     Suite.objects.filter(pk=suite.pk).update(title="Another name")
     again = client.get("/suites/demo", headers={"if-none-match": known})
     assert "Another name" in again.content.decode()
+
+
+CLEVER = (
+    *("Take it away", "Turn round", "are worth", "How far", "Each stands at"),
+    *("Whoever runs", "manage.py", "celery", "PLUMBLINE_", "Benjamini", "McNemar", "pins"),
+)
+"""Words that a newcomer stumbles over, an operator's commands, and names of tests."""
+
+
+def test_pages_speak_plainly_and_name_no_command_of_the_operators(
+    client: Client, db: None, settings: Any
+) -> None:
+    settings.PLUMBLINE_SUITE = "demo"
+    suite = make.make_suite(benchmarks=("facts",))
+    pair = [
+        make.evaluated(f"lab/{name}", suite, {"cloze": skill, "mmlu": 0.5, "hybrid": 0.5})
+        for name, skill in (("one", 0.9), ("two", 0.3))
+    ]
+    waiting = make.make_submission(make.make_variant("lab/waiting"), suite)
+    make.publish(suite)
+    run = pair[0].runs.order_by("task__name")[0]
+    addresses = [
+        *("/compare", f"/compare?m={pair[0].pk}%2C{pair[1].pk}", "/queue", "/pool", "/suites"),
+        *("/suites/demo", "/about", f"/runs/{run.pk}", f"/submissions/{waiting.pk}"),
+        *("/tasks/facts", "/models/lab/one", "/models/lab/waiting", "/styles?show=order"),
+    ]
+    for address in addresses:
+        response = client.get(address, follow=True)
+        html = response.content.decode()
+        main = html[html.index("<main") : html.index("</main>")]
+        folded = re.sub(r"<details.*?</details>", "", main, flags=re.DOTALL)
+        said = re.sub(r"<[^>]+>", " ", folded)
+        assert [words for words in CLEVER if words in said] == [], address

@@ -87,7 +87,7 @@ def test_a_run_without_results_has_no_files(client: Client, run: Run) -> None:
     run.artifacts.all().delete()
     for file in FILES:
         assert client.get(f"/runs/{run.pk}/{file}").status_code == 404
-    assert "Take it away" not in get(client, f"/runs/{run.pk}")
+    assert 'id="downloads"' not in get(client, f"/runs/{run.pk}")
 
 
 @pytest.mark.parametrize("task", engine_runs.ALL)
@@ -176,6 +176,27 @@ def test_the_commands_of_the_page_verify_the_number(
         levels.append(arguments[-1])
     assert levels == ["aggregate", "rescore"]
     assert "agrees" in capsys.readouterr().out
+
+
+def test_what_a_browser_saved_is_verified_under_the_names_it_gave(
+    client: Client, db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What /about asks for: both files into one folder, here those of two runs and twice each."""
+    runs = engine_runs.finished(tmp_path, ["toy_choice", "toy_written"])
+    folder = saved(client, runs["toy_written"], tmp_path / "downloads", *FILES)
+    for name in ("toy_choice", "toy_written"):
+        for file in ("record.json", "samples.parquet"):
+            (path,) = saved(client, runs[name], tmp_path / name / file, file).iterdir()
+            path.rename(folder / path.name)
+            (folder / f"{path.stem} (1){path.suffix}").write_bytes(
+                (folder / path.name).read_bytes()
+            )
+            if file == "samples.parquet" and name == "toy_written":
+                (folder / path.name).unlink()
+    assert main(["verify", str(folder / "lab__toy_toy_written_record (1).json")]) == 0
+    assert "rows of the samples" not in capsys.readouterr().out
+    assert main(["verify", str(folder)]) == 0
+    assert capsys.readouterr().out.count("level rescore: agrees") == 4
 
 
 @pytest.fixture

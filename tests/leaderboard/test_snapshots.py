@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -313,3 +314,62 @@ def test_while_a_large_board_of_another_machine_is_unpacked_the_one_before_it_is
         time.sleep(0.1)
     assert now is not None
     assert "lab/late" in {model.repo_id for model in now.models}
+
+
+def _title(suite: Suite) -> None:
+    suite.entries.update(title="Known facts")
+
+
+def _licence(_: Suite) -> None:
+    Variant.objects.update(licence="mit")
+
+
+def _flag(_: Suite) -> None:
+    """One model's flag passes to another: their number stays the same."""
+    HubModel.objects.filter(flag_reason="copied").update(flag_reason="")
+    HubModel.objects.filter(repo_id="lab/last").update(flag_reason="copied")
+
+
+@pytest.mark.parametrize("change", [_title, _licence, _flag])
+def test_what_is_said_otherwise_of_a_column_or_a_model_is_news(
+    suite: Suite, monkeypatch: Any, change: Callable[[Suite], None]
+) -> None:
+    monkeypatch.setattr(snapshots, "SOONEST", 0.0)
+    monkeypatch.setattr(snapshots, "REST", 0)
+    HubModel.objects.filter(repo_id="lab/first").update(flag_reason="copied")
+    snapshots.build_due()
+    assert snapshots.build_due() == 0
+    change(suite)
+    assert snapshots.build_due() == len(snapshots.styles_of(suite))
+    assert snapshots.build_due() == 0
+
+
+@pytest.mark.parametrize("lost", ["models", "run.npy", "about"])
+def test_a_board_whose_folder_is_damaged_is_unpacked_again(suite: Suite, lost: str) -> None:
+    row = snapshots.build(suite, OWN)
+    folder = board_memory.folder_of(row.sha256)
+    folder.joinpath(lost).write_bytes(b"") if lost == "models" else folder.joinpath(lost).unlink()
+    board_memory._boards.clear()
+    board = snapshots.newest(suite, OWN)
+    assert board is not None
+    assert len(board.models) == row.models_n
+
+
+def test_who_asks_for_every_past_day_fills_no_disk(suite: Suite, monkeypatch: Any) -> None:
+    monkeypatch.setattr(board_memory, "PAST", 2)
+    moments, rows = [], []
+    for number in range(5):
+        make.make_submission(make.make_variant(f"lab/late{number}"), suite)
+        rows.append(snapshots.build(suite, OWN))
+        moments.append(timezone.now())
+    newest = snapshots.newest(suite, OWN)
+    board_memory._boards.clear()
+    for moment in moments:
+        assert snapshots.at(suite, OWN, moment) is not None
+    assert newest is not None
+    unpacked = {one.name for one in board_memory.folder_of("x").parent.iterdir()}
+    past = [row.sha256 for row in rows[:-1] if row.sha256 in unpacked]
+    assert past == [row.sha256 for row in rows[2:4]]
+    again = snapshots.at(suite, OWN, moments[0])
+    assert again is not None
+    assert len(again.models) == len(newest.models) - 4

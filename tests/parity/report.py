@@ -30,6 +30,7 @@ from tests.parity.both import (
 from tests.parity.census import SEED, Candidate, Census
 from tests.parity.commands import CASES, Files, chat_model, run_commands
 from tests.parity.compare import MEASURED, TOLERANCE, compare
+from tests.parity.half import DTYPES, MODELS, QUESTIONS, measure
 from tests.parity.likelihoods import compare_likelihoods
 from tests.parity.orders import BOOTSTRAP_ITERS, FEW_ITERS, RARE_SETTINGS, SETTINGS, Setting
 
@@ -66,7 +67,9 @@ def document(
     yield from recorded(pairs)
     yield from families(pairs)
     yield from the_draw(census, drawn, pairs)
+    yield from shared_names()
     yield from measured(commands)
+    yield from half_precision()
     yield from failing(pairs)
     yield from by_name(
         "Planted errors",
@@ -211,6 +214,17 @@ def the_draw(census: Census, drawn: Sequence[Candidate], pairs: Sequence[Pair]) 
     yield from table(("folder", "kind", "drawn", "tasks", "differences"), rows)
 
 
+def shared_names() -> Iterator[str]:
+    yield "## Shared names"
+    yield ""
+    yield from prose(
+        "A task, group or tag of ours that has the name of one of lm-evaluation-harness's is the "
+        "same task: `tests/tasks/test_shared_names.py` compares all of them, by what both files "
+        "ask of rows of our own, what their filters make of made-up answers, and every number. "
+        "What it cannot compare it lists by name."
+    )
+
+
 def measured(commands: dict[str, tuple[Files, Files]]) -> Iterator[str]:
     yield "## On models"
     yield ""
@@ -238,6 +252,46 @@ def measured(commands: dict[str, tuple[Files, Files]]) -> Iterator[str]:
     yield from prose(
         "`tests/parity/test_model.py` compares tiny models of eight architectures, with tokenizers "
         "that add BOS or not and that keep spaces or mark words, request by request."
+    )
+
+
+def half_precision() -> Iterator[str]:
+    yield "## In half precision"
+    yield ""
+    yield from prose(
+        "lm-evaluation-harness takes the log-softmax and its sum in the precision of the logits "
+        "unless `softmax_dtype` says otherwise, and so does `compat`; `strict` takes both in "
+        "float32. In bfloat16 a loglikelihood near 12 is a multiple of 1/16 and one near 150 a "
+        "whole number: choices tie that are not equally likely, and of those the first is picked. "
+        "The precision of the softmax is part of the model's key, so no journal mixes the two."
+    )
+    yield from prose(
+        "One request at a time both engines give the same numbers to the bit. In packs each token "
+        "is computed once, in other sums than in a row of its own, and what rounding does with "
+        "that is no error of either; in half precision lm-evaluation-harness's own answers differ "
+        f"as much between two batch sizes. {QUESTIONS} questions with eight letters and with eight "
+        "texts to choose from, demo models; a pick is the likeliest choice:"
+    )
+    rows = []
+    for model in MODELS:
+        for dtype in DTYPES:
+            found = measure(model, dtype)
+            rows.append(
+                (
+                    model,
+                    dtype,
+                    f"{found.alone:.1e}",
+                    f"{found.default:.2f} ({found.picks_by_default})",
+                    f"{found.softmax:.2f} ({found.picks_by_softmax})",
+                    str(found.ties),
+                )
+            )
+    yield from table(
+        (
+            *("model", "dtype", "one by one", "by default, nats (picks)"),
+            *("softmax in float32 instead, nats (picks)", "questions that tie"),
+        ),
+        rows,
     )
 
 

@@ -21,6 +21,7 @@ from evalcore.model.huggingface import HuggingFaceLM
 from evalcore.model.snapshot import Arguments
 from tests import tiny
 from tests.hub import ROOT
+from tests.parity import half
 
 pytestmark = [
     pytest.mark.peer,
@@ -277,3 +278,25 @@ def test_conversations_are_written_alike(
             copy.deepcopy(messages), add_generation_prompt=answer_begins
         )
         assert ours.render(messages, answer_begins) == expected
+
+
+@pytest.mark.parametrize("model", half.MODELS)
+def test_half_precision_is_rounded_as_lm_eval_rounds_it(model: str) -> None:
+    """One by one to the bit; as computed by default within a step or two of such numbers."""
+    found = half.measure(model, "bfloat16")
+    assert (found.alone, found.flags) == (0.0, 0)
+    assert found.default <= 0.5
+    assert found.softmax > 0.1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "softmax"), [("bfloat16", "float32"), ("float32", "bfloat16"), ("float16", "float16")]
+)
+def test_the_softmax_dtype_means_the_same(dtype: str, softmax: str) -> None:
+    model, asked = half.MODELS[0], half.pairs()[:64]
+    found = half.ours(model, dtype, asked, "plain", softmax_dtype=softmax)
+    expected = half.theirs(model, dtype, asked, softmax_dtype=softmax)
+    assert [flag for _, flag in found] == [flag for _, flag in expected]
+    for (value, _), (total, _) in zip(found, expected, strict=True):
+        # A sum in float32 may be added in another order; one that is rounded is equal.
+        assert abs(value - total) <= (1e-4 + 1e-6 * abs(total) if softmax == "float32" else 0.0)

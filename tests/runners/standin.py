@@ -77,6 +77,8 @@ def wait_for_ever() -> None:
 
 def evaluate(behaviour: str, tasks: list[str]) -> None:
     say(event="phase", phase="load")
+    if behaviour == "killer-as-it-loads" and "mmlu" in tasks:
+        os.kill(os.getpid(), signal.SIGKILL)
     say(event="phase", phase="evaluate")
     match behaviour:
         case "slow":
@@ -123,6 +125,26 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             say(event="task", task=tasks[1], record="/etc/passwd", samples="/etc/passwd")
         case "silent-end":
             pass
+        case "killer-as-it-loads":
+            for task in tasks:
+                results(task)
+        case "killer":
+            for task in tasks:
+                say(event="progress", task=task, done=1, total=4)
+                if task == "mmlu":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                results(task)
+        case "dawdler":
+            while True:
+                say(event="progress", task=tasks[0], done=1, total=4)
+                time.sleep(0.1)
+        case "prisoner":
+            sys.path.insert(0, option("--use_cache"))
+            from escapes import main  # tests/runners/escapes.py, put there by its test
+
+            main(Path(option("--use_cache")))
+            for task in tasks:
+                results(task)
         case "spy":
             spy()
             for task in tasks:

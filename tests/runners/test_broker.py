@@ -12,6 +12,7 @@ import pytest
 from kombu import Connection
 
 from runners import broker
+from tests import services
 from tests.runners.place import ROOT
 
 PRODUCER = """
@@ -99,3 +100,26 @@ def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
         queue.put("new")
         assert broker.sweep(tmp_path) == 1
         assert queue.get(timeout=1).payload == "new"
+
+
+@pytest.mark.services
+def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None:
+    with services.redis(tmp_path) as url:
+        code = (
+            "import django; django.setup()\n"
+            "from runners.jobs import evaluate_next, release_stalled\n"
+            "for _ in range(250):\n"
+            "    evaluate_next.apply_async()\n"
+            "release_stalled.apply_async()\n"
+        )
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+            "PLUMBLINE_DEBUG": "1",
+            "PLUMBLINE_HOME": str(tmp_path),
+            "PLUMBLINE_BROKER_URL": url,
+        }
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+        with Connection(url) as connection, connection.channel() as channel:
+            waiting = {name: channel.client.llen(name) for name in ("evaluate", "chores")}
+    assert waiting == {"evaluate": broker.MOST_HINTS, "chores": 1}

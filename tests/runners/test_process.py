@@ -100,9 +100,15 @@ def test_a_module_in_the_work_folder_is_not_imported(tmp_path: Path) -> None:
         assert child.kill() == 0, (tmp_path / "log").read_text()
 
 
-def test_the_memory_of_the_whole_session_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["private", "shared"])
+def test_the_memory_of_all_that_it_started_is_counted(tmp_path: Path, kind: str) -> None:
     held = 100 * 2**20
-    code = f"import os, time; held = b'x' * {held}; time.sleep(600)"
+    made = {
+        "private": f"b'x' * {held}",
+        "shared": f"mmap.mmap(-1, {held}); held.write(b'x' * {held})",
+    }
+    # In a session of its own, where a group's limits would not find it.
+    code = f"import mmap, os, time; os.fork() or os.setsid(); held = {made[kind]}; time.sleep(600)"
     command = [sys.executable, "-c", code]
     with Child(command, environment={}, folder=tmp_path, log=tmp_path / "log") as child:
-        assert until(lambda: child.use().memory_bytes > held, 10)
+        assert until(lambda: child.use().memory_bytes > 2 * held, 10)

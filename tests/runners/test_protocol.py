@@ -56,6 +56,15 @@ def test_each_event_of_the_engine_is_known() -> None:
     ]
 
 
+def test_a_reason_that_cannot_be_stored_as_it_is_is_told_all_the_same() -> None:
+    """Without it a failure of the model would be taken for ours, and tried again."""
+    said = {"event": "error", "class": "ModelError", "message": "a\0b \ud800", "task": "a\0"}
+    assert parse(json.dumps(said).encode()) == Failure("ModelError", "a\ufffdb \ufffd", None)
+    assert parse(b'{"event": "error", "class": "ModelError", "message": ""}') == Failure(
+        "ModelError", "no reason was given", None
+    )
+
+
 def test_more_done_than_there_is_says_nothing() -> None:
     assert parse(b'{"event": "progress", "task": "arc", "done": 3, "total": 2}') is None
 

@@ -256,12 +256,27 @@ def test_a_run_that_outlived_three_workers_is_given_up() -> None:
     (run,) = rows.queued("arc")
     ada = rows.worker()
     for _ in range(3):
-        claimed_by(ada)
+        assert queue.report(claimed_by(ada).token, run, phase="load", done=0, total=0)
         let_lease_run_out(run)
         assert queue.release_stalled() == 1
     run.refresh_from_db()
     assert (run.state, run.error_class, run.attempt) == ("failed", "InfraError", 3)
     assert "ada stopped reporting in attempt 3" in run.error_message
+
+
+def test_a_run_that_was_not_begun_is_not_charged_with_the_death_of_its_worker() -> None:
+    begun, waiting = rows.queued("arc", "mmlu")
+    Run.objects.update(attempt=queue.MAX_ATTEMPTS - 1)
+    claim = claimed_by(rows.worker("ada"))
+    queue.report(claim.token, begun, phase="evaluate", done=1, total=9)
+    queue.report(claim.token, waiting, phase=queue.WAITS, done=0, total=0)
+    for run in (begun, waiting):
+        let_lease_run_out(run)
+    assert queue.release_stalled() == 2
+    begun.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (begun.state, begun.error_class) == ("failed", "InfraError")
+    assert (waiting.state, waiting.attempt) == ("queued", queue.MAX_ATTEMPTS - 1)
 
 
 def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runners import supervisor
 from tests.hub import serve
 from tests.runners import place
 
@@ -106,8 +108,10 @@ def test_a_submission_is_evaluated_and_everything_ends_together(
         everything = tree.everything()
         tree.process.send_signal(signal.SIGINT)
         assert gone(everything, 8)
-    key = tmp_path / "home" / "secret_key"
-    assert key.stat().st_mode & 0o777 == 0o600
+    home = tmp_path / "home"
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (home, *home.iterdir())}
+    assert modes["home"] == "0o700"
+    assert {modes[name] for name in modes if name.startswith(("secret", "db."))} == {"0o600"}
 
 
 def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
@@ -128,7 +132,8 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
         wait_for_states(tree, "done done")
         assert tree.process.poll() is None
         assert tree.part("evaluate", "worker").pid != worker.pid
-        assert tree.ask("print(*Run.objects.values_list('attempt', flat=True))") == "2 2"
+        # What the worker had not yet begun is not charged with its death.
+        assert "2" in tree.ask("print(*Run.objects.values_list('attempt', flat=True))")
         assert int(tree.ask(JOURNALLED)) > 0
 
 
@@ -171,6 +176,16 @@ def test_a_port_that_is_taken_is_named_with_its_variable(tmp_path: Path, tasks: 
     assert refused.returncode == 1
     assert f"port {port} is taken" in refused.stderr
     assert "PLUMBLINE_PORT" in refused.stderr
+
+
+def test_a_port_that_a_killed_site_still_holds_is_waited_for() -> None:
+    with socket.socket() as leaving:
+        leaving.bind(("127.0.0.1", 0))
+        leaving.listen()
+        timer = threading.Timer(1.0, leaving.close)
+        timer.start()
+        supervisor.check_port(leaving.getsockname()[1], "PLUMBLINE_PORT")
+        timer.join()
 
 
 JOURNALLED = """

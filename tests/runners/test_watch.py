@@ -9,6 +9,7 @@ import pytest
 
 from leaderboard import queue
 from leaderboard.models import Run
+from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
 from runners.protocol import Event, Phase, Progress, TaskDone
 from runners.watch import Watch
@@ -42,7 +43,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     claim = queue.claim_next(worker)
     assert claim is not None
     runs = {run.task.name: run for run in claim.runs}
-    return Watch(claim, worker, runs, threading.Event())
+    return Watch(claim, worker, Heartbeat(claim, worker), runs, threading.Event())
 
 
 def after(watch: Watch, phase: str, *events: Event) -> dict[str, tuple[str, int, int]]:

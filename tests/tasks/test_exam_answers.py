@@ -34,12 +34,12 @@ def found(library: TaskLibrary, task: str, written: str) -> object:
         ("mmlu_pro_math", " It must be (C).", NONE),
         ("mmlu_pro_math", "", NONE),
         # GPQA with thinking aloud: the last letter that is an answer.
-        ("gpqa_main_cot_zeroshot", "Not (A), not (B).\nThe correct answer is (C).", "C"),
-        ("gpqa_main_cot_zeroshot", "the answer is **(D)**", "D"),
-        ("gpqa_main_cot_zeroshot", "The answer is: B", "B"),
-        ("gpqa_main_cot_zeroshot", "(A) is wrong, so the answer is D.", "D"),
-        ("gpqa_main_cot_zeroshot", "Answer is Carbon", NONE),
-        ("gpqa_main_cot_zeroshot", "I cannot say.", NONE),
+        ("gpqa_main_cot", "Not (A), not (B).\nThe correct answer is (C).", "C"),
+        ("gpqa_main_cot", "the answer is **(D)**", "D"),
+        ("gpqa_main_cot", "The answer is: B", "B"),
+        ("gpqa_main_cot", "(A) is wrong, so the answer is D.", "D"),
+        ("gpqa_main_cot", "Answer is Carbon", NONE),
+        ("gpqa_main_cot", "I cannot say.", NONE),
         # GPQA at once: the first letter that stands alone.
         ("gpqa_main_generate", " (B) green", "B"),
         ("gpqa_main_generate", " A violet ray is bent most, so C", "C"),
@@ -57,10 +57,10 @@ def found(library: TaskLibrary, task: str, written: str) -> object:
         ("agieval_generate_logiqa_zh", "我们应选择B", "B"),
         ("agieval_generate_logiqa_zh", "不知道", NONE),
         # MMLU-Redux: the letter alone was asked for; a word's first letter is none.
-        ("mmlu_redux_anatomy_generative", " B", "B"),
-        ("mmlu_redux_anatomy_generative", "Based on the text, C", "C"),
-        ("mmlu_redux_anatomy_generative", "Answer: D", "D"),
-        ("mmlu_redux_anatomy_generative", "Depends", NONE),
+        ("mmlu_redux_generate_anatomy", " B", "B"),
+        ("mmlu_redux_generate_anatomy", "Based on the text, C", "C"),
+        ("mmlu_redux_generate_anatomy", "Answer: D", "D"),
+        ("mmlu_redux_generate_anatomy", "Depends", NONE),
     ],
 )
 def test_the_answer_is_taken_from_what_was_written(

@@ -1,0 +1,101 @@
+"""What a machine keeps of models and runs: nothing for ever, and nothing that a live run uses."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import scan_cache_dir
+
+from leaderboard import queue
+from leaderboard.models import Variant
+from runners import hub_cache, leftovers
+from tests.runners import rows
+
+DAY = 24 * 3600
+SIZE = 1000
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings.PLUMBLINE_HOME = tmp_path
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    return tmp_path
+
+
+def keep(variant: Variant, home: Path, *, days: float) -> None:
+    """Puts a model into the cache as the Hub's client does, last used so many days ago."""
+    repo = home / "hf" / "hub" / f"models--{variant.hub_model.repo_id.replace('/', '--')}"
+    snapshot = repo / "snapshots" / variant.commit
+    for folder in (repo / "blobs", repo / "refs", snapshot):
+        folder.mkdir(parents=True)
+    blob = repo / "blobs" / "0123"
+    blob.write_bytes(b"x" * SIZE)
+    (repo / "refs" / "main").write_text(variant.commit)
+    (snapshot / "model.safetensors").symlink_to("../../blobs/0123")
+    then = time.time() - days * DAY
+    for path in (blob, snapshot, repo):
+        os.utime(path, (then, then))
+
+
+def kept(home: Path) -> set[str]:
+    return {repo.repo_id for repo in scan_cache_dir(home / "hf" / "hub").repos}
+
+
+def models(home: Path, **days: float) -> dict[str, Variant]:
+    """Variants by name, in the cache since so many days."""
+    found = {name: rows.variant(f"org/{name}") for name in days}
+    for number, (name, variant) in enumerate(found.items()):
+        variant.commit = f"{number:040x}"
+        variant.save()
+        keep(variant, home, days=days[name])
+    return found
+
+
+def test_models_are_evicted_by_age_but_not_while_a_run_is_alive(home: Path) -> None:
+    found = models(home, old=40, queued=40, running=40, fresh=3)
+    rows.queued("arc", variant=found["running"])
+    assert queue.claim_next(rows.worker()) is not None
+    rows.queued("arc", variant=found["queued"])
+    assert hub_cache.make_room() == SIZE
+    assert kept(home) == {"org/queued", "org/running", "org/fresh"}
+
+
+def test_models_are_evicted_by_size_and_the_oldest_go_first(home: Path, settings: Any) -> None:
+    models(home, first=9, second=6, third=3)
+    settings.PLUMBLINE_CACHE_BYTES = SIZE
+    hub_cache.make_room()
+    assert kept(home) == {"org/third"}
+
+
+def test_room_is_made_for_a_model_that_the_disk_does_not_hold(home: Path) -> None:
+    found = models(home, other=1, queued=1)
+    rows.queued("arc", variant=found["queued"])
+    found["queued"].parameters = 10**15
+    hub_cache.make_room(found["queued"])
+    assert kept(home) == {"org/other", "org/queued"}, "what is here needs no room"
+    found["queued"].commit = "f" * 40
+    hub_cache.make_room(found["queued"])
+    assert kept(home) == {"org/queued"}
+
+
+def test_journals_of_variants_that_failed_go_after_two_weeks(home: Path) -> None:
+    failed, waiting, fresh = (rows.variant(f"org/{name}") for name in ("a", "b", "c"))
+    rows.queued("arc", variant=waiting)
+    for variant, days in ((failed, 15), (waiting, 15), (fresh, 13)):
+        folder = home / "journal" / str(variant.pk)
+        folder.mkdir(parents=True)
+        (folder / "answers.jsonl").write_text("{}\n")
+        then = time.time() - days * DAY
+        for path in (folder / "answers.jsonl", folder):
+            os.utime(path, (then, then))
+    assert leftovers.sweep() == 1
+    assert {path.name for path in (home / "journal").iterdir()} == {
+        str(waiting.pk),
+        str(fresh.pk),
+    }
