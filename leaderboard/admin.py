@@ -7,7 +7,8 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from leaderboard import models, submissions
+from leaderboard import models
+from leaderboard.submissions import submit
 
 admin.site.site_header = "Plumbline"
 admin.site.register(models.User, UserAdmin)
@@ -126,5 +127,5 @@ class SubmissionAdmin(ReadOnly):
     def withdraw(self, request: HttpRequest, chosen: QuerySet[Model]) -> None:
         stopped = []
         for submission in models.Submission.objects.filter(pk__in=chosen):
-            stopped += submissions.withdraw(submission, request.user)
+            stopped += submit.withdraw(submission, request.user)
         self.message_user(request, f"{len(stopped)} runs were stopped.")

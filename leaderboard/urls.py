@@ -1,4 +1,4 @@
-"""The addresses of the site; each leads to one view in `leaderboard/pages/`."""
+"""The addresses of the site; each leads to one view in a room of `leaderboard/`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
 from django.views.generic import RedirectView
 
-from leaderboard.pages import (
-    about,
-    board,
-    board_download,
-    cell,
-    changelog,
-    compare,
-    compare_download,
-    downloads,
-    method,
-    model,
-    pool,
-    queue,
-    run,
-    service,
-    sitemap,
-    social,
-    styles,
-    styles_download,
-    submission,
-    suite,
-    task,
-)
-from leaderboard.pages import submit as submit_page
+from leaderboard.board import download, run_address, social
+from leaderboard.board import page as board
+from leaderboard.compare import download as compare_download
+from leaderboard.compare import page as compare
+from leaderboard.model_pages import page as model
+from leaderboard.queue import page as queue
+from leaderboard.queue import pool_page
+from leaderboard.runs import downloads
+from leaderboard.runs import page as run
+from leaderboard.styles import download as styles_download
+from leaderboard.styles import page as styles
+from leaderboard.submissions import form_page as submit_page
+from leaderboard.submissions import page as submission
+from leaderboard.tasks import page as task
+from leaderboard.tasks import suite_page
+from leaderboard.texts import about, changelog, method
+from leaderboard.web import service, sitemap
 
 urlpatterns = [
     path("", board.board, name="board"),
-    path("board.csv", board_download.as_csv, name="board-csv"),
-    path("board.json", board_download.as_json, name="board-json"),
-    path("board.parquet", board_download.as_parquet, name="board-parquet"),
+    path("board.csv", download.as_csv, name="board-csv"),
+    path("board.json", download.as_json, name="board-json"),
+    path("board.parquet", download.as_parquet, name="board-parquet"),
     path("styles", styles.styles, name="styles"),
     path("styles.csv", styles_download.as_csv, name="styles-csv"),
     path("styles.json", styles_download.as_json, name="styles-json"),
@@ -50,10 +43,10 @@ urlpatterns = [
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
     path("queue", queue.queue, name="queue"),
-    path("pool", pool.pool, name="pool"),
-    path("suites", suite.suites, name="suites"),
-    path("suites/<str:reference>", suite.suite, name="suite"),
-    path("suites/<str:reference>/cite.bib", suite.cite, name="suite-cite"),
+    path("pool", pool_page.pool, name="pool"),
+    path("suites", suite_page.suites, name="suites"),
+    path("suites/<str:reference>", suite_page.suite, name="suite"),
+    path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),
     path("method", method.method, name="method"),
     path("about", about.about, name="about"),
     path("changelog", changelog.changelog, name="changelog"),
@@ -61,7 +54,7 @@ urlpatterns = [
     path("tasks/<path:name>/questions.parquet", task.questions_file, name="task-questions"),
     path("tasks/<path:name>", task.task, name="task"),
     path("runs/<uuid:pk>", run.run, name="run"),
-    path("cells/<int:variant>/<str:column>", cell.cell, name="cell"),
+    path("cells/<int:variant>/<str:column>", run_address.cell, name="cell"),
     path("runs/<uuid:pk>/progress", run.progress, name="run-progress"),
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),

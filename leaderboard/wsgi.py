@@ -23,12 +23,12 @@ def warm_up() -> None:
     from django.db import DatabaseError, connection
     from django.urls import reverse
 
-    from leaderboard import snapshots  # tables can be imported only after the setup
-    from leaderboard.board_data import EVERY
-    from leaderboard.pages.wanted import Wanted
+    from leaderboard.board.wanted import Wanted
+    from leaderboard.snapshot import published  # tables can be imported only after the setup
+    from leaderboard.snapshot.data import EVERY
 
     try:
-        for style in snapshots.styles_shown(settings.PLUMBLINE_SUITE):
+        for style in published.styles_shown(settings.PLUMBLINE_SUITE):
             address = reverse("styles") if style == EVERY else Wanted(style=style).url()
             _show(address, settings.ALLOWED_HOSTS[0])
         _show(reverse("queue"), settings.ALLOWED_HOSTS[0])

@@ -23,9 +23,10 @@ from typing import Any
 from django.conf import settings
 
 from evalcore.record import RunRecord
-from leaderboard import artifacts, queue, reproduce
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
+from leaderboard.queue import claims, reproduce
+from leaderboard.samples import store as artifacts
 from runners import confinement, hub_cache
 from runners.confinement import Needs
 from runners.handed_over import open_inside, read_bounded
@@ -45,7 +46,7 @@ STOPPED = 75
 """Exit status of an engine that stopped because it was asked to."""
 
 
-def evaluate_claim(claim: queue.Claim, worker: Worker, stopping: threading.Event) -> None:
+def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
     """Evaluate the claim's runs and store what each one gave; ends when none is ours any more.
 
     What one pass leaves undone, because a run was cancelled or a task failed, the next pass takes
@@ -69,10 +70,10 @@ def evaluate_claim(claim: queue.Claim, worker: Worker, stopping: threading.Event
                 logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
                 # Where nobody says which of several tasks is at fault, the next passes find it.
                 one_by_one = not _blame(watch, failure, log)
-            ours = persistently(partial(queue.renew, claim.token))
+            ours = persistently(partial(claims.renew, claim.token))
             waiting = [run for run in waiting if run.pk in ours]
         why = f"{claim.worker} was stopped"
-        persistently(partial(queue.give_back, claim.token, why=why))
+        persistently(partial(claims.give_back, claim.token, why=why))
     persistently(partial(_tidy, claim, log))
 
 
@@ -83,7 +84,7 @@ def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
     """
     if one_by_one:
         return waiting[:1]
-    others = [run for run in waiting if run.attempt < queue.MAX_ATTEMPTS]
+    others = [run for run in waiting if run.attempt < claims.MAX_ATTEMPTS]
     return others or waiting[:1]
 
 
@@ -161,8 +162,8 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
         raise Failed(ErrorClass.INFRA, message, event.task)
     files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
     try:
-        persistently(partial(queue.complete, watch.token, run, record, files))
-    except queue.LeaseLost:
+        persistently(partial(claims.complete, watch.token, run, record, files))
+    except claims.LeaseLost:
         raise Taken from None
     except ValueError as problem:
         raise Failed(ErrorClass.INFRA, str(problem), event.task) from problem
@@ -226,7 +227,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
         try:
             persistently(
                 partial(
-                    queue.fail,
+                    claims.fail,
                     watch.token,
                     run,
                     error_class=failure.error_class,
@@ -234,7 +235,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
                     log_tail=said,
                 )
             )
-        except queue.LeaseLost:
+        except claims.LeaseLost:
             logger.info("%s was taken away before it failed", run)
     return True
 
@@ -244,7 +245,7 @@ def _journal(run: Run) -> Path:
 
 
 @contextmanager
-def _work_folder(claim: queue.Claim) -> Iterator[Path]:
+def _work_folder(claim: claims.Claim) -> Iterator[Path]:
     folder = Path(settings.PLUMBLINE_HOME / "work" / str(claim.token))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -255,7 +256,7 @@ def _work_folder(claim: queue.Claim) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tidy(claim: queue.Claim, log: Path) -> None:
+def _tidy(claim: claims.Claim, log: Path) -> None:
     """After success: remove the log, and the journal when no run of the variant needs it."""
     if Run.objects.filter(pk__in=[run.pk for run in claim.runs]).exclude(state=State.DONE).exists():
         return

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models.functions import Now
 
-from leaderboard import queue
 from leaderboard.models import Run, Worker
+from leaderboard.queue import claims
 
 RENEW_EVERY = 10.0
 TRY_AGAIN = 1.0
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 class Heartbeat:
     """Over the runs of one claim, as long as the `with` statement lasts."""
 
-    def __init__(self, claim: queue.Claim, worker: Worker) -> None:
+    def __init__(self, claim: claims.Claim, worker: Worker) -> None:
         self._token = claim.token
         self._worker = worker.pk
         self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
@@ -72,7 +72,7 @@ class Heartbeat:
 
     def _renewed(self) -> bool:
         try:
-            ours = queue.renew(self._token)
+            ours = claims.renew(self._token)
             Worker.objects.filter(pk=self._worker).update(seen=Now())
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)

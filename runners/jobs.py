@@ -9,7 +9,10 @@ from celery import Task
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
-from leaderboard import hub_state, items, queue, snapshots
+from leaderboard.hub import state as hub_state
+from leaderboard.queue import claims
+from leaderboard.snapshot import published
+from leaderboard.tasks import items
 from runners import broker, capacity, hub_cache, leftovers
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
@@ -28,7 +31,7 @@ worker_shutting_down.connect(stop_evaluating)
 def evaluate_next(self: Task) -> None:
     """Evaluate what waits and fits, until nothing does."""
     worker = capacity.announce(self.request.hostname, capacity.detect())
-    while not stopping.is_set() and (claim := queue.claim_next(worker)):
+    while not stopping.is_set() and (claim := claims.claim_next(worker)):
         evaluate_claim(claim, worker, stopping)
 
 
@@ -43,14 +46,14 @@ worker_ready.connect(look_for_work)
 @app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def release_stalled() -> None:
     """Queue the runs of dead workers again."""
-    if queue.release_stalled():
+    if claims.release_stalled():
         evaluate_next.apply_async(retry=False)
 
 
 @app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def build_boards() -> None:
     """Publish a snapshot of each board that changed."""
-    snapshots.build_due()
+    published.build_due()
 
 
 @app.task(name="analyse_items", expires=EXPIRES)  # type: ignore[untyped-decorator]
@@ -71,4 +74,4 @@ def sweep() -> None:
     leftovers.sweep()
     hub_cache.make_room()
     broker.sweep(settings.PLUMBLINE_HOME / "broker")
-    snapshots.thin_out()
+    published.thin_out()

@@ -11,15 +11,16 @@ from django.core.management import call_command
 
 def main() -> None:
     django.setup()
-    from leaderboard import snapshots, vectors  # tables can be imported only after the setup
+    from leaderboard.samples import vectors  # tables can be imported only after the setup
+    from leaderboard.snapshot import published
 
     keep_to_this_user()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")
     while vectors.fill_missing():
         pass  # runs of an earlier version, of which the scores by question were not yet kept
-    if suite := snapshots.newest_suite(settings.PLUMBLINE_SUITE):
-        snapshots.build_first(suite)
+    if suite := published.newest_suite(settings.PLUMBLINE_SUITE):
+        published.build_first(suite)
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)
 

@@ -9,9 +9,9 @@ from time import monotonic
 
 import psutil
 
-from leaderboard import queue
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
+from leaderboard.queue import claims
 from runners import budget
 from runners.capacity import host_memory
 from runners.heartbeat import Heartbeat
@@ -62,7 +62,7 @@ class Watch:
 
     def __init__(
         self,
-        claim: queue.Claim,
+        claim: claims.Claim,
         worker: Worker,
         heartbeat: Heartbeat,
         runs: dict[str, Run],
@@ -133,7 +133,7 @@ class Watch:
         """The runs that the child was at: all of them until it has begun to answer."""
         if self._phase not in ANSWERING:
             return list(self.runs.values())
-        return [run for task, run in self.runs.items() if self._standing(task)[0] != queue.WAITS]
+        return [run for task, run in self.runs.items() if self._standing(task)[0] != claims.WAITS]
 
     def out_of_memory(self) -> Failed | None:
         """What is to be said of a child that was just killed, if memory is why.
@@ -188,7 +188,7 @@ class Watch:
 
     def _store_progress(self) -> None:
         for task in sorted(self._unsaved):
-            report = partial(queue.report, self.token, self.runs[task])
+            report = partial(claims.report, self.token, self.runs[task])
             phase, done, total = self._standing(task)
             if not persistently(partial(report, phase=phase, done=done, total=total)):
                 raise Taken
@@ -198,7 +198,7 @@ class Watch:
         """Phase and counts of a run. Tasks of one benchmark are answered together, others wait."""
         counts = self._counts.get(task)
         if self._phase in ANSWERING and counts is None and task != self._answered:
-            return queue.WAITS, 0, 0
+            return claims.WAITS, 0, 0
         return self._phase, *(counts or (0, 0))
 
     def _check_limits(self, child: Child) -> None:

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from leaderboard import snapshots
-from leaderboard.board_data import OWN, Board
+from leaderboard.board.view import Wanted, view
 from leaderboard.models import Artifact, HubModel, Run, Suite, TaskVersion
 from leaderboard.models.run import State
-from leaderboard.pages.board_view import Wanted, view
-from leaderboard.samples import PAGE
+from leaderboard.samples.listing import PAGE
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import OWN, Board
 
 SOUGHT = ("sextant", "third lock", "glazier", "narrower", "bell founder", "quern", "in the dark",
           "second survey", "tenon 17", "no such word")  # fmt: skip
@@ -37,7 +37,7 @@ class Kind:
 def kinds(suite: Suite, *, filters: int, models: int, seed: int = 0) -> list[Kind]:
     """Every kind, with so many different filters and models."""
     draw = random.Random(f"addresses/{seed}")
-    board = snapshots.newest(suite, OWN)
+    board = published.newest(suite, OWN)
     if board is None:
         raise ValueError(f"{suite} has no board")
     files = _with_files()

@@ -18,9 +18,10 @@ from bench.site.load import Answer, Plan, run
 from bench.site.results import Load, Row, Times
 from bench.site.server import Server, computed
 from evalcore.digest import digest_of
-from leaderboard import artifacts, snapshots
-from leaderboard.board_data import OWN
 from leaderboard.models import BoardSnapshot, Suite
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import published as snapshots
+from leaderboard.snapshot.data import OWN
 
 RATE, WATCHED = 10.0, 3.0
 """First pages a second after a new snapshot, and for how many seconds."""

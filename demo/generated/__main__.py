@@ -47,7 +47,8 @@ def generate(options: argparse.Namespace) -> None:
     from demo.generated.files import write_files
     from demo.generated.fill import fill
     from demo.generated.population import populate
-    from leaderboard import items, snapshots
+    from leaderboard.snapshot import published
+    from leaderboard.tasks import items
 
     _refuse_a_database_in_use(beside=options.beside)
     until = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -61,9 +62,9 @@ def generate(options: argparse.Namespace) -> None:
         write_files(filled, models=options.files)
     with _timed("statistics of the database"):
         _analyse()
-    for style in snapshots.styles_of(filled.suite):
+    for style in published.styles_of(filled.suite):
         with _timed(f"board of style {style}"):
-            snapshots.build(filled.suite, style)
+            published.build(filled.suite, style)
     with _timed("analysis of questions"):
         while items.analyse_due():
             pass

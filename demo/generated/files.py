@@ -24,10 +24,11 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import json_ready, resolved_config
 from evalcore.task.shot_rule import draws_at_random, shot_rule
 from evalcore.task.task import task_of
-from leaderboard import artifacts, vectors
-from leaderboard.artifacts import StoredFile
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import State
+from leaderboard.samples import store as artifacts
+from leaderboard.samples import vectors
+from leaderboard.samples.store import StoredFile
 
 IN_EVERY_STYLE = 2
 """So many of the models have files in every style; the others in the benchmark's own."""

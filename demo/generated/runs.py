@@ -19,11 +19,11 @@ from demo.generated.population import Population
 from demo.generated.standings import FAILURES, Cell
 from demo.generated.tables import insert, next_key
 from evalcore import __version__
-from leaderboard import vectors
 from leaderboard.models import Result, Run, ScoreVector, Submission, TaskVersion
 from leaderboard.models.run import State
 from leaderboard.models.variant import needed_bytes
-from leaderboard.vectors import Layout
+from leaderboard.samples import vectors
+from leaderboard.samples.vectors import Layout
 
 WORKERS = ("bench-1", "bench-2", "bench-3")
 ENVIRONMENT = {"device": "invented GPU", "python": "3.11.7", "torch": "2.9.1"}

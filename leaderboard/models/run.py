@@ -1,7 +1,7 @@
 """The evaluation of one variant on one task or group. The rows of `Run` are the queue.
 
-A state changes by one conditional UPDATE, in `leaderboard/queue.py` only. A message to a worker is
-a hint and nothing more: lost, doubled, late or reordered, it changes nothing.
+A state changes by one conditional UPDATE, in `leaderboard/queue/claims.py` only. A message to a
+worker is a hint and nothing more: lost, doubled, late or reordered, it changes nothing.
 """
 
 from __future__ import annotations

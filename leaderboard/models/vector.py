@@ -19,7 +19,7 @@ class QuestionSet(models.Model):
     docs_digest = models.CharField(max_length=64, db_index=True)
     n = models.PositiveIntegerField()
     layout = models.BinaryField()
-    """Task, number, part and cluster of each document, as `leaderboard/vectors.py` packs them."""
+    """Task, number, part and cluster of each document (`leaderboard/samples/vectors.py`)."""
 
     def __str__(self) -> str:
         return f"{self.n} questions {self.docs_digest[:12]}"

@@ -9,8 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from leaderboard import snapshots
 from leaderboard.models import Suite, Variant
+from leaderboard.snapshot import published
 from tests.browser.conftest import Open
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -27,8 +27,8 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 @pytest.fixture
 def built(site: Suite) -> Suite:
     """The site with its boards."""
-    for style in snapshots.styles_of(site):
-        snapshots.build(site, style)
+    for style in published.styles_of(site):
+        published.build(site, style)
     return site
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from leaderboard import queue
 from leaderboard.models import Run, Submission
+from leaderboard.queue import claims
 from tests.browser.conftest import Open
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -100,9 +100,9 @@ def test_progress_moves_by_itself_and_ends_with_a_way_to_the_result(visit: Open)
     page = visit().go(f"/runs/{run.pk}")
     expect(page.get_by_text("30 of 160 requests answered")).to_be_visible()
     assert run.lease_token is not None
-    queue.report(run.lease_token, run, phase="evaluate", done=90, total=160)
+    claims.report(run.lease_token, run, phase="evaluate", done=90, total=160)
     expect(page.get_by_text("90 of 160 requests answered")).to_be_visible()
-    queue.fail(run.lease_token, run, error_class="ModelError", message="token 9 has no vector")
+    claims.fail(run.lease_token, run, error_class="ModelError", message="token 9 has no vector")
     expect(page.get_by_text("token 9 has no vector").first).to_be_visible()
 
 
@@ -112,7 +112,7 @@ def test_a_refresh_waits_while_somebody_is_in_the_part_that_changes(visit: Open)
     link = page.locator("#refresh")
     link.focus()
     assert run.lease_token is not None
-    queue.report(run.lease_token, run, phase="evaluate", done=90, total=160)
+    claims.report(run.lease_token, run, phase="evaluate", done=90, total=160)
     page.wait_for_timeout(5000)
     expect(link).to_be_focused()
     expect(page.get_by_text("30 of 160 requests")).to_be_visible()

@@ -24,10 +24,12 @@ from evalcore.score import uncertainty
 from evalcore.stats import interval
 from evalcore.task.load import TaskLibrary
 from evalcore.verify import verify
-from leaderboard import artifacts, snapshots, vectors
-from leaderboard.board_data import EVERY, OWN
 from leaderboard.models import Artifact, HubModel, Result, Run, Submission, Variant
 from leaderboard.models.run import State
+from leaderboard.samples import store as artifacts
+from leaderboard.samples import vectors
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import EVERY, OWN
 from tests.services import postgresql
 
 UNTIL = datetime(2026, 6, 1, tzinfo=UTC)
@@ -189,12 +191,12 @@ def test_boards_have_something_to_find():
 
 
 def test_every_board_of_the_suite_can_be_built(filled: Filled):
-    for style in snapshots.styles_of(filled.suite):
-        snapshots.build(filled.suite, style)
-    board = snapshots.newest(filled.suite, OWN)
+    for style in published.styles_of(filled.suite):
+        published.build(filled.suite, style)
+    board = published.newest(filled.suite, OWN)
     assert board.ranked > 60
     assert len(board.columns) == 9
-    everything = snapshots.newest(filled.suite, EVERY)
+    everything = published.newest(filled.suite, EVERY)
     assert len(everything.columns) == 27
     assert {"scored", "not measured"} <= {
         everything.standing_of(row, column).value

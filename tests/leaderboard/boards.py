@@ -12,8 +12,9 @@ from uuid import UUID
 import numpy as np
 
 from evalcore.digest import digest_of
-from leaderboard import snapshots
-from leaderboard.board_data import (
+from leaderboard.models import BoardSnapshot, Suite
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import (
     OWN,
     STANDINGS,
     Board,
@@ -22,8 +23,7 @@ from leaderboard.board_data import (
     Scores,
     Standing,
 )
-from leaderboard.board_models import Model, Models
-from leaderboard.models import BoardSnapshot, Suite
+from leaderboard.snapshot.models import Model, Models
 
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
 FAMILIES = ("llama", "mistral", "gpt_neox", "qwen2", "phi", "olmo", "gemma2", "falcon")
@@ -93,7 +93,7 @@ def synthetic_board(
 
 def publish(board: Board, suite: Suite) -> BoardSnapshot:
     """Store the board as the newest snapshot of a suite, as the boards worker would."""
-    return snapshots.publish(suite, board, seconds=1.0)
+    return published.publish(suite, board, seconds=1.0)
 
 
 def _column(number: int, *, plain: bool) -> Column:

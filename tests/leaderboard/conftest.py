@@ -10,7 +10,7 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
-from leaderboard import catalogue
+from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Suite, User, Worker
 from tests import awkward
 from tests.hub import Orders, serve, set_faults

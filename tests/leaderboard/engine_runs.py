@@ -14,9 +14,10 @@ import yaml
 
 from evalcore.evaluation import Evaluation
 from evalcore.record import RunRecord
-from leaderboard import artifacts, queue
 from leaderboard.models import Run, TaskVersion, Variant
 from leaderboard.models.run import Artifact
+from leaderboard.queue import claims
+from leaderboard.samples import store as artifacts
 from tests.evalcore.toys import evaluated, write_toys
 from tests.leaderboard import factories as make
 
@@ -55,7 +56,7 @@ def _stored(evaluation: Evaluation, repo_id: str) -> Run:
             artifacts.store(path, kind=Artifact.Kind.RECORD),
             artifacts.store(samples, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows),
         ]
-        queue.complete(held.claim.token, run, record, stored)
+        claims.complete(held.claim.token, run, record, stored)
     return held.release_companions()
 
 
@@ -90,5 +91,5 @@ def _queued(variant: Variant, record: RunRecord) -> Run:
         run_key=record.run_key,
         needed_bytes=variant.needed_bytes,
     )
-    queue.enqueue([run], by="a visitor")
+    claims.enqueue([run], by="a visitor")
     return run

@@ -21,9 +21,11 @@ from evalcore.comparability import comparability_key
 from evalcore.digest import digest_of
 from evalcore.record import ResultRow, RunRecord, write_samples
 from evalcore.stats import interval, standard_error
-from leaderboard import artifacts, queue, snapshots
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant
 from leaderboard.models.run import Artifact, Worker
+from leaderboard.queue import claims
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import published
 
 TITLES = {"facts": "Facts", "sums": "Sums"}
 LETTERS = "ABCD"
@@ -141,7 +143,7 @@ def queued_run(variant: Variant, entry: SuiteEntry, **fields: Any) -> Run:
     )
     for name, value in fields.items():
         setattr(run, name, value)
-    (run,) = queue.enqueue([run], by="a visitor")
+    (run,) = claims.enqueue([run], by="a visitor")
     return run
 
 
@@ -150,10 +152,10 @@ class Claimed:
     """A run that a worker holds."""
 
     run: Run
-    claim: queue.Claim
+    claim: claims.Claim
 
     def release_companions(self) -> Run:
-        queue.give_back(self.claim.token, why="a test needs one run only")
+        claims.give_back(self.claim.token, why="a test needs one run only")
         self.run.refresh_from_db()
         return self.run
 
@@ -161,7 +163,7 @@ class Claimed:
 def claimed(run: Run, worker: Worker | None = None) -> Claimed:
     """Claim this very run, whatever else waits."""
     Run.objects.filter(pk=run.pk).update(priority=1000)
-    claim = queue.claim_next(worker or make_worker())
+    claim = claims.claim_next(worker or make_worker())
     assert claim is not None
     run.refresh_from_db()
     assert run.lease_token == claim.token
@@ -173,14 +175,14 @@ def start(run: Run, done: int, total: int, *, phase: str = "evaluate") -> Run:
     held = claimed(run)
     others = Run.objects.filter(lease_token=held.claim.token).exclude(pk=run.pk)
     others.update(state="queued", lease_token=None, lease_until=None, attempt=0, worker=None)
-    queue.report(held.claim.token, run, phase=phase, done=done, total=total)
+    claims.report(held.claim.token, run, phase=phase, done=done, total=total)
     run.refresh_from_db()
     return run
 
 
 def fail(run: Run, error_class: str, message: str, log_tail: str = "") -> Run:
     held = claimed(run)
-    queue.fail(held.claim.token, run, error_class=error_class, message=message, log_tail=log_tail)
+    claims.fail(held.claim.token, run, error_class=error_class, message=message, log_tail=log_tail)
     return held.release_companions()
 
 
@@ -213,8 +215,8 @@ def finish(run: Run, answers: Answers | None = None, **options: Any) -> Run:
             artifacts.store(record_path, kind=Artifact.Kind.RECORD),
             artifacts.store(samples_path, kind=Artifact.Kind.SAMPLES, rows=file.rows),
         ]
-    queue.report(held.claim.token, run, phase="evaluate", done=0, total=4 * answers.n)
-    queue.complete(held.claim.token, run, record, stored)
+    claims.report(held.claim.token, run, phase="evaluate", done=0, total=4 * answers.n)
+    claims.complete(held.claim.token, run, record, stored)
     return held.release_companions()
 
 
@@ -231,8 +233,8 @@ def evaluated(
 
 def publish(suite: Suite) -> None:
     """Build the suite's boards, as the background worker does within seconds."""
-    for style in snapshots.styles_of(suite):
-        snapshots.build(suite, style)
+    for style in published.styles_of(suite):
+        published.build(suite, style)
 
 
 def hash_of(text: str) -> int:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from leaderboard.models import Run, User
 from leaderboard.models.run import State
-from leaderboard.submissions import submit
+from leaderboard.submissions.submit import submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hub", "suite")]
 

@@ -10,9 +10,10 @@ from typing import Any
 from django.db.models.functions import Now
 
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
-from leaderboard import artifacts, queue
-from leaderboard.artifacts import StoredFile
 from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Variant, Worker
+from leaderboard.queue import claims
+from leaderboard.samples import store as artifacts
+from leaderboard.samples.store import StoredFile
 
 GIB = 2**30
 
@@ -63,7 +64,7 @@ def unsaved(task_name: str = "arc", **fields: Any) -> Run:
 
 
 def queued(*task_names: str, **fields: Any) -> list[Run]:
-    return queue.enqueue([unsaved(name, **fields) for name in task_names], by="a visitor")
+    return claims.enqueue([unsaved(name, **fields) for name in task_names], by="a visitor")
 
 
 def entry(run: Run, metric: str = "acc") -> SuiteEntry:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import evalcore
-from leaderboard import queue
+from leaderboard.queue import claims
 from runners import confinement, landlock
 from runners.confinement import WAYS, Way
 from runners.execute import evaluate_claim
@@ -126,7 +126,7 @@ def test_a_models_process_reaches_nothing_that_is_not_its_own(
     shutil.copy(escapes.__file__, folder)
     (folder / "orders.json").write_text(json.dumps(orders))
     (run,) = rows.queued("arc", variant=variant)
-    claim = queue.claim_next(worker)
+    claim = claims.claim_next(worker)
     assert claim is not None
     evaluate_claim(claim, worker, threading.Event())
     run.refresh_from_db()

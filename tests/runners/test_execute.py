@@ -19,8 +19,10 @@ import psutil
 import pytest
 
 from evalcore.record import read_samples
-from leaderboard import artifacts, queue, vectors
 from leaderboard.models import Run, Worker
+from leaderboard.queue import claims
+from leaderboard.samples import store as artifacts
+from leaderboard.samples import vectors
 from runners import leftovers, prctl
 from runners.execute import evaluate_claim
 from tests.runners import rows, standin
@@ -57,7 +59,7 @@ def evaluate(
     """Queue runs of a model that behaves so, and do what a worker does; the runs afterwards."""
     runs = rows.queued(*(tasks or ("arc",)), variant=rows.variant(f"standin/{behaviour}"))
     worker = worker or rows.worker()
-    claim = queue.claim_next(worker)
+    claim = claims.claim_next(worker)
     assert claim is not None
     evaluate_claim(claim, worker, stopping or threading.Event())
     for run in runs:
@@ -161,7 +163,7 @@ def test_a_model_that_takes_more_memory_than_the_worker_has_is_stopped() -> None
     rows.variant("standin/hungry")
     small = rows.worker("small", memory_bytes=200 * 2**20)
     run = rows.queued("arc", variant=rows.variant("standin/hungry"), needed_bytes=1)[0]
-    claim = queue.claim_next(small)
+    claim = claims.claim_next(small)
     assert claim is not None
     evaluate_claim(claim, small, threading.Event())
     run.refresh_from_db()
@@ -197,9 +199,9 @@ def test_an_engine_that_dies_takes_no_run_with_it_that_it_had_not_begun() -> Non
 
 def test_the_last_attempt_is_one_run_to_a_child() -> None:
     runs = rows.queued("arc", "mmlu", "facts", variant=rows.variant("standin/killer-as-it-loads"))
-    Run.objects.update(attempt=queue.MAX_ATTEMPTS - 1)
+    Run.objects.update(attempt=claims.MAX_ATTEMPTS - 1)
     worker = rows.worker()
-    claim = queue.claim_next(worker)
+    claim = claims.claim_next(worker)
     assert claim is not None
     evaluate_claim(claim, worker, threading.Event())
     for run in runs:
@@ -230,8 +232,8 @@ def test_the_sweep_leaves_a_folder_in_which_an_engine_still_writes(
         folders.extend((home / "work").iterdir())
 
     abandoned = home / "work" / str(uuid4())
-    complete = queue.complete
-    monkeypatch.setattr(queue, "complete", sweep_after)
+    complete = claims.complete
+    monkeypatch.setattr(claims, "complete", sweep_after)
     (run,) = evaluate("garbage")
     assert run.state == "done"
     assert len(folders) == 1
@@ -239,17 +241,17 @@ def test_the_sweep_leaves_a_folder_in_which_an_engine_still_writes(
 
 
 def test_a_slow_store_does_not_let_the_lease_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "LEASE", timedelta(seconds=2))
+    monkeypatch.setattr(claims, "LEASE", timedelta(seconds=2))
     monkeypatch.setattr("runners.heartbeat.RENEW_EVERY", 0.3)
     released = []
 
     def slowly(*arguments: Any, **more: Any) -> None:
         time.sleep(4)
-        released.append(queue.release_stalled())
+        released.append(claims.release_stalled())
         complete(*arguments, **more)
 
-    complete = queue.complete
-    monkeypatch.setattr(queue, "complete", slowly)
+    complete = claims.complete
+    monkeypatch.setattr(claims, "complete", slowly)
     (run,) = evaluate("garbage")
     assert released == [0]
     assert run.state == "done"
@@ -269,7 +271,7 @@ def test_cancelling_one_run_stops_it_and_lets_the_others_end() -> None:
     from django.db import connection
 
     def cancel() -> None:
-        queue.cancel(Run.objects.get(task__name="arc"), by="ada")
+        claims.cancel(Run.objects.get(task__name="arc"), by="ada")
         connection.close()
 
     soon(cancel, 1.5)

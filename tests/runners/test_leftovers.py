@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from huggingface_hub import scan_cache_dir
 
-from leaderboard import queue
 from leaderboard.models import Variant
+from leaderboard.queue import claims
 from runners import hub_cache, leftovers
 from tests.runners import rows
 
@@ -60,7 +60,7 @@ def models(home: Path, **days: float) -> dict[str, Variant]:
 def test_models_are_evicted_by_age_but_not_while_a_run_is_alive(home: Path) -> None:
     found = models(home, old=40, queued=40, running=40, fresh=3)
     rows.queued("arc", variant=found["running"])
-    assert queue.claim_next(rows.worker()) is not None
+    assert claims.claim_next(rows.worker()) is not None
     rows.queued("arc", variant=found["queued"])
     assert hub_cache.make_room() == SIZE
     assert kept(home) == {"org/queued", "org/running", "org/fresh"}

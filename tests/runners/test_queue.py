@@ -9,8 +9,8 @@ from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from leaderboard import queue
 from leaderboard.models import Result, Run, Worker
+from leaderboard.queue import claims
 from leaderboard.signals import runs_queued
 from tests.runners import rows
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 LEFT_BEHIND = timedelta(seconds=1)
 
 
-def claimed_by(worker: Worker) -> queue.Claim:
-    claim = queue.claim_next(worker)
+def claimed_by(worker: Worker) -> claims.Claim:
+    claim = claims.claim_next(worker)
     assert claim is not None
     return claim
 
@@ -51,8 +51,8 @@ def test_a_queued_run_is_announced_after_the_commit(django_capture_on_commit_cal
 
 def test_two_workers_and_one_run_have_one_winner() -> None:
     rows.queued("arc")
-    assert queue.claim_next(rows.worker("ada")) is not None
-    assert queue.claim_next(rows.worker("bo")) is None
+    assert claims.claim_next(rows.worker("ada")) is not None
+    assert claims.claim_next(rows.worker("bo")) is None
 
 
 def test_a_claim_counts_an_attempt_leases_the_run_and_is_noted() -> None:
@@ -61,7 +61,7 @@ def test_a_claim_counts_an_attempt_leases_the_run_and_is_noted() -> None:
     run.refresh_from_db()
     assert (run.state, run.attempt, run.lease_token) == ("running", 1, claim.token)
     assert Run.objects.filter(
-        Q(lease_until__gt=Now() + timedelta(seconds=50)) & Q(lease_until__lte=Now() + queue.LEASE)
+        Q(lease_until__gt=Now() + timedelta(seconds=50)) & Q(lease_until__lte=Now() + claims.LEASE)
     ).exists()
     assert story(run) == [("queued", "a visitor"), ("running", "ada")]
 
@@ -87,28 +87,28 @@ def test_a_claim_takes_all_runs_of_the_same_variant_shots_and_mode() -> None:
 
 def test_a_run_goes_to_a_worker_that_can_hold_it() -> None:
     rows.queued("arc", needed_bytes=10 * rows.GIB)
-    assert queue.claim_next(rows.worker("small", 8 * rows.GIB)) is None
-    assert queue.claim_next(rows.worker("large", 10 * rows.GIB)) is not None
+    assert claims.claim_next(rows.worker("small", 8 * rows.GIB)) is None
+    assert claims.claim_next(rows.worker("large", 10 * rows.GIB)) is not None
 
 
 def test_a_run_goes_to_a_worker_that_computes_in_its_precision() -> None:
     rows.queued("arc", variant=rows.variant(dtype="float16"))
-    assert queue.claim_next(rows.worker()) is None
+    assert claims.claim_next(rows.worker()) is None
 
 
 def test_renewing_extends_the_lease_of_what_is_still_ours() -> None:
     kept, cancelled = rows.queued("arc", "mmlu")
     claim = claimed_by(rows.worker())
     let_lease_run_out(kept)
-    queue.cancel(cancelled, by="the operator")
-    assert queue.renew(claim.token) == {kept.pk}
-    assert queue.release_stalled() == 0
+    claims.cancel(cancelled, by="the operator")
+    assert claims.renew(claim.token) == {kept.pk}
+    assert claims.release_stalled() == 0
 
 
 def test_progress_of_a_run_that_is_ours_is_stored() -> None:
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
-    assert queue.report(claim.token, run, phase="evaluate", done=3, total=10)
+    assert claims.report(claim.token, run, phase="evaluate", done=3, total=10)
     run.refresh_from_db()
     assert (run.phase, run.progress_done, run.progress_total) == ("evaluate", 3, 10)
 
@@ -117,7 +117,7 @@ def test_a_completed_run_has_its_numbers_its_files_and_its_pins() -> None:
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
     parts = [rows.result("arc"), rows.result("arc", subset="physics", value=0.4)]
-    queue.complete(claim.token, run, rows.record(run, *parts), rows.files())
+    claims.complete(claim.token, run, rows.record(run, *parts), rows.files())
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.docs_digest) == ("done", None, "d" * 64)
     assert run.dataset_commits == {"arc": "e" * 40}
@@ -131,10 +131,10 @@ def test_the_first_result_fixes_what_its_column_compares() -> None:
     (run,) = rows.queued("arc")
     column, other = rows.entry(run), rows.entry(rows.unsaved("mmlu"))
     claim = claimed_by(rows.worker())
-    queue.complete(claim.token, run, rows.record(run), rows.files())
+    claims.complete(claim.token, run, rows.record(run), rows.files())
     (again,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"))
     later = rows.record(again, rows.result("arc", comparability_key="x" * 64))
-    queue.complete(claimed_by(rows.worker("bo")).token, again, later, rows.files())
+    claims.complete(claimed_by(rows.worker("bo")).token, again, later, rows.files())
     column.refresh_from_db()
     other.refresh_from_db()
     assert (column.comparability_key, other.comparability_key) == ("k" * 64, "")
@@ -144,16 +144,16 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing() -> None:
     (run,) = rows.queued("arc")
     old = claimed_by(rows.worker("ada"))
     let_lease_run_out(run)
-    assert queue.release_stalled() == 1
+    assert claims.release_stalled() == 1
     new = claimed_by(rows.worker("bo"))
 
-    assert queue.renew(old.token) == set()
-    assert not queue.report(old.token, run, phase="evaluate", done=9, total=9)
-    with pytest.raises(queue.LeaseLost):
-        queue.complete(old.token, run, rows.record(run), rows.files())
-    with pytest.raises(queue.LeaseLost):
-        queue.fail(old.token, run, error_class="ModelError", message="too late")
-    assert queue.give_back(old.token, why="too late") == 0
+    assert claims.renew(old.token) == set()
+    assert not claims.report(old.token, run, phase="evaluate", done=9, total=9)
+    with pytest.raises(claims.LeaseLost):
+        claims.complete(old.token, run, rows.record(run), rows.files())
+    with pytest.raises(claims.LeaseLost):
+        claims.fail(old.token, run, error_class="ModelError", message="too late")
+    assert claims.give_back(old.token, why="too late") == 0
 
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.progress_done) == ("running", new.token, 0)
@@ -168,7 +168,7 @@ def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
     claim = claimed_by(rows.worker())
     outside = rows.result("arc", subset="physics", value=0.9)
     with pytest.raises(IntegrityError):
-        queue.complete(
+        claims.complete(
             claim.token, run, rows.record(run, rows.result("arc"), outside), rows.files()
         )
     run.refresh_from_db()
@@ -192,7 +192,7 @@ def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], 
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
     with pytest.raises(ValueError, match=says):
-        queue.complete(claim.token, run, rows.record(run, **wrong), rows.files())
+        claims.complete(claim.token, run, rows.record(run, **wrong), rows.files())
     run.refresh_from_db()
     assert run.state == "running"
 
@@ -201,7 +201,7 @@ def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], 
 def test_a_failure_of_others_ends_the_run_with_its_reason(error_class: str) -> None:
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
-    queue.fail(claim.token, run, error_class=error_class, message="no tokenizer", log_tail="line")
+    claims.fail(claim.token, run, error_class=error_class, message="no tokenizer", log_tail="line")
     run.refresh_from_db()
     assert (run.state, run.error_class, run.error_message, run.log_tail) == (
         "failed",
@@ -217,13 +217,15 @@ def test_a_failure_of_ours_rests_and_is_tried_three_times() -> None:
     ada = rows.worker()
     rests = []
     for _ in range(2):
-        queue.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
-        assert queue.claim_next(ada) is None
+        claims.fail(
+            claimed_by(ada).token, run, error_class="InfraError", message="the disk is full"
+        )
+        assert claims.claim_next(ada) is None
         run.refresh_from_db()
         assert (run.state, run.error_message) == ("queued", "the disk is full")
         rests.append(run.not_before - run.started)
         Run.objects.update(not_before=Now() - LEFT_BEHIND)
-    queue.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
+    claims.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
     run.refresh_from_db()
     assert (run.state, run.attempt) == ("failed", 3)
     assert rests[0] < rests[1]
@@ -232,8 +234,8 @@ def test_a_failure_of_ours_rests_and_is_tried_three_times() -> None:
 def test_a_run_given_back_is_not_charged_with_the_attempt() -> None:
     done, open_run = rows.queued("arc", "mmlu")
     claim = claimed_by(rows.worker())
-    queue.complete(claim.token, done, rows.record(done), rows.files())
-    assert queue.give_back(claim.token, why="the worker stops") == 1
+    claims.complete(claim.token, done, rows.record(done), rows.files())
+    assert claims.give_back(claim.token, why="the worker stops") == 1
     done.refresh_from_db()
     open_run.refresh_from_db()
     assert done.state == "done"
@@ -246,7 +248,7 @@ def test_a_stalled_run_is_released_and_a_renewed_one_is_not() -> None:
     claimed_by(rows.worker("ada"))
     claimed_by(rows.worker("bo"))
     let_lease_run_out(stalled[0])
-    assert queue.release_stalled() == 1
+    assert claims.release_stalled() == 1
     stalled[0].refresh_from_db()
     lively[0].refresh_from_db()
     assert (stalled[0].state, lively[0].state) == ("queued", "running")
@@ -256,9 +258,9 @@ def test_a_run_that_outlived_three_workers_is_given_up() -> None:
     (run,) = rows.queued("arc")
     ada = rows.worker()
     for _ in range(3):
-        assert queue.report(claimed_by(ada).token, run, phase="load", done=0, total=0)
+        assert claims.report(claimed_by(ada).token, run, phase="load", done=0, total=0)
         let_lease_run_out(run)
-        assert queue.release_stalled() == 1
+        assert claims.release_stalled() == 1
     run.refresh_from_db()
     assert (run.state, run.error_class, run.attempt) == ("failed", "InfraError", 3)
     assert "ada stopped reporting in attempt 3" in run.error_message
@@ -266,17 +268,17 @@ def test_a_run_that_outlived_three_workers_is_given_up() -> None:
 
 def test_a_run_that_was_not_begun_is_not_charged_with_the_death_of_its_worker() -> None:
     begun, waiting = rows.queued("arc", "mmlu")
-    Run.objects.update(attempt=queue.MAX_ATTEMPTS - 1)
+    Run.objects.update(attempt=claims.MAX_ATTEMPTS - 1)
     claim = claimed_by(rows.worker("ada"))
-    queue.report(claim.token, begun, phase="evaluate", done=1, total=9)
-    queue.report(claim.token, waiting, phase=queue.WAITS, done=0, total=0)
+    claims.report(claim.token, begun, phase="evaluate", done=1, total=9)
+    claims.report(claim.token, waiting, phase=claims.WAITS, done=0, total=0)
     for run in (begun, waiting):
         let_lease_run_out(run)
-    assert queue.release_stalled() == 2
+    assert claims.release_stalled() == 2
     begun.refresh_from_db()
     waiting.refresh_from_db()
     assert (begun.state, begun.error_class) == ("failed", "InfraError")
-    assert (waiting.state, waiting.attempt) == ("queued", queue.MAX_ATTEMPTS - 1)
+    assert (waiting.state, waiting.attempt) == ("queued", claims.MAX_ATTEMPTS - 1)
 
 
 def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> None:
@@ -284,12 +286,12 @@ def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> No
     (running,) = rows.queued("mmlu", priority=1)
     (finished,) = rows.queued("facts", priority=2)
     claim = claimed_by(rows.worker())
-    queue.complete(claim.token, finished, rows.record(finished), rows.files())
-    assert queue.cancel(waiting, by="ada")
-    assert queue.cancel(running, by="ada", why="withdrawn")
-    assert not queue.cancel(finished, by="ada")
-    with pytest.raises(queue.LeaseLost):
-        queue.complete(claim.token, running, rows.record(running), rows.files())
+    claims.complete(claim.token, finished, rows.record(finished), rows.files())
+    assert claims.cancel(waiting, by="ada")
+    assert claims.cancel(running, by="ada", why="withdrawn")
+    assert not claims.cancel(finished, by="ada")
+    with pytest.raises(claims.LeaseLost):
+        claims.complete(claim.token, running, rows.record(running), rows.files())
     running.refresh_from_db()
     assert (running.state, running.lease_token) == ("cancelled", None)
     assert running.events.last().why == "withdrawn"

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from leaderboard import queue
 from leaderboard.models import Run
+from leaderboard.queue import claims
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
 from runners.protocol import Event, Phase, Progress, TaskDone
@@ -40,7 +40,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     monkeypatch.setattr("runners.watch.STORE_EVERY", 0.0)
     rows.queued("arc", "mmlu")
     worker = rows.worker()
-    claim = queue.claim_next(worker)
+    claim = claims.claim_next(worker)
     assert claim is not None
     runs = {run.task.name: run for run in claim.runs}
     return Watch(claim, worker, Heartbeat(claim, worker), runs, threading.Event())

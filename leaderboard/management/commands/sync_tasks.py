@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from leaderboard import catalogue
+from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Suite
 
 

@@ -1,0 +1,124 @@
+"""The board as a file: exactly the rows, columns, order and scale of the page with that address.
+
+All pages of it, pinned models first, in full precision. A cell without a number is empty, never 0.
+CSV, JSON and parquet have the same fields, which `_batches` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from django.http import Http404, HttpRequest
+from numpy.typing import NDArray
+
+from leaderboard.board.view import View, chosen_board, view
+from leaderboard.board.wanted import Wanted
+from leaderboard.snapshot import published, table_file
+from leaderboard.snapshot.data import Scores
+from leaderboard.snapshot.table_file import Refused, TableFile
+
+BATCH = 500
+"""Rows that are made at a time."""
+_ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
+"""What changes the page, but not the file."""
+
+
+def _file(request: HttpRequest) -> TableFile:
+    wanted = Wanted.of(request)
+    suite = published.newest_suite(wanted.suite)
+    if suite is None:
+        raise Http404(f"no suite {wanted.suite}")
+    board = chosen_board(suite, wanted)
+    if board is None:
+        raise Http404("this board has no data yet")
+    seen = view(board, wanted.but(**_ONE_PAGE_ONLY))
+    if seen.problems:
+        raise Refused(seen.problems)
+    site = request.build_absolute_uri("/")
+    return TableFile(
+        name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
+        built=board.built,
+        about=describe(seen, site),
+        details={"columns": _columns(seen)},
+        batches=lambda: _batches(seen, site),
+    )
+
+
+as_csv = table_file.view(_file, "csv")
+as_json = table_file.view(_file, "json")
+as_parquet = table_file.view(_file, "parquet")
+
+
+def describe(seen: View, site: str) -> dict[str, Any]:
+    """What the file is of; its address leads to this very data, on whatever day."""
+    board = seen.board
+    address = seen.wanted.url(
+        suite=f"{board.suite}@{board.version}", at=board.built.date().isoformat()
+    )
+    return {
+        "suite": board.suite,
+        "suite_version": board.version,
+        "style": board.style,
+        "scale": seen.scale,
+        "built": board.built.isoformat(),
+        "data_version": board.data_version,
+        "address": f"{site.rstrip('/')}{address}",
+        "note": seen.why_unranked,
+    }
+
+
+def _columns(seen: View) -> list[dict[str, Any]]:
+    """What the shown benchmarks are, in the order of their fields."""
+    columns = seen.board.columns
+    return [table_file.of_column(columns[place], _name(seen, place)) for place in seen.columns]
+
+
+def _name(seen: View, place: int) -> str:
+    column = seen.board.columns[place]
+    return f"{column.benchmark}.{column.style}"
+
+
+def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
+    """The rows, pinned ones first; one empty batch where there is none, for its fields."""
+    rows = np.concatenate([np.array(seen.pins, np.intp), seen.rows])
+    for start in range(0, max(len(rows), 1), BATCH):
+        chosen = rows[start : start + BATCH]
+        fields = {
+            **_ranks(seen, chosen),
+            "pinned": pa.array(np.isin(chosen, seen.pins)),
+            **table_file.of_models(seen.board.models[row] for row in chosen),
+            **table_file.bounds("average", "average_", seen.average.rows(chosen)),
+        }
+        for place in seen.columns:
+            fields |= _cells(seen, place, chosen, site)
+        yield pa.RecordBatch.from_pydict(fields)
+
+
+def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
+    """Ranks with their ranges; empty for models without one, and for an own choice of columns."""
+    ranks = seen.board.ranks
+    none = ranks.rank[rows] == 0 if not seen.own_choice else np.ones(len(rows), np.bool_)
+    arrays = {
+        "rank": ranks.rank,
+        "rank_low": ranks.low,
+        "rank_high": ranks.high,
+        "rank_low_is_cut": ranks.cut_low,
+        "rank_high_is_cut": ranks.cut_high,
+    }
+    return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
+
+
+def _cells(seen: View, place: int, rows: NDArray[np.intp], site: str) -> dict[str, pa.Array]:
+    """A column's cells: value, bounds, questions, standing in words, and the run's address."""
+    board, name, scores = seen.board, _name(seen, place), seen.scores
+    n = board.n[rows, place]
+    sides = Scores(*(a[rows, place] for a in (scores.value, scores.low, scores.high)))
+    return {
+        **table_file.bounds(name, f"{name}.", sides),
+        f"{name}.n": pa.array(n, mask=n == 0),
+        f"{name}.standing": table_file.standings(board.standing[rows, place]),
+        f"{name}.run": table_file.run_addresses(board.run[rows, place], site),
+    }

@@ -1,0 +1,235 @@
+"""What stands around the board's table: facts, filters, the column picker, ways on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+
+from leaderboard.board import render
+from leaderboard.board.filters import NAMES
+from leaderboard.board.table import Table
+from leaderboard.board.view import ADDED, AVERAGE, MODEL, SIZE, View
+from leaderboard.board.wanted import (
+    ALL_COLUMNS,
+    CHANCE,
+    CHOICES,
+    COMPACT,
+    HIDE,
+    NORMAL,
+    ONLY,
+    RAW,
+    TALL,
+    YES_OR_NO,
+    Wanted,
+)
+from leaderboard.models import Suite
+from leaderboard.models.task import Style
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import OWN
+from leaderboard.web.pager import page_links
+
+_ORDERS = ("Average", "Model", "Size", "Day it came")
+_ROWS = ((COMPACT, "Compact"), (NORMAL, "Normal"), (TALL, "Tall"))
+_IN_FORM = ("suite", "style", "at", "q", "size", "score", "sort", "rows", *CHOICES, *YES_OR_NO)
+"""What the filters' form has fields for; it carries the rest of the address along."""
+_NOT_CARRIED = ("page", "at_model")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the page says besides the board itself; asked of the database in a few queries."""
+
+    suite: Suite
+    notice: str
+    others: tuple[tuple[str, str], ...]
+    """Name and title of the newest version of each suite; empty where there is only one."""
+    newer: str
+    """A newer version of this suite, if there is one."""
+    first_day: date | None
+    """Of the first snapshot."""
+    days: tuple[date | None, date | None]
+    """Where a past day is shown: the last day with a snapshot before it and the first after it."""
+    today: date
+    open_submit: bool
+
+
+def surroundings(
+    suite: Suite, suites: Sequence[Suite], wanted: Wanted, first_day: date | None
+) -> Surroundings:
+    """`suites`: all there are, the newest last; `first_day`: of the board's first snapshot."""
+    newest = {one.name: one for one in suites}
+    latest = newest[suite.name].version
+    return Surroundings(
+        suite=suite,
+        notice=suite.notice,
+        others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
+        newer=latest if latest != suite.version else "",
+        first_day=first_day,
+        days=days_around(suite, wanted),
+        today=datetime.now(UTC).date(),
+        open_submit=settings.PLUMBLINE_OPEN_SUBMIT,
+    )
+
+
+def days_around(suite: Suite, wanted: Wanted) -> tuple[date | None, date | None]:
+    """Of a past day the last day with a snapshot before it and the first one after it."""
+    if wanted.moment is None:
+        return None, None
+    shown = (wanted.moment - timedelta(days=1)).date()
+    days = published.days(suite, wanted.style)
+    until = [day for day in days if day <= shown]
+    before = until[1] if len(until) > 1 else None
+    after = [day for day in days if day > shown]
+    return before, after[-1] if after else None
+
+
+def style_label(style: str) -> str:
+    return "Task’s own" if style == OWN else str(Style(style).label)
+
+
+def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
+    """Everything that the page's template names, but for the table itself."""
+    board, wanted = view.board, view.wanted
+    return {
+        "suite": around.suite,
+        "around": around,
+        "board": board,
+        "view": view,
+        "wanted": wanted,
+        "table": table,
+        "chosen_style": "" if wanted.style == OWN else style_label(wanted.style),
+        "asked_at": wanted.moment and wanted.moment - timedelta(days=1),
+        "newer_url": wanted.url(suite=board.suite, at="", cols="", sort="average", page=1),
+        "now_url": wanted.url(at=""),
+        "day_urls": [(day, wanted.url(at=day, page=1)) if day else None for day in around.days],
+        "questions": sum(column.n or 0 for column in board.columns),
+        "unranked": len(board.models) - board.ranked,
+        "styles": [
+            (key, style_label(key), key == wanted.style)
+            for key in dict.fromkeys((OWN, *board.styles, wanted.style))
+        ],
+        "menus": [
+            (name, NAMES[name], view.options[name], _chosen(view, name))
+            for name in CHOICES
+            if len(view.options[name]) > 1 or getattr(wanted, name)
+        ],
+        "switches": [(name, NAMES[name], getattr(wanted, name)) for name in YES_OR_NO],
+        "switched": sum(bool(getattr(wanted, name)) for name in YES_OR_NO),
+        "yes_or_no": (("", "Shown"), (ONLY, "Only these"), (HIDE, "Hidden")),
+        "scales": [
+            ("" if scale == _scale_of_suite(view) else scale, label, scale == view.scale)
+            for scale, label in ((RAW, "Raw"), (CHANCE, "From chance"))
+        ],
+        "heights": [(key, label, key == wanted.rows) for key, label in _ROWS],
+        "orders": render.orders(_orders(view)),
+        "size": wanted.size.partition("-")[::2],
+        "sizes": [size / 10**9 for size in view.sizes],
+        "size_hints": [_roughly(size / 10**9) for size in view.sizes],
+        "usual": urlencode(vars(Wanted())),
+        "carried": _carried(wanted, {*_IN_FORM, *_NOT_CARRIED}),
+        "picker": _picker(view),
+        "downloads": [
+            (label, wanted.url(to=f"board-{label.lower()}")) for label in ("CSV", "JSON", "Parquet")
+        ],
+        "compared_on": [
+            (name, getattr(wanted, name))
+            for name in ("suite", "style", "at")
+            if getattr(wanted, name) != getattr(Wanted(), name)
+        ],
+        "suites_own_url": wanted.url(cols="", score="", page=1),
+        "specimen": _specimen(view, table),
+        "this_view": wanted.url(
+            suite=f"{board.suite}@{board.version}", at=wanted.at or f"{board.built:%Y-%m-%d}"
+        ),
+        "all_columns_url": wanted.url(cols=ALL_COLUMNS),
+        "fewer_columns_url": wanted.url(cols=""),
+        "clear_url": wanted.url(**dict.fromkeys(("q", "size", *CHOICES, *YES_OR_NO), ""), page=1),
+        "pages": page_links(view.page, view.pages, wanted.but(at_model="")),
+        "ticked_elsewhere": _ticked_elsewhere(view),
+        "cut": bool(board.ranks.cut_low.any() or board.ranks.cut_high.any()),
+        "sources": {
+            head.column.title: head.column.people_source
+            for head in table.columns
+            if head.column and head.column.people is not None
+        },
+    }
+
+
+def _specimen(view: View, table: Table) -> dict[str, str]:
+    """Where the first row's average and its bounds stand on the scale beside the title."""
+    if table.specimen_line is None:
+        return {}
+    row, average = table.specimen_line.row, view.average
+    sides = {"low": average.low, "value": average.value, "high": average.high}
+    return {name: f"{table.specimen.x(float(side[row])):.2f}" for name, side in sides.items()}
+
+
+def _scale_of_suite(view: View) -> str:
+    return CHANCE if view.board.by_chance else RAW
+
+
+def _chosen(view: View, name: str) -> str:
+    """What a menu has chosen, in short."""
+    chosen = [option.label for option in view.options[name] if option.chosen]
+    return ", ".join(chosen) or "All"
+
+
+def _orders(view: View) -> list[tuple[str, str, bool]]:
+    """Everything to sort by, for those who see no column heads."""
+    titles = [column.title for column in view.board.columns]
+    orders = dict(zip([AVERAGE, MODEL, SIZE, ADDED, *view.keys], [*_ORDERS, *titles], strict=True))
+    current = view.wanted.sort
+    if current.startswith("-"):
+        orders[current] = f"{orders[view.sort_key]}, the other way round"
+    return [(key, label, key == current) for key, label in orders.items()]
+
+
+def _roughly(size: float) -> str:
+    """A size as a hint: 411.7839 is 410, 0.1282 is 0.1."""
+    return f"{float(f'{size:.1g}' if size < 1 else f'{size:.2g}'):.15g}"
+
+
+def _carried(wanted: Wanted, without: set[str]) -> list[tuple[str, str]]:
+    """Fields of the address that a form passes on unseen."""
+    values = {one.name: getattr(wanted, one.name) for one in fields(wanted)}
+    default = Wanted()
+    return [
+        (name, value)
+        for name, value in values.items()
+        if name not in without and value != getattr(default, name)
+    ]
+
+
+def _picker(view: View) -> dict[str, Any]:
+    shown = set(view.columns)
+    return {
+        "columns": render.picker(
+            [
+                (key, column, place in shown)
+                for place, (key, column) in enumerate(
+                    zip(view.keys, view.board.columns, strict=True)
+                )
+            ]
+        ),
+        "carried": _carried(view.wanted, {"cols", *_NOT_CARRIED}),
+    }
+
+
+def _ticked_elsewhere(view: View) -> list[tuple[int, str, str]]:
+    """Models that are ticked and not on this page: variant, name, and the address without it."""
+    here = {*view.page_rows, *view.pins}
+    ticked = [view.board.models[row] for row in view.ticked]
+    return [
+        (
+            model.variant,
+            model.repo_id,
+            view.wanted.url(m=",".join(str(o.variant) for o in ticked if o is not model)),
+        )
+        for row, model in zip(view.ticked, ticked, strict=True)
+        if row not in here
+    ]

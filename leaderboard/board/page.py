@@ -1,0 +1,81 @@
+"""The board: every model of a suite in one prompt style, as the newest snapshot has it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from leaderboard.board import frame
+from leaderboard.board import render as board_render
+from leaderboard.board.frame import Surroundings
+from leaderboard.board.table import dress
+from leaderboard.board.view import chosen_board, view
+from leaderboard.board.wanted import Wanted
+from leaderboard.models import Suite
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import Board
+from leaderboard.web import kept
+
+
+@require_safe
+def board(request: HttpRequest) -> HttpResponseBase:
+    """Filtered, sorted and paged by the address alone."""
+    wanted = Wanted.of(request)
+    suites = published.suites()
+    suite = published.among(suites, wanted.suite)
+    if suite is None:
+        return _without_suite(request, wanted)
+    found, first_day = _found(suite, wanted)
+    if found is None:
+        return _without_board(request, wanted, suite)
+    around = frame.surroundings(suite, suites, wanted, first_day)
+    shown = (found.suite, found.version, found.style, found.built, found.data_version, around)
+    return kept.answer(request, shown, lambda: _page(request, wanted, found, around))
+
+
+def _found(suite: Suite, wanted: Wanted) -> tuple[Board | None, date | None]:
+    """The board that is asked for, and the first day that has one."""
+    if wanted.moment:
+        return chosen_board(suite, wanted), published.first_day(suite, wanted.style)
+    return published.newest_and_first_day(suite, wanted.style)
+
+
+def _page(
+    request: HttpRequest, wanted: Wanted, found: Board, around: Surroundings
+) -> str | HttpResponseBase:
+    shown = view(found, wanted)
+    if redirect := shown.wanted.redirect(request):
+        return redirect
+    table = dress(shown)
+    context = {
+        **frame.context(shown, table, around),
+        "rendered": board_render.table(shown, table),
+    }
+    return render_to_string("pages/board.html", context, request)
+
+
+def _without_suite(request: HttpRequest, wanted: Wanted) -> HttpResponse:
+    if wanted.suite != settings.PLUMBLINE_SUITE:
+        raise Http404(f"no suite {wanted.suite}")
+    return render(request, "pages/board_without_suite.html", {"suite_name": wanted.suite})
+
+
+def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpResponseBase:
+    """No snapshot: it is being built, the day was too early, or nothing is asked in this style."""
+    if redirect := wanted.redirect(request):
+        return redirect
+    context = {
+        "suite": suite,
+        "style": frame.style_label(wanted.style),
+        "asked": wanted.style in published.styles_of(suite),
+        "first_day": published.first_day(suite, wanted.style) if wanted.moment else None,
+        "at": wanted.at if wanted.moment else "",
+        "now_url": wanted.url(at=""),
+        "own_url": wanted.url(style="own", sort="average", cols="", at=""),
+    }
+    return render(request, "pages/board_without_snapshot.html", context)

@@ -1,0 +1,165 @@
+"""A row of the board: its rank with the range, who the model is, and the links of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
+
+from leaderboard.board.cells import Cell
+from leaderboard.board.filters import facets_of
+from leaderboard.board.search import precision_of
+from leaderboard.board.view import View
+from leaderboard.board.wanted import TALL
+from leaderboard.models import HubModel
+from leaderboard.models.variant import Kind
+from leaderboard.snapshot.data import Ranks
+from leaderboard.snapshot.models import Model, Models
+from leaderboard.templatetags.figures import day_of, ordinal, parameters
+
+HERE = "\0"
+"""Stands for a variant in a link that is made once for all rows; no address can have it itself."""
+_HUB = {
+    HubModel.HubState.GONE: "no longer on the Hub",
+    HubModel.HubState.PRIVATE: "gated or private on the Hub",
+    HubModel.HubState.RENAMED: "renamed on the Hub",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model; `rank` is 0 and `span` empty where it has none."""
+
+    row: int
+    variant: int
+    rank: int
+    span: str
+    among: str
+    """Of a filtered board its place among the models found."""
+    owner: str
+    name: str
+    url: str
+    facts: str
+    more: str
+    """Facts for which only tall rows have room."""
+    notes: list[str]
+    flag: str
+    average: Cell | None
+    cells: SafeString
+    """All of the row, as HTML."""
+    here_url: str
+    """Of this row: the page of the board that it is on, with it in sight."""
+    pin_url: str
+    pinned: bool
+    ticked: bool
+    marked: bool
+
+
+def lines_of(
+    view: View,
+    rows: Sequence[int],
+    listed: Models,
+    averages: Sequence[Cell | None],
+    columns: Sequence[Sequence[str]],
+) -> list[Line]:
+    """The page's rows, the pinned ones first; `columns` have the cells' HTML."""
+    board, wanted = view.board, view.wanted
+    several = facets_of(board).several(rows)
+    model_url = reverse("model", args=["x"]).removesuffix("x")
+    here_url = wanted.url(f"m{HERE}", at_model=HERE, page=1)
+    pins = [board.models[row].variant for row in view.pins]
+    pin_url = wanted.url(pin=",".join(map(str, [*pins, HERE])), at_model="")
+    ranks = board.ranks
+    lines = []
+    for place, (row, model, average, one_of_several) in enumerate(
+        zip(rows, listed, averages, several, strict=True)
+    ):
+        owner, _, name = model.repo_id.rpartition("/")
+        variant = str(model.variant)
+        pinned = row in view.pins
+        ranked = not view.own_choice and bool(ranks.rank[row])
+        lines.append(
+            Line(
+                row=row,
+                variant=model.variant,
+                rank=int(ranks.rank[row]) if ranked else 0,
+                span=_span(ranks, row) if ranked else "",
+                among=_among(view, int(ranks.rank[row])) if ranked else "",
+                owner=owner,
+                name=name,
+                url=model_url + model.repo_id,
+                facts=_facts(model, several=one_of_several),
+                more=_more(model) if wanted.rows == TALL else "",
+                notes=_notes(model),
+                flag=model.flag_reason,
+                average=average,
+                cells=mark_safe("".join([column[place] for column in columns])),  # noqa: S308
+                here_url=here_url.replace(HERE, variant).replace("%00", variant),
+                pin_url=_unpin(view, pins, model) if pinned else pin_url.replace("%00", variant),
+                pinned=pinned,
+                ticked=row in view.ticked,
+                marked=row == view.marked,
+            )
+        )
+    return lines
+
+
+def _among(view: View, rank: int) -> str:
+    """Of the models found, whatever they are sorted by; a pinned one may not be among them."""
+    if view.found_ranks is None:
+        return ""
+    place = int(np.searchsorted(view.found_ranks, rank))
+    if place == len(view.found_ranks) or view.found_ranks[place] != rank:
+        return ""
+    return f"{ordinal(place + 1)} of {len(view.found_ranks):,}"
+
+
+def _span(ranks: Ranks, row: int) -> str:
+    """The ranks that are not excluded; one that was cut off says that it may go on."""
+    low, high = f"{ranks.low[row]:,}", f"{ranks.high[row]:,}"
+    return f"{'≤' if ranks.cut_low[row] else ''}{low}–{'≥' if ranks.cut_high[row] else ''}{high}"
+
+
+def _facts(model: Model, *, several: bool) -> str:
+    facts = [parameters(model.parameters)]
+    if model.kind:
+        facts.append(Kind(model.kind).label.lower())
+    facts.append(precision_of(model))
+    if several:
+        facts.append(f"@{model.commit[:7]}")
+    if model.licence:
+        facts.append(model.licence)
+    return " · ".join(facts)
+
+
+def _more(model: Model) -> str:
+    facts = [model.model_type or model.architecture, f"@{model.commit[:7]}"]
+    if model.moe:
+        facts.append("mixture of experts")
+    if model.merged:
+        facts.append("merge")
+    if model.chat_template:
+        facts.append("chat template")
+    if model.adapter:
+        facts.append(f"adapter {model.adapter}")
+    if model.base_model:
+        facts.append(f"from {model.base_model}")
+    facts.append(f"here since {day_of(model.added)}")
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _notes(model: Model) -> list[str]:
+    notes = []
+    if model.superseded_by:
+        notes.append(f"its newer commit @{model.superseded_by[:7]} is ranked instead")
+    if model.hub_state in _HUB:
+        notes.append(_HUB[HubModel.HubState(model.hub_state)])
+    return notes
+
+
+def _unpin(view: View, pins: Sequence[int], model: Model) -> str:
+    left = [str(variant) for variant in pins if variant != model.variant]
+    return view.wanted.url(pin=",".join(left), at_model="")

@@ -1,0 +1,296 @@
+"""Two to six models, question by question: asked alike, who is ahead, and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from leaderboard.board.columns import column_keys
+from leaderboard.board.view import chosen_board
+from leaderboard.board.wanted import Wanted
+from leaderboard.compare import chosen as compare_chosen
+from leaderboard.compare import models as compare_models
+from leaderboard.compare import picker as compare_picker
+from leaderboard.compare import pins as compare_pins
+from leaderboard.compare import runs as compare_runs
+from leaderboard.compare import state as compare_state
+from leaderboard.compare import words
+from leaderboard.compare.chosen import Problem
+from leaderboard.compare.detail import detail
+from leaderboard.compare.differences import Compared
+from leaderboard.compare.differences import compare as differences
+from leaderboard.compare.lineup import Lineup, Task
+from leaderboard.compare.pair import Difference
+from leaderboard.compare.picker import Picker
+from leaderboard.compare.questions import SHOWN, SORTS
+from leaderboard.compare.table import table
+from leaderboard.models import Suite
+from leaderboard.models.task import Style
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import EVERY, OWN, Board
+from leaderboard.web import kept
+from leaderboard.web.address import Address
+
+JOINED = {"m": ",", "run": ","}
+ALLOWED: dict[str, Collection[str]] = {
+    "style": (OWN, *Style.values, EVERY),
+    "spaces": ("", "1"),
+    "show": SHOWN,
+    "sort": SORTS,
+}
+"""What some fields may say."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an address asks to compare, resolved; `lineup` is None for fewer than two."""
+
+    lineup: Lineup | None
+    base: int
+    problems: list[Problem]
+    picker: Picker | None
+    suite: Suite | None
+    board: Board | None
+    chosen: list[tuple[str, str]]
+    """Of a single model or run: its ID and the address without it."""
+
+    def state(self, address: Address) -> tuple[object, ...]:
+        """Everything besides the address that the page depends on."""
+        suite, board = self.suite, self.board
+        return (
+            suite and (suite.pk, suite.name, suite.version),
+            board and (board.suite, board.version, board.title, board.style),
+            board and (board.built, board.data_version),
+            (self.base, self.problems, self.picker, self.chosen),
+            self.lineup,
+            compare_state.state(self.lineup.tasks, address["task"]) if self.lineup else (),
+        )
+
+
+def fields() -> dict[str, str]:
+    """The page's state in the address, each field with what it says when it is not there."""
+    return {
+        "suite": settings.PLUMBLINE_SUITE,
+        "style": OWN,
+        "at": "",
+        "m": "",
+        "run": "",
+        "base": "",
+        "vs": "",
+        "task": "",
+        "part": "",
+        "show": "all",
+        "sort": "size",
+        "page": "",
+        "doc": "",
+        "spaces": "",
+        "q": "",
+    }
+
+
+@require_safe
+def compare(request: HttpRequest) -> HttpResponseBase:
+    address = Address(request, fields(), JOINED)
+    asked = read(address)
+    if asked.picker and asked.picker.exact:
+        return HttpResponseRedirect(asked.picker.exact)
+    response = kept.answer(request, asked.state(address), lambda: _answer(request, asked, address))
+    if asked.lineup:
+        response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _answer(request: HttpRequest, asked: Request, address: Address) -> str | HttpResponseBase:
+    if asked.lineup is None:
+        template, context = "pages/compare_pick.html", _surroundings(asked, address)
+    else:
+        template = "pages/compare.html"
+        context = _page(differences(asked.lineup, asked.base), asked, address)
+    return address.redirect() or render_to_string(template, context, request)
+
+
+def read(address: Address) -> Request:
+    """Whom the address asks for. Raises Http404 for a suite that does not exist."""
+    for name, allowed in ALLOWED.items():
+        address.choice(name, allowed)
+    return _runs(address) if address["run"] else _models(address)
+
+
+def _runs(address: Address) -> Request:
+    names = address["run"].split(",")
+    runs, problems = compare_chosen.runs(names, address["base"])
+    if address["m"]:
+        problems.append(Problem("Both m and run are asked for; the runs are compared."))
+    base = _base([str(run.pk) for run in runs], address)
+    return Request(
+        lineup=compare_runs.lineup(runs, base) if len(runs) > 1 else None,
+        base=base,
+        problems=problems,
+        picker=compare_picker.of_runs(runs, address),
+        suite=None,
+        board=None,
+        chosen=[(run.variant.hub_model.repo_id, address.url(run="", base="")) for run in runs],
+    )
+
+
+def _models(address: Address) -> Request:
+    suite = published.newest_suite(address["suite"])
+    if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
+        raise Http404(f"no suite {address['suite']}")
+    wanted = Wanted(style=address["style"], at=address["at"])
+    board = chosen_board(suite, wanted) if suite else None
+    names = [name for name in address["m"].split(",") if name]
+    if board is None:
+        return Request(None, 0, [], None, suite, None, [])
+    rows, problems = compare_chosen.models(names, board)
+    if address["at"] and not wanted.moment:
+        problems.append(Problem(f"at: “{address['at'][:20]}” is no date. Write it as 2026-01-31."))
+    base = _base([str(board.models[row].variant) for row in rows], address)
+    return Request(
+        lineup=compare_models.lineup(board, column_keys(board), rows) if len(rows) > 1 else None,
+        base=base,
+        problems=problems,
+        picker=compare_picker.of_models(board, rows, address),
+        suite=suite,
+        board=board,
+        chosen=[(board.models[row].repo_id, address.url(m="", base="")) for row in rows],
+    )
+
+
+def _base(keys: list[str], address: Address) -> int:
+    """The place of the baseline; the first where the address names none of them."""
+    found = address.choice("base", keys[1:])  # the first needs no mention
+    return keys.index(found) if found else 0
+
+
+def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any]:
+    lineup = compared.lineup
+    vs = _vs(compared, address)
+    task = _task(lineup, address)
+    named, here = task is not None, address
+    if task is None and (task := _farthest(compared, vs)):
+        # Its links name it: another one may lie farthest apart when they are followed.
+        here = address.at(task=task.key)
+    pins = compare_pins.pins(lineup, compare_pins.runs_of(lineup.tasks), task)
+    return {
+        **_surroundings(asked, address),
+        "lineup": lineup,
+        "compared_names": _names(lineup),
+        "several": len(lineup.sides) > 2,
+        "sides": _sides(compared, address),
+        "compared": compared,
+        "pins": pins,
+        "asked_alike": words.asked_alike(pins, len(lineup.sides)),
+        "verdict": words.verdict(compared),
+        "beats": [text for one in compared.against for text in words.beats(compared, one)],
+        "table": table(compared, address, task, vs),
+        "task": task,
+        "named": named,
+        "detail": detail(compared, task, vs, here) if task else None,
+        "vs": lineup.sides[vs],
+        "downloads": _downloads(address),
+    }
+
+
+def _surroundings(asked: Request, address: Address) -> dict[str, Any]:
+    board = asked.board
+    return {
+        "address": address,
+        "problems": asked.problems,
+        "picker": asked.picker,
+        "suite": asked.suite,
+        "board": board,
+        "style_label": Style(board.style).label if board and board.style in Style.values else "",
+        "at": address["at"],
+        "chosen": asked.chosen,
+        "board_query": _query(address, ("suite", "style", "at")),
+        "carried": [
+            (name, address[name])
+            for name, default in fields().items()
+            if name in ("suite", "style", "at", "m", "run", "base") and address[name] != default
+        ],
+    }
+
+
+def _query(address: Address, names: Sequence[str]) -> str:
+    defaults = fields()
+    return urlencode([(name, address[name]) for name in names if address[name] != defaults[name]])
+
+
+def _names(lineup: Lineup) -> str:
+    first, *others = (side.name for side in lineup.sides)
+    if len(others) == 1:
+        return f"{first} and {others[0]}"
+    return f"{first} and {len(others)} others"
+
+
+def _task(lineup: Lineup, address: Address) -> Task | None:
+    """The task shown in detail: the one asked for, or the only one."""
+    if len(lineup.tasks) == 1:
+        address.choice("task", ())  # the only one needs no mention
+        return lineup.tasks[0]
+    key = address.choice("task", [task.key for task in lineup.tasks])
+    return next((task for task in lineup.tasks if task.key == key), None)
+
+
+def _farthest(compared: Compared, vs: int) -> Task | None:
+    """The task on which the baseline and the side `vs` lie farthest apart, question by question."""
+    found = [
+        (abs(one.value), task)
+        for task, one in zip(compared.lineup.tasks, compared.of(vs).by_task, strict=True)
+        if isinstance(one, Difference) and one.questions and task.drawn_to_scale
+    ]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _vs(compared: Compared, address: Address) -> int:
+    """The side that is shown beside the baseline in detail."""
+    sides = compared.lineup.sides
+    others = [one.side for one in compared.against]
+    key = address.choice("vs", [sides[place].key for place in others[1:]])
+    return compared.lineup.place(key) if key else others[0]
+
+
+def _sides(compared: Compared, address: Address) -> list[dict[str, Any]]:
+    """Each of those compared, with the addresses that make it the baseline or take it out."""
+    lineup, field = compared.lineup, "run" if address["run"] else "m"
+    keys = [side.key for side in lineup.sides]
+    return [
+        {
+            "side": side,
+            "is_base": place == compared.base,
+            "base_url": address.url(base=side.key if place else "", vs="", page="", doc=""),
+            "without_url": address.url(
+                **{field: ",".join(key for key in keys if key != side.key)},
+                base="" if place == compared.base else address["base"],
+                vs="",
+                page="",
+                doc="",
+            ),
+        }
+        for place, side in enumerate(lineup.sides)
+    ]
+
+
+def _downloads(address: Address) -> list[tuple[str, str]]:
+    """The comparison by question as files: of the shown task, else of all."""
+    short = address.url(
+        part="", show="all", sort="size", page="", doc="", spaces="", q="", base="", vs=""
+    )
+    query = short.partition("?")[2]
+    return [
+        (label, f"{reverse(name)}?{query}")
+        for label, name in (
+            ("CSV", "compare-csv"),
+            ("JSON", "compare-json"),
+            ("Parquet", "compare-parquet"),
+        )
+    ]

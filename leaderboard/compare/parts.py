@@ -1,0 +1,124 @@
+"""How far apart are two sides on each part (subject, language) of a task?
+
+A part is compared as a task of its own, with the questions that it has: `compare_pair` makes the
+difference. What is claimed of the parts of a table holds together (Benjamini and Hochberg).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalcore.stats import wilson
+from leaderboard.compare.differences import Found, corrected
+from leaderboard.compare.lineup import Number, Task
+from leaderboard.compare.pair import Difference, difference
+from leaderboard.compare.vectors import Vector
+from leaderboard.samples.vectors import Layout
+from leaderboard.snapshot.data import Score
+
+MOST = 300
+"""Parts that are compared one by one; of more a table would not be read."""
+
+
+@dataclass(frozen=True)
+class OfPart:
+    """Two sides on one part."""
+
+    name: str
+    n: int
+    """Questions."""
+    base: float
+    """Mean scores, over several draws of examples their mean."""
+    other: float
+    found: Found
+    """Corrected for the parts of the table."""
+
+
+def by_part(task: Task, base: int, side: int, vectors: Mapping[int, Vector]) -> list[OfPart]:
+    """Every part with its difference, the largest first and those without one last.
+
+    Empty for a task without parts or with more than MOST. Both sides' vectors are of the same
+    questions.
+    """
+    first, second = task.numbers[base], task.numbers[side]
+    if first is None or second is None:
+        return []
+    keys = (*first.results, *second.results)
+    layout = vectors[keys[0]].layout
+    if not 1 < len(layout.parts) <= MOST:
+        return []
+    # One sort instead of a look at every question for each part.
+    order = np.argsort(layout.part, kind="stable")
+    ends = np.cumsum(np.bincount(layout.part, minlength=len(layout.parts)))
+    parts = [
+        _part(task, (first, second), vectors, name, places)
+        for name, places in zip(layout.parts, np.split(order, ends[:-1]), strict=True)
+        if len(places)
+    ]
+    (found,) = corrected([[one.found for one in parts]])
+    parts = [replace(one, found=told) for one, told in zip(parts, found, strict=True)]
+    return sorted(parts, key=_largest_first)
+
+
+def _largest_first(one: OfPart) -> tuple[bool, float]:
+    return (False, -one.found.value) if isinstance(one.found, Difference) else (True, 0.0)
+
+
+def _part(
+    task: Task,
+    numbers: tuple[Number, Number],
+    vectors: Mapping[int, Vector],
+    name: str,
+    places: NDArray[np.intp],
+) -> OfPart:
+    keys = (*numbers[0].results, *numbers[1].results)
+    layout = _layout(vectors[keys[0]].layout, places)
+    own = {pk: _restricted(vectors[pk], layout, places) for pk in keys}
+    base, other = (
+        replace(one, score=_score([own[pk] for pk in one.results]), normalised=None)
+        for one in numbers
+    )
+    part = replace(task, numbers=(base, other), why=("", ""), chance=0.0, part_chances={})
+    found = difference(part, 0, 1, own)
+    return OfPart(name, len(places), base.score.value, other.score.value, found)
+
+
+def _layout(whole: Layout, places: NDArray[np.intp]) -> Layout:
+    used, task = np.unique(whole.task[places], return_inverse=True)
+    return Layout(
+        docs_digest=whole.docs_digest,
+        tasks=tuple(whole.tasks[one] for one in used.tolist()),
+        task=task.astype(np.int32),
+        doc_id=whole.doc_id[places],
+        parts=("",),
+        part=np.zeros(len(places), np.int32),
+        cluster=None if whole.cluster is None else whole.cluster[places],
+    )
+
+
+def _restricted(vector: Vector, layout: Layout, places: NDArray[np.intp]) -> Vector:
+    """The vector on the questions of one part; its mean is over tasks only where it has several."""
+    return Vector(layout, vector.by_part and len(layout.tasks) > 1, vector.scores[places])
+
+
+def _score(drawn: list[Vector]) -> Score:
+    """The mean, with an interval where an unpaired difference can need one: all right or all wrong.
+
+    Wilson's, with one question for each cluster. Any other mean has none here.
+    """
+    layout = drawn[0].layout
+    scores = np.mean([vector.scores for vector in drawn], axis=0)
+    if drawn[0].by_part:
+        value = float((np.bincount(layout.task, scores) / np.bincount(layout.task)).mean())
+    else:
+        value = float(scores.mean())
+    low = high = value
+    if value in (0.0, 1.0):
+        units = layout.n if layout.cluster is None else len(np.unique(layout.cluster))
+        bounds = wilson(value * units, units)
+        low, high = bounds.low, bounds.high
+    return Score(value, low, high, layout.n)

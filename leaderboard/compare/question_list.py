@@ -1,0 +1,239 @@
+"""The questions on which two sides part: filtered, sorted, paged, with the first words of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaderboard.compare import samples as compare_samples
+from leaderboard.compare.questions import SORTS, Outcome, Partings
+from leaderboard.compare.samples import NONE, Answers
+from leaderboard.models import Artifact
+from leaderboard.samples import store as artifacts
+from leaderboard.samples.listing import LENGTH, question_in
+from leaderboard.samples.question import is_withheld
+from leaderboard.web.address import Address, page_number
+from leaderboard.web.pager import page_links
+from leaderboard.web.paging import Part
+
+PAGE = 12
+_MOST_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Files:
+    """Both sides' sample files, the baseline's first; None where the store has not got one."""
+
+    paths: tuple[Path | None, Path | None]
+    answers: tuple[Answers | None, Answers | None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one side made of one question."""
+
+    pick: str
+    """Letter of the choice; empty where there are none."""
+    score: float
+
+    @property
+    def right(self) -> bool | None:
+        """None for a score between wrong and right."""
+        return bool(self.score) if self.score in (0.0, 1.0) else None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A question in the list."""
+
+    name: str
+    url: str
+    current: bool
+    text: str
+    withheld: bool
+    answers: tuple[Answer, Answer]
+    gold: str
+    outcome: Outcome
+    distance: float | None
+    """How far the margins of the two lie apart, in nats."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The list with its filters and orders."""
+
+    filters: list[tuple[str, str, int, bool]]
+    """Name in the address, address, how many, whether it is in force."""
+    sorts: list[tuple[str, str, bool]]
+    listed: list[Listed]
+    part: Part
+    places: NDArray[np.intp]
+    """Of all of them in their files, in the order of the list."""
+    has_choices: bool
+
+
+def files_of(runs: Sequence[UUID], n: int) -> Files:
+    """The sample files of two runs with n questions."""
+    stored = dict(
+        Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.SAMPLES).values_list(
+            "run_id", "sha256"
+        )
+    )
+    found = [_file(stored.get(run), n) for run in runs]
+    return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
+
+
+def _file(sha256: str | None, n: int) -> tuple[Path | None, Answers | None]:
+    answers = compare_samples.answers(sha256) if sha256 else None
+    if sha256 is None or answers is None or answers.n != n:
+        return None, None
+    return artifacts.path_of(sha256), answers
+
+
+def list_of(partings: Partings, files: Files, doc: int | None, address: Address) -> Questions:
+    """The page of the list that the address asks for, or the one that has the question `doc`."""
+    shown, sort = address["show"], address["sort"]
+    places = partings.places(shown, sort)
+    chosen = _part(places, doc, address)
+    on_page = places[chosen.slice].tolist()
+    texts = _texts(files, on_page)
+    return Questions(
+        filters=[
+            (name, address.url("questions", show=name, page="", doc=""), count, name == shown)
+            for name, count in partings.counts.items()
+            if count or name != "wrong"
+        ],
+        sorts=[
+            (label, address.url("questions", sort=name, page="", doc=""), name == sort)
+            for name, label in SORTS.items()
+        ],
+        listed=[
+            _listed(partings, place, texts.get(place, ""), address, current=place == doc)
+            for place in on_page
+        ],
+        part=chosen,
+        places=places,
+        has_choices=any(one.has_choices for one in files.answers if one),
+    )
+
+
+@dataclass(frozen=True)
+class _OfList:
+    """Addresses of the list's pages, without a question; the first page has no number."""
+
+    address: Address
+
+    def url(self, fragment: str = "", **changes: int) -> str:
+        page = changes["page"]
+        return self.address.url(fragment, page=page if page > 1 else "", doc="")
+
+
+def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
+    pages = max(1, -(-len(places) // PAGE))
+    number = page_number(address["page"], last=pages)
+    if doc is not None and not address["page"] and doc in places:
+        number = int(np.flatnonzero(places == doc)[0]) // PAGE + 1
+    links = page_links(number, pages, _OfList(address), heading="questions")
+    return Part(PAGE, number, len(places), links)
+
+
+def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
+    """By place how each question begins; a withheld one says nothing."""
+    path = files.paths[0] or files.paths[1]
+    if path is None or not places:
+        return {}
+    docs = compare_samples.rows(path, places, ["doc"])
+    texts = {
+        place: "" if is_withheld(row["doc"]) else question_in(row["doc"])
+        for place, row in docs.items()
+    }
+    # Prompts are long: they are read only where the document does not say what is asked.
+    unsaid = [p for p, row in docs.items() if not texts[p] and not is_withheld(row["doc"])]
+    prompts = compare_samples.rows(path, unsaid, ["prompt"]) if unsaid else {}
+    texts |= {p: row["prompt"].strip().rpartition("\n\n")[2] for p, row in prompts.items()}
+    return {place: " ".join(text.split())[:LENGTH] for place, text in texts.items()}
+
+
+def _listed(
+    partings: Partings, place: int, text: str, address: Address, *, current: bool
+) -> Listed:
+    known = partings.base_answers or partings.other_answers
+    distance = float(partings.distance[place])
+    return Listed(
+        name=name_of(partings, place),
+        url=address.url("question", doc=label_of(partings, place), page=""),
+        current=current,
+        text=text,
+        withheld=known is not None and not text,
+        answers=answers_to(partings, place),
+        gold=", ".join(map(letter, known.gold_of(place))) if known and known.has_choices else "",
+        outcome=Outcome(int(partings.outcome[place])),
+        distance=distance if np.isfinite(distance) else None,
+    )
+
+
+def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
+    sides = (
+        (partings.base_answers, partings.base.scores),
+        (partings.other_answers, partings.other.scores),
+    )
+    first, second = (
+        Answer(
+            letter(int(known.pick[place])) if known and known.pick[place] != NONE else "",
+            float(scores[place]),
+        )
+        for known, scores in sides
+    )
+    return first, second
+
+
+def letter(place: int) -> str:
+    return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+
+def label_of(partings: Partings, place: int) -> str:
+    """`task:number`, or the number alone where there is one task, as on a run's page."""
+    layout = partings.base.layout
+    number = int(layout.doc_id[place])
+    if len(layout.tasks) == 1:
+        return str(number)
+    return f"{layout.tasks[int(layout.task[place])]}:{number}"
+
+
+def name_of(partings: Partings, place: int) -> str:
+    """The same for readers: counted from 1, with the part of a group, which says more to them."""
+    layout = partings.base.layout
+    number = int(layout.doc_id[place]) + 1
+    if len(layout.tasks) == 1:
+        return str(number)
+    by_part = len(layout.parts) >= len(layout.tasks)
+    part = layout.parts[int(layout.part[place])]
+    return f"{part if by_part else layout.tasks[int(layout.task[place])]} {number}"
+
+
+def place_of(partings: Partings, label: str) -> int | None:
+    """The place of the question that an address calls so; None where there is none such."""
+    task, _, number = label.rpartition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
+        return None
+    tasks = partings.base.layout.tasks
+    if not task and len(tasks) > 1:
+        return None
+    return partings.place_of(task or tasks[0], int(number))
+
+
+def neighbour(
+    partings: Partings, questions: Questions, doc: int, step: int, address: Address
+) -> tuple[str, str] | None:
+    """Name and address of the question before or after one in the list."""
+    here = np.flatnonzero(questions.places == doc)
+    beside = int(here[0]) + step if len(here) else -1
+    if not 0 <= beside < len(questions.places):
+        return None
+    place = int(questions.places[beside])
+    return name_of(partings, place), address.url("question", doc=label_of(partings, place), page="")

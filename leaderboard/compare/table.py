@@ -1,0 +1,153 @@
+"""The table of differences, made ready for its template: text, place in the plot, reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leaderboard.compare.differences import Compared, Found, claimed
+from leaderboard.compare.forest import Axis, Mark
+from leaderboard.compare.lineup import Number, Side, Task
+from leaderboard.compare.pair import Difference, How, Tally
+from leaderboard.compare.words import p_value, reading, signed, state
+from leaderboard.templatetags.figures import margin_in
+from leaderboard.web.address import Address
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One side against the baseline on one task, or on average."""
+
+    side: Side
+    found: Found
+    number: Number | None
+    value: str
+    half: str
+    """± half of the interval, or both its ends; empty where there is none."""
+    full: str
+    """In full precision, for those who hover."""
+    mark: Mark | None
+    reading: str
+    state: str = ""
+    """One of `compare_words.State`; empty where there is no difference."""
+    who: str = ""
+    """`base` or `other` where one is ahead, else empty."""
+    tally: Tally | None = None
+    resolved: str = ""
+    p: str = ""
+    p_holm: str = ""
+    p_bh: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One task with a cell for each side but the baseline."""
+
+    task: Task
+    url: str
+    chosen: bool
+    base: Number | None
+    base_why: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side against the baseline over all tasks."""
+
+    side: Side
+    average: Cell
+    tasks: Tally
+    questions: Tally
+    url: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    lines: list[Line]
+    averages: list[Cell]
+    """Empty where the tasks make no average."""
+    summaries: list[Summary]
+    axis: Axis
+    baseline: Side
+    others: list[Side]
+
+
+def table(compared: Compared, address: Address, chosen: Task | None, vs: int) -> Table:
+    """Everything against the baseline; `chosen` and `vs` are what is shown in detail."""
+    lineup, base = compared.lineup, compared.base
+    axis = Axis.around(_drawn(compared))
+    lines = [
+        Line(
+            task=task,
+            url=address.url("task", task=task.key, part="", show="", page="", doc=""),
+            chosen=task is chosen,
+            base=task.numbers[base],
+            base_why=task.why[base],
+            cells=[
+                _cell(compared, one.side, one.by_task[place], axis, task)
+                for one in compared.against
+            ],
+        )
+        for place, task in enumerate(lineup.tasks)
+    ]
+    summaries = [
+        Summary(
+            side=lineup.sides[one.side],
+            average=_cell(compared, one.side, one.average, axis, None),
+            tasks=one.tasks,
+            questions=compared.questions(one),
+            url=address.url("task", vs=lineup.sides[one.side].key, page="", doc=""),
+            chosen=one.side == vs,
+        )
+        for one in compared.against
+    ]
+    return Table(
+        lines=lines,
+        averages=[one.average for one in summaries] if lineup.averaged else [],
+        summaries=summaries,
+        axis=axis,
+        baseline=lineup.sides[base],
+        others=[lineup.sides[one.side] for one in compared.against],
+    )
+
+
+def _drawn(compared: Compared) -> list[Difference]:
+    """The differences that one axis of points can hold."""
+    found = [
+        one
+        for against in compared.against
+        for task, one in zip(compared.lineup.tasks, against.by_task, strict=True)
+        if task.drawn_to_scale
+    ]
+    found += [against.average for against in compared.against]
+    return [one for one in found if isinstance(one, Difference)]
+
+
+def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | None) -> Cell:
+    lineup = compared.lineup
+    base, other = lineup.sides[compared.base], lineup.sides[side]
+    number = task.numbers[side] if task else None
+    metric = task.metric if task else "acc"
+    text = reading(found, metric, base.name, other.name)
+    if not isinstance(found, Difference):
+        return Cell(other, found, number, "", "", "", None, text)
+    alone = found.how is How.SAME
+    who = ("other" if found.ahead else "base") if claimed(found) else ""
+    return Cell(
+        side=other,
+        found=found,
+        number=number,
+        value="0" if alone else signed(found.value, metric),
+        half="" if alone else margin_in(found, metric),
+        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}, q = {found.q:.3g}",
+        mark=axis.mark(found) if task is None or task.drawn_to_scale else None,
+        reading=text,
+        state=state(found, metric),
+        who=who,
+        tally=found.questions.tally if found.questions else None,
+        resolved="yes" if found.resolved else "no",
+        p=p_value(found.p_value),
+        p_holm=p_value(found.p_holm),
+        p_bh=p_value(found.p_bh),
+    )

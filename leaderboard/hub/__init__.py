@@ -1,0 +1,1 @@
+"""What the Hub says of a model, asked, cleaned and judged."""

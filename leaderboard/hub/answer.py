@@ -1,0 +1,80 @@
+"""The Hub's answer about one model, as far as this site reads it, through the cleaning door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from huggingface_hub import ModelCardData, ModelInfo
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+from leaderboard.hub import cleaning
+from leaderboard.hub import weights as hub_weights
+from leaderboard.hub.weights import Weights
+
+LONGEST_ID = 200
+MOST_FILES = 20_000
+MOST_TAGS = 1000
+MAX_FILE_BYTES = 2**50
+COMMIT, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the Hub said of a model at one commit, every text and number of it within bounds."""
+
+    repo_id: str
+    commit: str
+    sizes: Mapping[str, int | None]
+    """Its files, each with its bytes where the Hub tells."""
+    digests: Mapping[str, str]
+    """SHA-256 of the files that it keeps outside git."""
+    card: Mapping[str, Any]
+    """What the head of the model's card states."""
+    tags: frozenset[str]
+    config: Mapping[str, Any]
+    """The parts of config.json and of the tokenizer's configuration that the Hub repeats."""
+    weights: Weights | None
+    """Its own count of the parameters."""
+
+
+def answer_of(info: ModelInfo, longest_template: int) -> Answer:
+    """Raises ValueError where it names no model or no commit."""
+    repo_id = repo_id_of(info.id)
+    commit = cleaning.text(info.sha)
+    if not COMMIT.fullmatch(commit):
+        raise ValueError(f"{commit!r} is no commit")
+    files = list(islice(info.siblings or (), MOST_FILES))
+    named = {name: file for file in files if (name := cleaning.text(file.rfilename))}
+    digests = {name: cleaning.text(getattr(f.lfs, "sha256", None)) for name, f in named.items()}
+    told = info.safetensors
+    config = cleaning.cleaned(info.config, longest_template)
+    card = vars(info.card_data) if isinstance(info.card_data, ModelCardData) else {}
+    return Answer(
+        repo_id=repo_id,
+        commit=commit,
+        sizes={name: cleaning.count(f.size, MAX_FILE_BYTES) for name, f in named.items()},
+        digests={
+            n: digest for n, digest in digests.items() if re.fullmatch("[0-9a-f]{64}", digest)
+        },
+        card=cleaning.cleaned(card),
+        tags=frozenset(filter(None, map(cleaning.text, islice(info.tags or (), MOST_TAGS)))),
+        config=config if isinstance(config, dict) else {},
+        weights=hub_weights.as_counted(told.total, told.parameters) if told else None,
+    )
+
+
+def repo_id_of(named: object) -> str:
+    """The name under which the Hub knows a model. Raises ValueError where that is no name."""
+    repo_id = cleaning.text(named, LONGEST_ID + 1)
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError:
+        raise ValueError("it names no model") from None
+    if len(repo_id) > LONGEST_ID:
+        raise ValueError("the name of the model is too long")
+    return repo_id

@@ -1,0 +1,250 @@
+"""What the Hub says of a model: metadata and a few small files, never code, never weights.
+
+One deadline covers all requests of a reading. Requests carry no token: what an anonymous visitor
+of the Hub cannot read is not evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from huggingface_hub import HfApi, hf_hub_url
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.utils import (  # type: ignore[attr-defined]
+    build_hf_headers,
+    get_session,
+    hf_raise_for_status,
+)
+
+from leaderboard.hub import cleaning, search, trouble
+from leaderboard.hub import weights as hub_weights
+from leaderboard.hub.answer import Answer, answer_of
+from leaderboard.hub.model_id import Asked, other_repository
+from leaderboard.hub.trouble import Deadline
+from leaderboard.hub.weights import Weights
+from leaderboard.web.problem import Problem, Refused
+
+MAX_CONFIG_BYTES = 2**20
+MAX_TOKENIZER_BYTES = 16 * 2**20
+MAX_INDEX_BYTES = 32 * 2**20
+LONGEST_TEMPLATE = 2**20
+MOST_SHARDS, LONGEST_NAME = 10_000, 255
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
+STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model repository at one commit."""
+
+    repo_id: str
+    commit: str
+    files: frozenset[str]
+    sizes: Mapping[str, int | None]
+    """Bytes of each file, where the Hub tells."""
+    config: dict[str, Any] | None
+    """config.json; None where there is none."""
+    config_error: str
+    """Why config.json cannot be read; empty where it can."""
+    weights: Weights | None
+    """None where neither the Hub nor the files' headers tell."""
+    shards: frozenset[str]
+    """The files that the index of the weights names; empty where there is no index."""
+    index_bytes: int | None
+    """What all of them hold together, as the index says; None where it does not."""
+    weight_digests: tuple[str, ...]
+    """SHA-256 of each file of the weights; empty where the Hub does not tell all."""
+    card: Mapping[str, Any]
+    """What the head of the model's card states."""
+    tags: frozenset[str]
+    chat_template: str | None
+    """The text of it, empty for none; None where nobody looked."""
+
+    @property
+    def licence(self) -> str:
+        """As the card names it, several of them by commas; empty where it does not."""
+        stated = self.card.get("license")
+        names = stated if isinstance(stated, list) else [stated]
+        return ", ".join(name for name in names if isinstance(name, str))
+
+    @property
+    def weight_files(self) -> frozenset[str]:
+        return self.shards or frozenset({WEIGHTS})
+
+
+def read_repository(asked: Asked, seconds: float, *, thorough: bool = False) -> Repository:
+    """The repository that was asked for, read within so many seconds.
+
+    Looks for the chat template in files only where `thorough`. Raises Refused (missing, private,
+    gated, disabled, no model, no such revision) and HubSilent.
+    """
+    deadline = Deadline(seconds)
+    return trouble.within(deadline, lambda: _read(asked, deadline, thorough))
+
+
+def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
+    api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
+    with trouble.complaints(asked, deadline):
+        answer = _answer(api, asked, deadline)
+        files = frozenset(answer.sizes)
+        config, config_error = None, ""
+        if CONFIG in files:
+            text = _read_file(answer, CONFIG, MAX_CONFIG_BYTES, deadline)
+            config, config_error = cleaning.json_object(text, MAX_CONFIG_BYTES)
+        index = _index(answer, deadline)
+        shards = _shards(index)
+        return Repository(
+            repo_id=answer.repo_id,
+            commit=answer.commit,
+            files=files,
+            sizes=answer.sizes,
+            config=config,
+            config_error=config_error,
+            weights=_weights(answer, index, config or {}, deadline),
+            shards=shards,
+            index_bytes=hub_weights.total_size(index),
+            weight_digests=_weight_digests(answer, shards or {WEIGHTS}),
+            card=answer.card,
+            tags=answer.tags,
+            chat_template=_chat_template(answer, deadline, thorough),
+        )
+
+
+def _answer(api: HfApi, asked: Asked, deadline: Deadline) -> Answer:
+    try:
+        info = api.model_info(
+            asked.repo_id,
+            revision=asked.revision,
+            files_metadata=True,
+            timeout=deadline.left(),
+        )
+    except GatedRepoError:
+        raise Refused([trouble.gated(asked.repo_id)]) from None
+    except RepositoryNotFoundError:
+        raise Refused([_not_found(api, asked.repo_id, deadline)]) from None
+    answer = answer_of(info, LONGEST_TEMPLATE)
+    if info.gated:
+        raise Refused([trouble.gated(answer.repo_id)])
+    if info.private:
+        raise Refused([trouble.missing(answer.repo_id)])
+    if info.disabled:
+        raise Refused([trouble.disabled(answer.repo_id)])
+    return answer
+
+
+def _not_found(api: HfApi, repo_id: str, deadline: Deadline) -> Problem:
+    """Why there is no such model: its owner is missing, or it is a data set or a space."""
+    if "/" not in repo_id:
+        return trouble.no_owner(repo_id, search.called(repo_id, deadline.left() / 2))
+    for repo_type, kind in (("dataset", "data set"), ("space", "space")):
+        try:
+            api.repo_info(repo_id, repo_type=repo_type, timeout=deadline.left())
+        except GatedRepoError:
+            return other_repository(repo_id, kind)
+        except RepositoryNotFoundError:
+            continue
+        return other_repository(repo_id, kind)
+    return trouble.missing(repo_id)
+
+
+def _read_file(answer: Answer, name: str, limit: int, deadline: Deadline) -> bytes:
+    """A small file, read without a cache; one byte more than `limit` where it is too large."""
+    return _first_bytes(answer, name, limit + 1, deadline, {})
+
+
+def _head(answer: Answer, name: str, n_bytes: int, deadline: Deadline) -> bytes:
+    """The beginning of a large file, of which nothing else is sent."""
+    headers = {"Range": f"bytes=0-{n_bytes - 1}", "Accept-Encoding": "identity"}
+    return _first_bytes(answer, name, n_bytes, deadline, headers)
+
+
+def _first_bytes(
+    answer: Answer, name: str, n_bytes: int, deadline: Deadline, headers: Mapping[str, str]
+) -> bytes:
+    """At most so many; nothing of an empty file."""
+    url = hf_hub_url(answer.repo_id, name, revision=answer.commit, endpoint=settings.HF_ENDPOINT)
+    every = {**build_hf_headers(token=False), **headers}
+    content = bytearray()
+    with get_session().stream("GET", url, headers=every, timeout=deadline.left()) as response:
+        # An empty file has no first byte: the range that was asked for cannot be served.
+        if response.status_code == 416:
+            return b""
+        hf_raise_for_status(response)
+        for chunk in response.iter_bytes():
+            content += chunk
+            if len(content) >= n_bytes:
+                break
+            deadline.left()
+    return bytes(content[:n_bytes])
+
+
+def _index(answer: Answer, deadline: Deadline) -> dict[str, Any]:
+    """The index of the shards; empty where there is none, or none that can be read."""
+    if WEIGHTS in answer.sizes or INDEX not in answer.sizes:
+        return {}
+    content = _read_file(answer, INDEX, MAX_INDEX_BYTES, deadline)
+    return cleaning.json_object(content, MAX_INDEX_BYTES)[0] or {}
+
+
+def _shards(index: dict[str, Any]) -> frozenset[str]:
+    weight_map = index.get("weight_map")
+    names = weight_map.values() if isinstance(weight_map, dict) else ()
+    # What is no text is no file's name: it stands as one that the repository does not have.
+    return frozenset(sorted({str(name)[:LONGEST_NAME] for name in names})[:MOST_SHARDS])
+
+
+def _weight_digests(answer: Answer, names: Collection[str]) -> tuple[str, ...]:
+    digests = [answer.digests[name] for name in names if name in answer.digests]
+    return tuple(sorted(digests)) if len(digests) == len(names) else ()
+
+
+def _chat_template(answer: Answer, deadline: Deadline, thorough: bool) -> str | None:
+    """As the Hub repeats it, else from the file that transformers would take it from."""
+    told = answer.config
+    template = told.get("chat_template_jinja") or _template_in(told.get("tokenizer_config"))
+    if isinstance(template, str) and template:
+        return template
+    if not thorough:
+        return None
+    if TEMPLATE in answer.sizes:
+        content = _read_file(answer, TEMPLATE, MAX_TOKENIZER_BYTES, deadline)
+        return cleaning.text(content.decode(errors="replace"), LONGEST_TEMPLATE)
+    if TOKENIZER in answer.sizes:
+        content = _read_file(answer, TOKENIZER, MAX_TOKENIZER_BYTES, deadline)
+        return _template_in(cleaning.json_object(content, MAX_TOKENIZER_BYTES, LONGEST_TEMPLATE)[0])
+    return ""
+
+
+def _template_in(tokenizer: object) -> str:
+    """Of several named templates the one called default, else all of them."""
+    template = tokenizer.get("chat_template") if isinstance(tokenizer, dict) else None
+    if isinstance(template, list):
+        defaults = [
+            one.get("template")
+            for one in template
+            if isinstance(one, dict) and one.get("name") == "default"
+        ]
+        template = (defaults and defaults[-1]) or json.dumps(template, sort_keys=True)
+    return template if isinstance(template, str) else ""
+
+
+def _weights(
+    answer: Answer, index: dict[str, Any], config: dict[str, Any], deadline: Deadline
+) -> Weights | None:
+    """How many parameters: from the Hub's count, the file's head, or the index's total size."""
+    if answer.weights is not None:
+        return answer.weights
+    if WEIGHTS not in answer.sizes:
+        return hub_weights.from_index(index, dtype_in(config))
+    return hub_weights.in_head(lambda n_bytes: _head(answer, WEIGHTS, n_bytes, deadline))
+
+
+def dtype_in(config: dict[str, Any]) -> str:
+    """The precision that a config.json names, in its newer or its older key; else empty."""
+    named = config.get("dtype") or config.get("torch_dtype")
+    return named.removeprefix("torch.") if isinstance(named, str) else ""

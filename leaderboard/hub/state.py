@@ -1,0 +1,117 @@
+"""What became of the models on the Hub since they were submitted; each is asked for about daily.
+
+A model that is gone, renamed or private since keeps its rows and its numbers; the pages add a note.
+A Hub that is silent changes nothing. The Hub answers a visitor without an account with 401 for a
+private repository and for one that does not exist, so only a 404 is said to be gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
+from huggingface_hub import HfApi
+from huggingface_hub.errors import DisabledRepoError, GatedRepoError, RepositoryNotFoundError
+
+from leaderboard.hub import client, trouble
+from leaderboard.hub.answer import repo_id_of
+from leaderboard.hub.model_id import Asked
+from leaderboard.hub.origin import origin_of
+from leaderboard.hub.trouble import Deadline, HubSilent
+from leaderboard.models import HubModel
+from leaderboard.web.problem import Refused
+
+logger = logging.getLogger(__name__)
+
+AGE = timedelta(days=1)
+MODELS_PER_LOOK = 8
+"""With a look a minute, more than ten thousand models in a day."""
+LOOK_SECONDS = 15.0
+"""No model is begun after so long: other chores wait behind a look."""
+SECONDS = 5.0
+"""For all requests about one model together."""
+
+State = HubModel.HubState
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the Hub says of a model now."""
+
+    state: str
+    renamed_to: str = ""
+
+
+PRESENT = Found(State.PRESENT)
+
+
+def look() -> int:
+    """Ask the Hub about some models that it was not asked about for a day; how many it knew.
+
+    A silent Hub ends the look. Which models are asked about is drawn, so that one about which the
+    Hub never answers stands in nobody's way.
+    """
+    long_ago = Q(hub_checked=None) | Q(hub_checked__lt=Now() - AGE)
+    due = list(HubModel.objects.filter(long_ago).values_list("pk", flat=True))
+    drawn = random.sample(due, min(len(due), MODELS_PER_LOOK))
+    begun, answered = monotonic(), 0
+    for model in HubModel.objects.filter(pk__in=drawn):
+        if monotonic() - begun > LOOK_SECONDS:
+            break
+        try:
+            note(model, ask(model.repo_id))
+            answered += 1
+            describe(model)
+        except (HubSilent, Refused) as silent:
+            logger.warning("no word of %s: %s", model.repo_id, silent)
+            break
+    return answered
+
+
+def ask(repo_id: str) -> Found:
+    """What became of a model. Raises HubSilent."""
+    deadline = Deadline(SECONDS)
+    return trouble.within(deadline, lambda: _ask(repo_id, deadline))
+
+
+def _ask(repo_id: str, deadline: Deadline) -> Found:
+    api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
+    with trouble.complaints(Asked(repo_id, "main"), deadline):
+        try:
+            info = api.model_info(repo_id, timeout=deadline.left())
+        except (GatedRepoError, DisabledRepoError):
+            return Found(State.PRIVATE)
+        except RepositoryNotFoundError as error:
+            gone = error.response.status_code == 404
+            return Found(State.GONE if gone else State.PRIVATE)
+        known_as = repo_id_of(info.id)
+    renamed_to = known_as if known_as != repo_id else ""
+    if info.gated or info.private or info.disabled:
+        return Found(State.PRIVATE, renamed_to)
+    return Found(State.RENAMED if renamed_to else State.PRESENT, renamed_to)
+
+
+def note(model: HubModel, found: Found) -> None:
+    HubModel.objects.filter(pk=model.pk).update(
+        hub_state=found.state, renamed_to=found.renamed_to, hub_checked=Now()
+    )
+
+
+def describe(model: HubModel) -> None:
+    """Complete what is stored of variants that nobody described when they were submitted.
+
+    Raises HubSilent.
+    """
+    for variant in model.variants.filter(weights_digest=""):
+        try:
+            asked = Asked(model.repo_id, variant.commit)
+            repository = client.read_repository(asked, SECONDS, thorough=True)
+        except Refused:
+            return
+        model.variants.filter(pk=variant.pk).update(**origin_of(repository).fields())

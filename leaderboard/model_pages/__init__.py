@@ -1,0 +1,1 @@
+"""A model's page: its commits, places, scores and runs."""

@@ -1,0 +1,78 @@
+"""A model: which of its commits is ranked, its numbers, its runs, and who asked for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from leaderboard.board.wanted import Wanted
+from leaderboard.model_pages import family, render, scores
+from leaderboard.model_pages import places as model_places
+from leaderboard.model_pages import runs as model_runs
+from leaderboard.model_pages.known import RELATIVES, Known, known
+from leaderboard.models import Suite, Variant
+from leaderboard.web import kept
+from leaderboard.web.address import Address
+
+
+@require_safe
+def model(request: HttpRequest, repo_id: str) -> HttpResponseBase:
+    """One commit in one precision in full, the others as a line each; the address says which."""
+    pages = dict.fromkeys(("revisions", "runs", "submissions"), "1")
+    address = Address(request, {"variant": "", "suite": "", "state": "", **pages})
+    found = known(repo_id, address)
+    return kept.answer(request, found.stamp, lambda: _page(request, found, address))
+
+
+def _page(request: HttpRequest, found: Known, address: Address) -> str | HttpResponseBase:
+    model, variant, suite = found.model, found.variant, found.suite
+    history = model_runs.history(found, address)
+    if redirect := address.redirect():
+        return redirect
+    context = {
+        "model": model,
+        "variant": variant,
+        "suite": suite,
+        "suites": [(one, address.url(suite=one.name), one == suite) for one in found.suites],
+        "history": history,
+        "runs": render.runs(history) if history.runs else "",
+        "renamed": found.here.get(model.renamed_to),
+        **(_numbers(found, suite, variant) if suite and variant else {}),
+        **(_relations(found, variant) if variant else {}),
+    }
+    return render_to_string("pages/model.html", context, request)
+
+
+def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
+    """Its places on the boards, and its scores in the chosen suite."""
+    places = model_places.places(found.boards, variant.pk)
+    benchmarks = scores.benchmarks(suite, variant)
+    scale = scores.scale_of(benchmarks)
+    files = Wanted(suite=suite.name, q=variant.hub_model.repo_id, cols="all")
+    return {
+        "own": model_places.place(found.boards.own, variant.pk),
+        "places": places,
+        "places_scale": model_places.scale_of(places),
+        "scale": scale,
+        "scores": render.scores(benchmarks, scale) if benchmarks else "",
+        "files": [
+            (words, files.url(to=f"board-{kind}"))
+            for words, kind in (("CSV", "csv"), ("JSON", "json"), ("parquet", "parquet"))
+        ],
+        "pin_url": Wanted(suite=suite.name, pin=str(variant.pk)).url(),
+    }
+
+
+def _relations(found: Known, variant: Variant) -> dict[str, Any]:
+    relatives = family.relatives(found.model, found.base)
+    return {
+        "same_weights": found.same_weights,
+        "base": found.base,
+        "tries": family.tries(found.model, found.base),
+        "relatives": relatives[:RELATIVES],
+        "n_relatives": relatives.count(),
+        "base_here": found.here.get(variant.base_model),
+    }

@@ -1,0 +1,127 @@
+"""Everything that was ever asked of a model: its commits, its runs, its submissions, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Prefetch, QuerySet
+
+from leaderboard.model_pages.known import Known
+from leaderboard.model_pages.places import WORDS, Place
+from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
+from leaderboard.queue.listing import listed
+from leaderboard.snapshot.data import Board, Score
+from leaderboard.web.address import Address
+from leaderboard.web.paging import Part, part
+
+RUNS, REVISIONS, SUBMISSIONS = 20, 10, 10
+STATES = {"": "All", **dict(Run.State.choices)}
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit in one precision, with its place on the board where it has one."""
+
+    variant: Variant
+    place: Place | None
+    url: str
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run with the number that a board would show, where it has one."""
+
+    run: Run
+    metric: str
+    score: Score | None
+
+
+@dataclass(frozen=True)
+class History:
+    """A page of each list, and the filter of the runs."""
+
+    revisions: list[Revision]
+    revisions_part: Part
+    runs: list[Ran]
+    runs_part: Part
+    states: list[tuple[str, int, str, bool]]
+    """Words, runs, address and whether it is chosen."""
+    submissions: QuerySet[Submission]
+    submissions_part: Part
+
+
+def history(found: Known, address: Address) -> History:
+    """What the address asks for; the number of queries does not depend on how much there is."""
+    state = address.choice("state", STATES)
+    counts = {**found.runs, "": sum(found.runs.values())}
+    of_revisions = part(address, "revisions", len(found.variants), REVISIONS, "revisions")
+    of_runs = part(address, "runs", counts.get(state, 0), RUNS, "runs")
+    of_submissions = part(address, "submissions", found.submissions, SUBMISSIONS, "submissions")
+    keys = [variant.pk for variant in found.variants]
+    runs = Run.objects.filter(variant__in=keys)
+    chosen = runs.filter(state=state) if state else runs
+    submissions = Submission.objects.filter(variant__in=keys)
+    related = submissions.select_related("variant", "suite", "submitter")
+    return History(
+        revisions=[
+            Revision(
+                variant,
+                _place(found.boards.own, variant),
+                address.url(variant=variant.pk, revisions=1),
+                variant == found.variant,
+            )
+            for variant in found.variants[of_revisions.slice]
+        ],
+        revisions_part=of_revisions,
+        runs=_ran(
+            chosen.order_by("-created", "task__benchmark", "pk")[of_runs.slice], found.variants
+        ),
+        runs_part=of_runs,
+        states=[
+            (words, counts[name], address.url("runs", state=name, runs=1), name == state)
+            for name, words in STATES.items()
+            if counts.get(name) or not name
+        ],
+        submissions=related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
+        submissions_part=of_submissions,
+    )
+
+
+def _place(board: Board | None, variant: Variant) -> Place | None:
+    row = board.row_of.get(variant.pk) if board else None
+    return None if board is None or row is None else Place(board, row, current=True)
+
+
+def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
+    whole = Prefetch("results", Result.objects.filter(subset="").only(*_OF_RESULT))
+    light = listed(chosen).select_related(None).select_related("task").only(*_OF_RUN)
+    runs = list(light.prefetch_related(whole))
+    by_key = {variant.pk: variant for variant in variants}
+    for run in runs:
+        run.variant = by_key[run.variant_id]
+    entries = SuiteEntry.objects.filter(run_key__in={run.run_key for run in runs})
+    shown_by = {key: of for key, *of in entries.values_list("run_key", "metric", "filter")}
+    return [
+        _with_score(run, *shown_by.get(run.run_key, (run.task.primary_metric, ""))) for run in runs
+    ]
+
+
+_OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n")
+_OF_RUN = (
+    *("variant", "shots", "run_key", "state", "created", "not_before", "finished", "phase"),
+    *("progress_done", "progress_total", "error_message", "task"),
+    *("task__name", "task__benchmark", "task__style", "task__primary_metric"),
+)
+
+
+def _with_score(run: Run, metric: str, of_filter: str) -> Ran:
+    own = [
+        result
+        for result in run.results.all()
+        if (result.task_name, result.metric) == (run.task.name, metric)
+        and of_filter in ("", result.filter)
+    ]
+    score = Score(own[0].value, own[0].low, own[0].high, own[0].n) if own else None
+    return Ran(run, metric, score)

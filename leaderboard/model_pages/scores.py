@@ -1,0 +1,228 @@
+"""A commit's numbers in one suite: each benchmark in each style, and how far styles lie apart.
+
+Read from the results themselves: a number stands here as soon as its run is done, before the next
+board is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+from django.db.models import F, QuerySet
+from numpy.typing import NDArray
+
+from evalcore.stats import Interval, difference_interval, over_draws, paired_rows
+from leaderboard.models import Result, Run, ScoreVector, Suite, Variant
+from leaderboard.samples import vectors
+from leaderboard.snapshot.data import STANDINGS, Score, Standing
+from leaderboard.units import is_share
+from leaderboard.web.scale import Scale
+
+
+class Entry(NamedTuple):
+    """What is shown of a suite entry, by the names of its fields: a page has hundreds of them."""
+
+    benchmark: str
+    title: str
+    style: str
+    shots: int
+    metric: str
+    filter: str
+    run_key: str
+    comparability_key: str
+    task__name: str
+    task__chance: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One benchmark in one style, or what keeps it from a number."""
+
+    entry: Entry
+    standing: Standing
+    score: Score | None = None
+    run: UUID | None = None
+    results: tuple[int, ...] = ()
+    """Of each draw of examples, by primary key."""
+
+    @property
+    def share(self) -> bool:
+        return is_share(self.entry.metric)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The highest minus the lowest of a benchmark's styles."""
+
+    high: Entry
+    low: Entry
+    difference: Interval
+    paired: bool
+    """Whether the same questions were compared one by one; else as independent scores."""
+
+    @property
+    def clear(self) -> bool:
+        return self.difference.low > 0
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    title: str
+    cells: list[Cell]
+    spread: Spread | None
+
+
+def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
+    """Every column of the suite, by benchmark in its order; empty where none was ever asked."""
+    rows = suite.entries.order_by("position", "draw").values_list(*Entry._fields)
+    entries = [Entry(*row) for row in rows]
+    of_key = _of_keys(entries, variant)
+    if not of_key:
+        return []
+    columns: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        columns.setdefault((entry.benchmark, entry.style), []).append(entry)
+    cells: dict[str, list[Cell]] = {}
+    for (benchmark, _), draws in columns.items():
+        found = [of_key.get(one.run_key, Cell(one, Standing.NOT_MEASURED)) for one in draws]
+        cells.setdefault(benchmark, []).append(_of_draws(found))
+    ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
+    by_question = _vectors([cell for pair in ends.values() if pair for cell in pair])
+    layouts = vectors.layouts_of(questions for questions, _, _ in by_question.values())
+    return [
+        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question, layouts))
+        for benchmark, found in cells.items()
+    ]
+
+
+_SCORE = ("value", "low", "high", "n")
+Packed = tuple[str, str, bytes]
+"""Digest of the questions, weighting, scores."""
+
+
+def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
+    """By run key the best that the variant's runs have to show; of equals the newest."""
+    by_key = {entry.run_key: entry for entry in entries}
+    runs = Run.objects.filter(variant=variant)
+    results: QuerySet[Result, Any] = Result.objects.filter(
+        run__in=runs.filter(state=Run.State.DONE), subset="", task_name=F("run__task__name")
+    ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
+    numbers = {
+        (run, metric, of_filter, key): (pk, Score(*score))
+        for run, metric, of_filter, key, pk, *score in results
+    }
+    cells: dict[str, Cell] = {}
+    ended = runs.exclude(state=Run.State.CANCELLED).order_by("created", "pk")
+    for pk, run_key, state in ended.values_list("pk", "run_key", "state"):
+        if run_key not in by_key:
+            continue
+        entry = by_key[run_key]
+        number = numbers.get((pk, entry.metric, entry.filter, entry.comparability_key))
+        if number:
+            new = Cell(entry, Standing.SCORED, number[1], pk, (number[0],))
+        elif state == Run.State.DONE:
+            new = Cell(entry, Standing.NOT_COMPARABLE, run=pk)
+        else:
+            new = Cell(entry, Standing(state), run=pk)
+        old = cells.get(run_key)
+        if old is None or STANDINGS.index(new.standing) <= STANDINGS.index(old.standing):
+            cells[run_key] = new
+    return cells
+
+
+def _of_draws(cells: Sequence[Cell]) -> Cell:
+    """The mean over the draws of examples, or what keeps one of them from a score."""
+    first, scores = cells[0], [cell.score for cell in cells]
+    for cell in cells:
+        if cell.score is None:
+            return Cell(first.entry, cell.standing, run=cell.run)
+    if len(cells) == 1 or first.score is None:
+        return first
+    drawn = over_draws([score.interval for score in scores if score])
+    score = Score(drawn.value, drawn.low, drawn.high, first.score.n, drawn.k, drawn.sd_of_draws)
+    results = tuple(pk for cell in cells for pk in cell.results)
+    return Cell(first.entry, Standing.SCORED, score, first.run, results)
+
+
+def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
+    """The styles with the highest and the lowest score; None for fewer than two in one unit."""
+    scored = [(cell.score.value, place) for place, cell in enumerate(cells) if cell.score]
+    if len(scored) < 2 or len({cells[place].share for _, place in scored}) > 1:
+        return None
+    return cells[max(scored)[1]], cells[min(scored)[1]]
+
+
+def _spread(
+    ends: tuple[Cell, Cell] | None,
+    by_question: Mapping[int, Packed],
+    layouts: Mapping[str, vectors.Layout],
+) -> Spread | None:
+    if ends is None:
+        return None
+    high, low = ends
+    if high.score is None or low.score is None:
+        return None
+    if paired := _paired(high, low, by_question, layouts):
+        return Spread(high.entry, low.entry, paired, paired=True)
+    apart = difference_interval(high.score.interval, low.score.interval)
+    return Spread(high.entry, low.entry, apart, paired=False)
+
+
+def _vectors(cells: Iterable[Cell]) -> dict[int, Packed]:
+    """The scores by question of these cells, by result."""
+    rows = ScoreVector.objects.filter(
+        result_id__in=[pk for cell in cells for pk in cell.results], questions__isnull=False
+    ).values_list("result_id", "questions__digest", "weighting", "values")
+    return {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
+
+
+def _paired(
+    high: Cell,
+    low: Cell,
+    by_question: Mapping[int, Packed],
+    by_digest: Mapping[str, vectors.Layout],
+) -> Interval | None:
+    """The paired difference; None where the questions differ, or say nothing of others."""
+    found = [by_question.get(pk) for cell in (high, low) for pk in cell.results]
+    known = [one for one in found if one]
+    if len(known) < len(found):
+        return None
+    layouts = [by_digest[questions] for questions, _, _ in known]
+    weightings = {weighting for _, weighting, _ in known}
+    if len({layout.docs_digest for layout in layouts}) > 1 or len(weightings) > 1:
+        return None
+    layout = layouts[0]
+    scores = [vectors.unpack_values(values, layout.n) for _, _, values in known]
+    draws = len(high.results)
+    try:
+        rows = paired_rows(
+            _mean(scores[:draws]),
+            _mean(scores[draws:]),
+            clusters=layout.cluster,
+            strata=layout.strata,
+            by_part=weightings == {ScoreVector.Weighting.PARTS},
+        )
+    except ValueError:  # a single cluster
+        return None
+    low_end, value, high_end = float(rows.low[0]), float(rows.difference[0]), float(rows.high[0])
+    return Interval(low_end, value, high_end) if low_end < high_end else None
+
+
+def _mean(scores: Sequence[NDArray[np.float32]]) -> NDArray[Any]:
+    """Over draws of examples; as the one row of a table."""
+    mean: NDArray[Any] = np.asarray(scores, np.float64).mean(axis=0, keepdims=True)
+    return mean
+
+
+def scale_of(found: Iterable[Benchmark]) -> Scale:
+    """One scale for all shares on the page, chance among them."""
+    cells = [cell for benchmark in found for cell in benchmark.cells if cell.share]
+    scores = [cell.score for cell in cells if cell.score]
+    chances = [cell.entry.task__chance for cell in cells]
+    bounds = [bound for score in scores for bound in (score.low, score.high)]
+    bounds += [chance for chance in chances if chance is not None]
+    return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)

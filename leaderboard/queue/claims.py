@@ -1,0 +1,278 @@
+"""The queue: every change of a run's state, each one conditional UPDATE.
+
+A claim gives its runs an attempt, a lease and a random token. Whoever writes for a claim later
+names that token, and the same UPDATE that writes also asks whether the run still has it. Zero rows
+means that the lease went to somebody else: store nothing. All times are the database's clock.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from evalcore.record import RunRecord
+from leaderboard.models import Artifact, Run, RunEvent, Worker
+from leaderboard.models.run import ErrorClass, State
+from leaderboard.queue import results
+from leaderboard.samples import vectors
+from leaderboard.samples.store import StoredFile, path_of
+from leaderboard.signals import runs_queued
+
+LEASE = timedelta(seconds=60)
+BACK_OFF = {1: timedelta(seconds=30), 2: timedelta(minutes=5)}
+"""How long a run rests after its first and second failure of ours."""
+MAX_ATTEMPTS = len(BACK_OFF) + 1
+
+WAITS = "turn"
+"""The phase of a run that its worker has not yet begun, but a companion of it."""
+NOT_BEGUN = ("", WAITS)
+
+NOBODY = {"lease_token": None, "lease_until": None}
+
+
+class LeaseLost(Exception):
+    """The run is no longer ours: it was cancelled, or its lease ran out and was released."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Runs of one variant, shots, draw and mode that one worker holds under one token."""
+
+    token: uuid.UUID
+    worker: str
+    runs: tuple[Run, ...]
+
+
+def enqueue(runs: Iterable[Run], *, by: str) -> list[Run]:
+    """Insert new runs as queued; listeners of `runs_queued` hear of it after the commit."""
+    with transaction.atomic():
+        inserted = list(runs)
+        for run in inserted:
+            run.state = State.QUEUED
+            run.save(force_insert=True)
+        _note(inserted, State.QUEUED, by=by, why="submitted")
+        if inserted:
+            transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
+    return inserted
+
+
+def claim_next(worker: Worker) -> Claim | None:
+    """Take the first run by priority and age that fits `worker`, and its companions with it.
+
+    Companions are all other queued runs of the same variant, shots, draw and mode: one child
+    process answers them all, so that the model is loaded once. None where nothing fits.
+    """
+    token = uuid.uuid4()
+    with transaction.atomic():
+        if not _take(_fitting(worker)[:1], token, worker):
+            return None
+        first = Run.objects.get(lease_token=token)
+        same = _fitting(worker).filter(
+            variant=first.variant,
+            shots=first.shots,
+            mode=first.mode,
+            fewshot_draw=first.fewshot_draw,
+            fewshot_seed=first.fewshot_seed,
+        )
+        _take(same, token, worker)
+        runs = tuple(
+            Run.objects.filter(lease_token=token)
+            .select_related("variant__hub_model", "task")
+            .order_by("-priority", "created", "id")
+        )
+        _note(runs, State.RUNNING, by=worker.name)
+    return Claim(token=token, worker=worker.name, runs=runs)
+
+
+def _fitting(worker: Worker) -> QuerySet[Run]:
+    return Run.objects.filter(
+        Q(not_before=None) | Q(not_before__lte=Now()),
+        state=State.QUEUED,
+        needed_bytes__lte=worker.memory_bytes,
+        variant__dtype__in=worker.dtypes,
+    ).order_by("-priority", "created", "id")
+
+
+def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
+    # Rows that another worker is taking right now are skipped, not waited for (PostgreSQL);
+    # SQLite has one writer at a time and ignores the lock. The rows are locked by a statement of
+    # their own: as a subquery of the UPDATE, PostgreSQL may run it again for each row that it
+    # compares, and every time it skips what it has locked itself and takes the next.
+    free = list(
+        wanted.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True)
+    )
+    return Run.objects.filter(pk__in=free, state=State.QUEUED).update(
+        state=State.RUNNING,
+        lease_token=token,
+        lease_until=Now() + LEASE,
+        worker=worker,
+        attempt=F("attempt") + 1,
+        started=Now(),
+        finished=None,
+        not_before=None,
+        phase="",
+        progress_done=0,
+        progress_total=0,
+        error_class="",
+        error_message="",
+        log_tail="",
+    )
+
+
+def _held(token: uuid.UUID) -> QuerySet[Run]:
+    return Run.objects.filter(lease_token=token, state=State.RUNNING)
+
+
+def renew(token: uuid.UUID) -> set[uuid.UUID]:
+    """Extend the lease; the ids of the runs that are still ours."""
+    with transaction.atomic():
+        _held(token).update(lease_until=Now() + LEASE)
+        return set(_held(token).values_list("pk", flat=True))
+
+
+def report(token: uuid.UUID, run: Run, *, phase: str, done: int, total: int) -> bool:
+    """Store how far a run is; False where it is no longer ours. At most once a second, please."""
+    held = _held(token).filter(pk=run.pk)
+    return bool(held.update(phase=phase, progress_done=done, progress_total=total))
+
+
+def complete(
+    token: uuid.UUID, run: Run, record: RunRecord, artifacts: Sequence[StoredFile]
+) -> None:
+    """Store what a run measured and call it done, all or nothing.
+
+    Raises LeaseLost where the run is no longer ours, and ValueError for a record that is not this
+    run's; either way nothing is stored.
+    """
+    samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
+    by_question = _by_question(samples, record) if samples else None
+    with transaction.atomic():
+        moved = (
+            _held(token)
+            .filter(pk=run.pk)
+            .update(
+                state=State.DONE,
+                finished=Now(),
+                progress_done=F("progress_total"),
+                environment=record.environment,
+                engine_version=str(record.engine.get("version", "")),
+                docs_digest=record.docs_digest,
+                dataset_commits={
+                    task: pins.get("commit") for task, pins in sorted(record.datasets.items())
+                },
+                **NOBODY,
+            )
+        )
+        if not moved:
+            raise LeaseLost(f"run {run.pk} was taken away before its results were stored")
+        results.store(run, record, by_question)
+        Artifact.objects.bulk_create(
+            Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
+            for file in artifacts
+        )
+        _note([run], State.DONE, by=_holder(run))
+
+
+def _by_question(samples: StoredFile, record: RunRecord) -> vectors.Read:
+    return vectors.read(
+        path_of(samples.sha256),
+        record.own_results(),
+        same_questions=vectors.asks_the_same_questions(record),
+    )
+
+
+def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:
+    """End a run with its reason; a failure of ours is tried again until the third attempt.
+
+    Raises LeaseLost where the run is no longer ours.
+    """
+    reason = {
+        "error_class": error_class,
+        "error_message": message or "no reason was given",
+        "log_tail": log_tail,
+        **NOBODY,
+    }
+    with transaction.atomic():
+        held = _held(token).filter(pk=run.pk)
+        if error_class == ErrorClass.INFRA:
+            for attempt, rest in BACK_OFF.items():
+                if held.filter(attempt=attempt).update(
+                    state=State.QUEUED, not_before=Now() + rest, **reason
+                ):
+                    _note([run], State.QUEUED, by=_holder(run), why=f"{error_class}: {message}")
+                    return
+        if not held.update(state=State.FAILED, finished=Now(), **reason):
+            raise LeaseLost(f"run {run.pk} was taken away before its failure was stored")
+        _note([run], State.FAILED, by=_holder(run), why=f"{error_class}: {message}")
+
+
+def give_back(token: uuid.UUID, *, why: str) -> int:
+    """Queue the claim's unfinished runs again, as if they had not been tried; how many."""
+    with transaction.atomic():
+        runs = list(_held(token).select_for_update())
+        back = _held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
+        for run in runs:
+            _note([run], State.QUEUED, by=_holder(run), why=why)
+    return back
+
+
+def cancel(run: Run, *, by: str, why: str = "") -> bool:
+    """Stop a run that waits or runs; its worker notices within seconds. False if it has ended."""
+    with transaction.atomic():
+        live = Run.objects.filter(pk=run.pk, state__in=(State.QUEUED, State.RUNNING))
+        moved = live.update(state=State.CANCELLED, finished=Now(), **NOBODY)
+        if moved:
+            _note([run], State.CANCELLED, by=by, why=why)
+    return bool(moved)
+
+
+def release_stalled() -> int:
+    """Take runs from workers that no longer renew their lease; how many.
+
+    Those that were being worked on are queued again at once. A run whose third worker died over it
+    is given up: whatever kills its workers would kill a fourth. A run that its worker had not yet
+    begun did nothing of the kind: the attempt does not count.
+    """
+    stalled = Run.objects.filter(state=State.RUNNING, lease_until__lt=Now())
+    released = 0
+    for run in stalled:
+        with transaction.atomic():
+            held = stalled.filter(pk=run.pk, lease_token=run.lease_token, phase=run.phase)
+            why = f"{_holder(run)} stopped reporting in attempt {run.attempt}"
+            state = State.QUEUED
+            if run.phase in NOT_BEGUN:
+                why = f"{_holder(run)} stopped reporting before it began"
+                moved = held.update(state=state, attempt=F("attempt") - 1, **NOBODY)
+            elif run.attempt < MAX_ATTEMPTS:
+                moved = held.update(state=state, **NOBODY)
+            else:
+                state = State.FAILED
+                moved = held.update(
+                    state=state,
+                    finished=Now(),
+                    error_class=ErrorClass.INFRA,
+                    error_message=f"{why}, as the workers before it did",
+                    **NOBODY,
+                )
+            if moved:
+                _note([run], state, by="housekeeping", why=why)
+                released += 1
+    return released
+
+
+def _holder(run: Run) -> str:
+    """Who has the run, or had it last."""
+    worker = Run.objects.values_list("worker", flat=True).get(pk=run.pk)
+    return worker or "a worker that is gone"
+
+
+def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
+    RunEvent.objects.bulk_create(
+        RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in runs
+    )

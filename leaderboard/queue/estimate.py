@@ -1,0 +1,277 @@
+"""In which order waiting runs will be taken, by whom, and about when.
+
+The order is that of `leaderboard/queue/claims.py`: a worker takes the first run that fits it, and
+with it all others of the same variant, shots, draw and mode. Times come from playing the
+queue through with the pace of finished runs; where one of them is not known, neither is what comes
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from leaderboard.models import Run, Variant, Worker
+from leaderboard.queue import pace
+from leaderboard.queue.capacity import holds, live_workers
+from leaderboard.queue.pace import NOTHING, Pace, Span, total
+from leaderboard.web.refreshed import Refreshed
+
+
+class Obstacle(StrEnum):
+    """What a run waits for besides its turn."""
+
+    NONE = ""
+    NO_WORKER = "no worker"
+    NO_DTYPE = "no dtype"
+    TOO_LARGE = "too large"
+    RESTING = "resting"
+
+
+class Running(NamedTuple):
+    """A run that a worker has."""
+
+    pk: UUID
+    claim: UUID
+    repo_id: str
+    phase: str
+    worker: str | None
+    task: int
+    parameters: int
+    done: int
+    total: int
+
+
+class Waiting(NamedTuple):
+    """A run in the queue: enough to say when it is taken."""
+
+    pk: UUID
+    variant: int
+    repo_id: str
+    dtype: str
+    parameters: int
+    needed_bytes: int
+    task: int
+    shots: int
+    mode: str
+    draw: str
+    seed: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Runs that one worker will take together; positions count runs, from 1."""
+
+    runs: tuple[Waiting, ...]
+    position: int
+    obstacle: Obstacle
+    takers: tuple[str, ...]
+    """The live workers that can hold them, by name."""
+    begins: Span | None
+    """Seconds from now; None where it cannot be told."""
+    takes: Span | None
+
+    @property
+    def first(self) -> Waiting:
+        return self.runs[0]
+
+    @property
+    def last_position(self) -> int:
+        return self.position + len(self.runs) - 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All turns in their order, with the workers that are alive."""
+
+    turns: tuple[Turn, ...]
+    workers: tuple[Worker, ...]
+    running: tuple[Running, ...]
+    """In the order in which they were begun."""
+    left: Mapping[UUID, Span | None]
+    """By running run the seconds that it will still take."""
+
+    def places(self) -> dict[UUID, tuple[Turn, int]]:
+        """By waiting run its turn and its position."""
+        return {
+            run.pk: (turn, turn.position + number)
+            for turn in self.turns
+            for number, run in enumerate(turn.runs)
+        }
+
+
+def plan() -> Plan:
+    """The queue as it stands; a long one as it stood some seconds ago."""
+    return _plan.get()
+
+
+def made() -> Plan:
+    """The queue as it stands, in a fixed number of queries."""
+    now = timezone.now()
+    workers = sorted(live_workers(), key=lambda worker: worker.name)
+    waiting, running = _waiting(), _running()
+    known = pace.current() if waiting or running else Pace({})
+    left = {run.pk: _left(run, known) for run in running}
+    groups = _together(waiting, now)
+    takes = [total([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
+    busy = [total([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
+    begins = _played(groups, takes, workers, busy, now)
+    turns, position = [], 1
+    for runs, takes_, begins_ in zip(groups, takes, begins, strict=True):
+        takers = tuple(worker.name for worker in workers if _fits(worker, runs[0]))
+        obstacle = _obstacle(runs[0], workers, now)
+        turns.append(Turn(runs, position, obstacle, takers, begins_, takes_))
+        position += len(runs)
+    return Plan(tuple(turns), tuple(workers), tuple(running), left)
+
+
+_plan = Refreshed(made)
+
+
+def in_order(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Queued runs in the order in which workers look at them."""
+    return runs.filter(state=Run.State.QUEUED).order_by("-priority", "created", "pk")
+
+
+def _waiting() -> list[Waiting]:
+    queued = Run.objects.filter(state=Run.State.QUEUED)
+    # Joined here: a queue has sixty runs of a variant, and the database would repeat it in each.
+    facts: QuerySet[Variant, Any] = Variant.objects.filter(pk__in=queued.values("variant"))
+    of_variant: dict[int, tuple[str, str, int]] = {
+        row[0]: row[1:]
+        for row in facts.values_list("pk", "hub_model__repo_id", "dtype", "parameters")
+    }
+    rows: QuerySet[Run, Any] = in_order(Run.objects.all()).values_list(
+        *("pk", "variant_id", "needed_bytes", "task_id", "shots", "mode"),
+        *("fewshot_draw", "fewshot_seed", "not_before"),
+    )
+    return [
+        Waiting(pk, variant, *of_variant[variant], *others)
+        for pk, variant, *others in rows
+        if variant in of_variant  # else queued between the two questions
+    ]
+
+
+def _running() -> list[Running]:
+    running = Run.objects.filter(state=Run.State.RUNNING)
+    rows: QuerySet[Run, Any] = running.order_by(
+        "started", "-priority", "created", "pk"
+    ).values_list(
+        *("pk", "lease_token", "variant__hub_model__repo_id", "phase", "worker_id", "task_id"),
+        *("variant__parameters", "progress_done", "progress_total"),
+    )
+    return [Running(*row) for row in rows]
+
+
+def _left(run: Running, known: Pace) -> Span | None:
+    span = known.span(run.task, run.parameters)
+    return span and span.times(1 - run.done / run.total if run.total else 1.0)
+
+
+def _together(waiting: Sequence[Waiting], now: datetime) -> list[tuple[Waiting, ...]]:
+    """Those that are taken together, in the order of the first of each."""
+    groups: dict[tuple[object, ...], list[Waiting]] = {}
+    for run in waiting:
+        rests_until = run.not_before if _rests(run, now) else None
+        key = (run.variant, run.shots, run.mode, run.draw, run.seed, rests_until)
+        groups.setdefault(key, []).append(run)
+    return [tuple(runs) for runs in groups.values()]
+
+
+def _rests(run: Waiting, now: datetime) -> bool:
+    return run.not_before is not None and run.not_before > now
+
+
+def _fits(worker: Worker, run: Waiting) -> bool:
+    return holds(worker, run.needed_bytes, run.dtype)
+
+
+def _obstacle(run: Waiting, workers: Sequence[Worker], now: datetime) -> Obstacle:
+    if not workers:
+        return Obstacle.NO_WORKER
+    if not any(run.dtype in worker.dtypes for worker in workers):
+        return Obstacle.NO_DTYPE
+    if not any(_fits(worker, run) for worker in workers):
+        return Obstacle.TOO_LARGE
+    return Obstacle.RESTING if _rests(run, now) else Obstacle.NONE
+
+
+def _played(
+    groups: Sequence[tuple[Waiting, ...]],
+    takes: Sequence[Span | None],
+    workers: Sequence[Worker],
+    busy: Sequence[Span | None],
+    now: datetime,
+) -> list[Span | None]:
+    """When each group begins: the queue is played with the short, the middle, the long times."""
+    fits = [[_fits(worker, runs[0]) for worker in workers] for runs in groups]
+    rest = [_rest(runs[0], now) for runs in groups]
+    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NOTHING))]
+    return [
+        None if any(begin is None for begin in begins) else Span(*sorted(map(float, begins)))
+        for begins in zip(*ends, strict=True)
+    ]
+
+
+def _rest(run: Waiting, now: datetime) -> float:
+    return max((run.not_before - now).total_seconds(), 0.0) if run.not_before else 0.0
+
+
+def _end(spans: Sequence[Span | None], end: int) -> list[float | None]:
+    return [None if span is None else span[end] for span in spans]
+
+
+def _play(
+    takes: Sequence[float | None],
+    busy: Sequence[float | None],
+    fits: Sequence[Sequence[bool]],
+    rest: Sequence[float],
+) -> list[float | None]:
+    """Seconds until each group begins, None where it cannot be told.
+
+    A worker whose end is not known might take anything that fits it, so nothing that fits it can
+    be told from then on.
+    """
+    begins: list[float | None] = [None] * len(takes)
+    unknown = {worker for worker, end in enumerate(busy) if end is None}
+    free = [(end, worker) for worker, end in enumerate(busy) if end is not None]
+    heapify(free)
+    waiting = [group for group, by_worker in enumerate(fits) if any(by_worker)]
+    while free and waiting:
+        now, worker = heappop(free)
+        fitting = (group for group in waiting if fits[group][worker])
+        group, rested = _first(fitting, rest, now)
+        if group is None:
+            if rested is not None:
+                heappush(free, (rested, worker))
+            continue
+        waiting.remove(group)
+        if not any(fits[group][other] for other in unknown):
+            begins[group] = now
+        end = takes[group]
+        if end is None:
+            unknown.add(worker)
+        else:
+            heappush(free, (now + end, worker))
+    return begins
+
+
+def _first(
+    groups: Iterable[int], rest: Sequence[float], now: float
+) -> tuple[int | None, float | None]:
+    """The first that has rested; where there is none, when the first of them will have."""
+    soonest: float | None = None
+    for group in groups:
+        if rest[group] <= now:
+            return group, None
+        soonest = rest[group] if soonest is None else min(soonest, rest[group])
+    return None, soonest

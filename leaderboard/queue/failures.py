@@ -1,0 +1,123 @@
+"""Failed runs as pages list them: those that still stand, one cause once however many it hit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from leaderboard.models import LIVE, Run
+from leaderboard.models.run import ErrorClass, State
+from leaderboard.queue.listing import by_benchmark, listed, named, of_model
+
+NAMED = 5
+"""So many runs of a cause are named; the others are counted."""
+MOST = 20_000
+"""Failed runs, the newest, among which causes are looked for."""
+FAULTS = {"model": ErrorClass.MODEL, "task": ErrorClass.TASK, "us": ErrorClass.INFRA}
+"""Who must act, as addresses write it."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Runs of one variant that failed for the same reason."""
+
+    run: Run
+    """The one that speaks for all."""
+    named: list[Run]
+    n: int
+
+    @property
+    def more(self) -> int:
+        """How many are not named."""
+        return self.n - len(self.named)
+
+
+def standing(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """The failed ones among a few `runs` in whose place no later run was made."""
+    # There is one live run of a variant and key at most, so a live one is always the later.
+    instead = Q(state__in=LIVE) | Q(state=State.FAILED, created__gt=OuterRef("created"))
+    later = Run.objects.filter(instead, variant=OuterRef("variant"), run_key=OuterRef("run_key"))
+    return runs.filter(~Exists(later), state=State.FAILED)
+
+
+def by_cause(runs: Iterable[Run]) -> list[Cause]:
+    """The causes in the order in which they first come up."""
+    causes: dict[tuple[int, str, str], list[Run]] = {}
+    for run in runs:
+        key = (run.variant_id, run.error_class, run.error_message)
+        causes.setdefault(key, []).append(run)
+    return [Cause(runs[0], runs[:NAMED], len(runs)) for runs in causes.values()]
+
+
+class Failed(NamedTuple):
+    """A failed run that still stands: enough to say which cause it belongs to."""
+
+    pk: UUID
+    variant: int
+    run_key: str
+    error_class: str
+    error_message: str
+
+
+class Causes:
+    """Why runs of a variant failed, the newest first. All is read at once but shown by the page."""
+
+    def __init__(self, model: str = "", fault: str = "") -> None:
+        """Of models with this in their name, and of those who must act, as FAULTS calls them."""
+        self._all = _standing(model)
+        shown = [run for run in self._all if not fault or run.error_class == FAULTS[fault]]
+        causes: dict[tuple[int, str, str], list[Failed]] = {}
+        for run in shown:
+            key = (run.variant, run.error_class, run.error_message)
+            causes.setdefault(key, []).append(run)
+        self._causes = list(causes.values())
+
+    def n_runs(self) -> dict[str, int]:
+        """Failed runs by who must act, whatever the filter says of that."""
+        found = Counter(run.error_class for run in self._all)
+        return {name: found[error_class] for name, error_class in FAULTS.items()}
+
+    def __len__(self) -> int:
+        return len(self._causes)
+
+    def __getitem__(self, place: slice) -> list[Cause]:
+        """In two queries, however many they are."""
+        chosen = self._causes[place]
+        first = listed(Run.objects.filter(pk__in=[cause[0].pk for cause in chosen]))
+        speakers = {run.pk: run for run in first.defer("environment", "dataset_commits")}
+        keys = [run.pk for cause in chosen for run in cause[:NAMED]]
+        names = {run.pk: run for run in named(Run.objects.filter(pk__in=keys))}
+        return [
+            Cause(
+                speakers[cause[0].pk],
+                by_benchmark(names[run.pk] for run in cause[:NAMED] if run.pk in names),
+                len(cause),
+            )
+            for cause in chosen
+            # What was repeated since it was read stands no more.
+            if cause[0].pk in speakers
+        ]
+
+
+def _standing(model: str) -> list[Failed]:
+    """The failed runs in whose place none was made, the newest first."""
+    failed = of_model(Run.objects.filter(state=State.FAILED), model)
+    # There is one live run of a variant and key at most, so a live one is always the later.
+    live = Run.objects.filter(
+        variant=OuterRef("variant"), run_key=OuterRef("run_key"), state__in=LIVE
+    )
+    rows: QuerySet[Run, Any] = (
+        failed.filter(~Exists(live))
+        .order_by("-finished", "pk")
+        .values_list("pk", "variant_id", "run_key", "error_class", "error_message")
+    )
+    newest: dict[tuple[int, str], Failed] = {}
+    for row in rows[:MOST]:
+        run = Failed(*row)
+        newest.setdefault((run.variant, run.run_key), run)
+    return list(newest.values())

@@ -1,0 +1,153 @@
+"""What waits and what runs, as the queue page lists it: by turns, not run by run.
+
+A worker takes all that it can of one model at once, so a suite of a hundred columns is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from uuid import UUID
+
+from leaderboard.models import Run, Submission
+from leaderboard.queue.capacity import largest_memory
+from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn
+from leaderboard.queue.listing import listed, named
+from leaderboard.queue.pace import Span, total
+from leaderboard.templatetags.figures import filesize
+
+NAMED = 5
+"""So many runs of a turn are named; the submission's page lists them all."""
+AT_ONCE = 3
+"""So many runs of a claim are shown with what they are at."""
+WAITS = "turn"
+"""The phase of a run whose companions are answered first."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Turns of one model that follow each other, in the table of what waits."""
+
+    turns: Sequence[Turn]
+    run: Run
+    """The first of them, with its model."""
+    named: list[tuple[int, Run]]
+    """The first few, each with its position."""
+    takes: Span | None
+    reason: str
+    """What it waits for besides its turn; empty for nothing."""
+
+    @property
+    def turn(self) -> Turn:
+        return self.turns[0]
+
+    @property
+    def last_position(self) -> int:
+        return self.turns[-1].last_position
+
+    @property
+    def n(self) -> int:
+        return sum(len(turn.runs) for turn in self.turns)
+
+    @property
+    def more(self) -> int:
+        return self.n - len(self.named)
+
+    @property
+    def submission(self) -> Submission | None:
+        return next(iter(self.run.submissions.all()), None)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a worker holds of one model: the runs that it is at, and how many wait behind them."""
+
+    at: list[Run]
+    behind: int
+    left: Span | None
+
+    @property
+    def run(self) -> Run:
+        return self.at[0]
+
+
+def turns_of(plan: Plan, model: str) -> list[list[Turn]]:
+    """What waits of models that have this text in their ID, by lines of the table."""
+    found = [turn for turn in plan.turns if model.lower() in turn.first.repo_id.lower()]
+    return [list(turns) for _, turns in groupby(found, key=lambda turn: turn.first.variant)]
+
+
+def lines(groups: Sequence[Sequence[Turn]], plan: Plan) -> list[Line]:
+    """The lines with their models, in three queries."""
+    chosen = [_positions(turns)[:NAMED] for turns in groups]
+    runs = _by_pk({turns[0].first.pk for turns in groups})
+    names = named(Run.objects.filter(pk__in={pk for of_line in chosen for _, pk in of_line}))
+    by_pk = {run.pk: run for run in names}
+    return [
+        Line(
+            turns,
+            runs[turns[0].first.pk],
+            [(position, by_pk[pk]) for position, pk in of_line if pk in by_pk],
+            total(turn.takes for turn in turns),
+            reason(turns[0], plan),
+        )
+        for turns, of_line in zip(groups, chosen, strict=True)
+        # What was taken since the plan was made waits no more.
+        if turns[0].first.pk in runs
+    ]
+
+
+def _positions(turns: Iterable[Turn]) -> list[tuple[int, UUID]]:
+    return [
+        (turn.position + place, run.pk) for turn in turns for place, run in enumerate(turn.runs)
+    ]
+
+
+def _by_pk(wanted: Iterable[UUID]) -> dict[UUID, Run]:
+    runs = listed(Run.objects.filter(pk__in=list(wanted)))
+    light = runs.defer("log_tail", "environment", "dataset_commits")
+    return {run.pk: run for run in light.prefetch_related("submissions")}
+
+
+def reason(turn: Turn, plan: Plan) -> str:
+    """One sentence on what has to happen before a worker can take it."""
+    run = turn.first
+    if turn.obstacle is Obstacle.NO_DTYPE:
+        return f"Waits for a worker that computes in {run.dtype}: none that is alive does."
+    if turn.obstacle is Obstacle.TOO_LARGE:
+        largest = filesize(largest_memory(list(plan.workers), run.dtype) or 0)
+        return (
+            f"Waits for a larger worker: it needs {filesize(run.needed_bytes)}, "
+            f"the largest alive has {largest}."
+        )
+    return ""
+
+
+def claims_of(plan: Plan, model: str) -> list[list[Running]]:
+    """What each worker holds, of models that have this text in their ID."""
+    claims: dict[UUID, list[Running]] = {}
+    for run in plan.running:
+        if model.lower() in run.repo_id.lower():
+            claims.setdefault(run.claim, []).append(run)
+    return list(claims.values())
+
+
+def held(claims: Sequence[Sequence[Running]], plan: Plan) -> list[Held]:
+    """The claims with their models, in two queries."""
+    at = [_at_work(claim)[:AT_ONCE] for claim in claims]
+    runs = _by_pk({run.pk for shown in at for run in shown})
+    return [
+        Held(
+            [runs[run.pk] for run in shown if run.pk in runs],
+            len(claim) - len(shown),
+            total(plan.left[run.pk] for run in claim),
+        )
+        for claim, shown in zip(claims, at, strict=True)
+        if shown[0].pk in runs
+    ]
+
+
+def _at_work(claim: Sequence[Running]) -> Sequence[Running]:
+    """Tasks of one benchmark are answered together; the others wait for their turn."""
+    return [run for run in claim if run.phase != WAITS] or claim

@@ -1,0 +1,1 @@
+"""A run's page: its number, what it rests on, its files, every question."""

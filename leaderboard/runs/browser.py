@@ -1,0 +1,248 @@
+"""The sample browser of a run page: a filtered list of questions and one of them in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.http import Http404
+
+from leaderboard.runs.peers import Counted, Peers, counted
+from leaderboard.samples.listing import PAGE, Line, Samples
+from leaderboard.samples.question import Question, read_question
+from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
+from leaderboard.web.address import Address
+
+FIELDS = {
+    "q": "",
+    "whole": "",
+    "outcome": "all",
+    "subset": "",
+    "margin": "any",
+    "from": "",
+    "to": "",
+    "sort": "file",
+    "spaces": "",
+    "page": "",
+    "doc": "",
+}
+"""The browser's state in the address, each field with what it says when it is not there."""
+
+_MOST_DIGITS = 7
+_NEEDS_CHOICES = ("close", "wrong")
+
+Option = tuple[str, str, bool]
+"""Value, label, and whether it is chosen."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A line of the list with its address."""
+
+    line: Line
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter in force, the address without it, and how many questions that would leave."""
+
+    label: str
+    url: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Browser:
+    """What the page shows of the samples; `question` is None where the filter leaves nothing."""
+
+    total: int
+    count: int
+    outcomes: list[tuple[str, str, bool, int]]
+    parts: list[Option]
+    margins: list[Option]
+    """Empty where no question has choices."""
+    sorts: list[Option]
+    filters: list[Filter]
+    problems: dict[str, str]
+    """By field of the form what is wrong with it; such a field filters nothing."""
+    lines: list[Listed]
+    page: int
+    pages: int
+    previous_page: str
+    next_page: str
+    name: str
+    """Of the question, counted from 1."""
+    doc: str
+    """The same as addresses and files call it, counted from 0."""
+    subset: str
+    permalink: str
+    spaces_url: str
+    question: Question | None
+    peers: Counted | None
+    """How many others got it right; None where that is not known."""
+    in_list: bool
+    """Whether the question is among those that the filters leave."""
+    number: int
+    before: tuple[str, str] | None
+    after: tuple[str, str] | None
+
+
+def browse(
+    path: Path, address: Address, *, searchable: bool, peers: Peers | None = None
+) -> Browser:
+    """Read what the address asks for: filters, page and question.
+
+    `searchable`: whether there is text to search; without it that filter leaves all questions. A
+    question without a page in the address brings its own page along. Raises Http404 for a question
+    that the run does not have.
+    """
+    search, problems = _search(address, searchable)
+    with Samples.open(path, search) as samples:
+        asked = _key(address["doc"], samples) if address["doc"] else None
+        place = samples.place(*asked) if asked else None
+        if address["page"]:
+            number = address.number("page", last=samples.pages)
+        else:
+            number = (place.number - 1) // PAGE + 1 if place else 1
+        lines = samples.page(number)
+        key = asked or ((lines[0].task, lines[0].doc_id) if lines else None)
+        sample = samples.one(*key) if key else None
+        if asked and sample is None:
+            raise Http404(f"this run has no question with doc={address['doc']}")
+        if key and place is None:
+            place = samples.place(*key)
+        several = len(samples.tasks) > 1
+        label = _label(key, several) if key else ""
+        return Browser(
+            total=samples.total,
+            count=samples.count,
+            outcomes=[
+                (name, words, name == address["outcome"], samples.outcomes[name])
+                for name, words in OUTCOMES.items()
+            ],
+            parts=[(name, name, name == address["subset"]) for name in samples.parts],
+            margins=_options(MARGINS, address["margin"]) if samples.has_choices else [],
+            sorts=[
+                option
+                for option in _options(SORTS, address["sort"])
+                if samples.has_choices or option[0] not in _NEEDS_CHOICES
+            ],
+            filters=list(_filters(address, search, samples)),
+            problems=problems,
+            lines=[_listed(line, key, several, address) for line in lines],
+            page=number,
+            pages=samples.pages,
+            previous_page=_page_url(number - 1, samples.pages, address),
+            next_page=_page_url(number + 1, samples.pages, address),
+            name=_name(key, several, sample) if key else "",
+            doc=label,
+            subset=str(sample["subset"] or "") if sample else "",
+            permalink=address.url(**{**FIELDS, "doc": label}, fragment="question"),
+            spaces_url=address.url(
+                spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
+            ),
+            question=read_question(sample) if sample else None,
+            peers=counted(peers, *key, sample["correct"]) if peers and key and sample else None,
+            in_list=place is not None,
+            number=place.number if place else 0,
+            before=_neighbour(place.before if place else None, several, address),
+            after=_neighbour(place.after if place else None, several, address),
+        )
+
+
+def _search(address: Address, searchable: bool) -> tuple[Search, dict[str, str]]:
+    """The search that the address asks for, and what is wrong with its fields."""
+    for switch in ("whole", "spaces"):
+        address.choice(switch, ("", "1"))
+    problems: dict[str, str] = {}
+    if searchable and len(address["q"]) > LONGEST_TEXT:
+        problems["q"] = f"These are more than {LONGEST_TEXT} letters. Search for fewer."
+    search = Search(
+        outcome=address.choice("outcome", OUTCOMES),
+        subset=address["subset"],
+        text=" ".join(address["q"].split()) if searchable and "q" not in problems else "",
+        whole_prompt=bool(address["whole"]),
+        margin=address.choice("margin", MARGINS),
+        at_least=_tokens(address["from"], "from", problems),
+        at_most=_tokens(address["to"], "to", problems),
+        sort=address.choice("sort", SORTS),
+    )
+    return search, problems
+
+
+def _tokens(text: str, field: str, problems: dict[str, str]) -> int | None:
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    shown = text if len(text) <= 20 else f"{text[:20]}…"
+    problems[field] = f"“{shown}” is not a number of tokens. Write one such as 500, or nothing."
+    return None
+
+
+def _options(labels: dict[str, str], chosen: str) -> list[Option]:
+    return [(name, label, name == chosen) for name, label in labels.items()]
+
+
+def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Filter]:
+    """Each filter in force, in the order of the form."""
+    fields = {
+        "text": (f"“{search.text}”", {"q": "", "whole": ""}),
+        "outcome": (OUTCOMES[search.outcome], {"outcome": "all"}),
+        "subset": (search.subset, {"subset": ""}),
+        "margin": (MARGINS[search.margin], {"margin": "any"}),
+        "at_least": (f"from {search.at_least} tokens", {"from": ""}),
+        "at_most": (f"up to {search.at_most} tokens", {"to": ""}),
+    }
+    for name in samples.filters:
+        label, without = fields[name]
+        url = address.url(fragment="questions", page="", doc="", **without)
+        yield Filter(label, url, samples.count_without(name))
+
+
+def _key(doc: str, samples: Samples) -> tuple[str, int]:
+    """`task:number`, or the number alone where the run has one task."""
+    task, _, number = doc.rpartition(":")
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Http404(f"this run has no question with doc={doc}")
+    if not task and len(samples.tasks) != 1:
+        raise Http404(f"this run has several tasks: doc={doc} is not enough, name its task too")
+    return task or samples.tasks[0], int(number)
+
+
+def _label(key: tuple[str, int], several: bool) -> str:
+    return f"{key[0]}:{key[1]}" if several else str(key[1])
+
+
+def _name(key: tuple[str, int], several: bool, sample: dict[str, Any] | None) -> str:
+    """As readers count, from 1; in a group with its part, which says more than its task."""
+    part = sample["subset"] if sample else ""
+    return f"{part or key[0]} {key[1] + 1}" if several else str(key[1] + 1)
+
+
+def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Address) -> Listed:
+    label = _label((line.task, line.doc_id), several)
+    return Listed(
+        line=line,
+        url=address.url(fragment="question", doc=label, page=""),
+        current=(line.task, line.doc_id) == key,
+    )
+
+
+def _neighbour(
+    key: tuple[str, int] | None, several: bool, address: Address
+) -> tuple[str, str] | None:
+    if key is None:
+        return None
+    label = _label(key, several)
+    return str(key[1] + 1), address.url(fragment="question", doc=label, page="")
+
+
+def _page_url(number: int, pages: int, address: Address) -> str:
+    if not 1 <= number <= pages:
+        return ""
+    return address.url(fragment="questions", page=number if number > 1 else "", doc="")

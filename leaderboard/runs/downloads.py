@@ -1,0 +1,198 @@
+"""The files behind a run, addressed by the run and checked by digest.
+
+Record and samples are sent as they are stored, whole or by a range; the forms of other tools are
+made while they are sent.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from django.http import (
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotModified,
+    StreamingHttpResponse,
+)
+from django.shortcuts import get_object_or_404
+from django.utils.http import parse_etags
+from django.views.decorators.http import require_safe
+
+from evalcore.digest import digest_of
+from evalcore.record import RunRecord
+from leaderboard.models import Artifact, Run
+from leaderboard.runs.dialects import DIALECTS, Source
+from leaderboard.samples import store as artifacts
+from leaderboard.web import kept
+
+MOST_DIGITS = 18
+"""More make a number beyond any file; thousands of them are no number to Python at all."""
+# The content of a stored file never changes: a run's files are written once.
+CACHE = "public, max-age=86400"
+
+
+@require_safe
+def record(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    return _file(request, _artifact(pk, Artifact.Kind.RECORD), "record.json", "application/json")
+
+
+@require_safe
+def parquet(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    samples = _artifact(pk, Artifact.Kind.SAMPLES)
+    return _file(request, samples, "samples.parquet", "application/vnd.apache.parquet")
+
+
+@require_safe
+def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
+    """The run in the form of another tool, line by line where the form has lines."""
+    dialect = next((one for one in DIALECTS if one.file == file), None)
+    if dialect is None:
+        raise Http404(f"a run has no file {file}")
+    stored = _artifact(pk, Artifact.Kind.RECORD)
+    # The record names its samples' digest, so its own stands for both. Our writers change with a
+    # release, and the file names this site by the host that was asked.
+    made_of = [stored.sha256, file, kept.release(), request.get_host()]
+    etag = f'"{digest_of(made_of)}"'
+    if _unchanged(request, etag):
+        return HttpResponseNotModified(headers={"ETag": etag})
+    record = RunRecord.read(_existing(stored))
+    source = Source(
+        record=record,
+        samples=_existing(_artifact(pk, Artifact.Kind.SAMPLES)),
+        finished=stored.run.finished or stored.created,
+        site=request.get_host(),
+    )
+    response = StreamingHttpResponse(dialect.pieces(source), content_type=dialect.content_type)
+    name = dialect.name(record) if dialect.name else _name(stored.run, file)
+    return _named(response, name, etag, cache="public, no-cache")
+
+
+def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
+    related = Artifact.objects.select_related("run__variant__hub_model", "run__task")
+    return get_object_or_404(related, run_id=pk, kind=kind)
+
+
+def _existing(artifact: Artifact) -> Path:
+    path = artifacts.path_of(artifact.sha256)
+    if not path.is_file():
+        raise Http404(f"artifact {artifact.sha256} is not in the store")
+    return path
+
+
+def _file(
+    request: HttpRequest, artifact: Artifact, name: str, content_type: str
+) -> HttpResponseBase:
+    """The stored bytes, whole or the one range asked for."""
+    etag = f'"{artifact.sha256}"'
+    if _unchanged(request, etag):
+        return HttpResponseNotModified(headers={"ETag": etag})
+    _existing(artifact)
+    start, end, status = 0, artifact.bytes, 200
+    if wanted := request.headers.get("Range"):
+        span = _span(wanted, artifact.bytes)
+        if span == (0, 0):
+            headers = {"Content-Range": f"bytes */{artifact.bytes}"}
+            return HttpResponse(status=416, headers=headers)
+        if span is not None and request.headers.get("If-Range", etag) == etag:
+            (start, end), status = span, 206
+    # A file, and no generator: a server that knows files sends it without holding a thread.
+    part = Part(artifact.sha256, start, end)
+    response = FileResponse(part, status=status, content_type=content_type)
+    response["Accept-Ranges"] = "bytes"
+    if status == 206:
+        response["Content-Range"] = f"bytes {start}-{end - 1}/{artifact.bytes}"
+    return _named(response, _name(artifact.run, name), etag)
+
+
+def _name(run: Run, file: str) -> str:
+    """What the file is called where it is saved."""
+    model = re.sub(r"[^A-Za-z0-9._-]+", "__", run.variant.hub_model.repo_id)
+    task = re.sub(r"[^A-Za-z0-9._-]+", "_", run.task.name)
+    return f"{model}_{task}_{file}"
+
+
+def _named(
+    response: StreamingHttpResponse, name: str, etag: str, cache: str = CACHE
+) -> StreamingHttpResponse:
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["ETag"] = etag
+    response["Cache-Control"] = cache
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _unchanged(request: HttpRequest, etag: str) -> bool:
+    """Whether the client has it already; weak tags and strong ones are alike here (RFC 9110)."""
+    known = {
+        tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))
+    }
+    return bool(known & {etag, "*"})
+
+
+def _span(header: str, size: int) -> tuple[int, int] | None:
+    """First byte and end of the one range asked for.
+
+    None for what is no single range of bytes (then the whole file is sent, as RFC 9110 allows);
+    (0, 0) for a range that the file does not have.
+    """
+    match = re.fullmatch(r"bytes=([0-9]*)-([0-9]*)", header.strip())
+    if match is None or match.group(0) == "bytes=-":
+        return None
+    first, last = match.groups()
+    if not first:
+        length = _at_most(size, last)
+        return (size - length, size) if length else (0, 0)
+    start, end = _at_most(size, first), min(_at_most(size, last) + 1, size) if last else size
+    return (start, end) if start < end else (0, 0)
+
+
+def _at_most(size: int, digits: str) -> int:
+    return size if len(digits) > MOST_DIGITS else min(int(digits), size)
+
+
+class Part(io.RawIOBase):
+    """The bytes of an artifact from `start` to before `end`, as a file of their own.
+
+    Opened when it is first read: an answer to HEAD never is, and so is not closed either.
+    """
+
+    def __init__(self, sha256: str, start: int, end: int) -> None:
+        super().__init__()
+        self._sha256, self._start, self._size = sha256, start, end - start
+        self._at = 0
+        self._file: BinaryIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._file = self._file or artifacts.open(self._sha256)
+        wanted = min(len(buffer), max(0, self._size - self._at))
+        self._file.seek(self._start + self._at)
+        piece = self._file.read(wanted)
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()

@@ -1,0 +1,230 @@
+"""A run: its number, what went into it, its files, and every question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from evalcore.record import RunRecord
+from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry
+from leaderboard.queue.listing import listed
+from leaderboard.runs import materials, peers
+from leaderboard.runs.browser import FIELDS, browse
+from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.peers import Peers
+from leaderboard.samples import store as artifacts
+from leaderboard.units import is_share
+from leaderboard.web import kept
+from leaderboard.web.address import Address
+from leaderboard.web.scale import Scale
+
+LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file of the run as the page offers it; `sha256` is of a stored file."""
+
+    name: str
+    holds: str
+    format: str
+    url: str
+    bytes: int | None = None
+    sha256: str = ""
+
+
+def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    shown = get_object_or_404(_with_what_is_said_elsewhere(), pk=pk)
+    files = {file.kind: file for file in shown.artifacts.all()}
+    if shown.state == Run.State.DONE:
+        others = _peers(shown)
+        stamp = _stamp(shown, files), others and others.stamp
+        response = kept.answer(request, stamp, lambda: _page(request, shown, files, others))
+    else:
+        page = _page(request, shown, files)
+        response = page if isinstance(page, HttpResponseBase) else HttpResponse(page)
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _with_what_is_said_elsewhere() -> QuerySet[Run]:
+    """Runs with the `title` and metric that a suite gives them, and the key of their last event."""
+    entries = SuiteEntry.objects.filter(task=OuterRef("task"), run_key=OuterRef("run_key"))
+    events = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-pk")
+    return listed(Run.objects.all()).annotate(
+        suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
+        last_event=Subquery(events.values("pk")[:1]),
+    )
+
+
+def _stamp(run: Run, files: Mapping[str, Artifact]) -> object:
+    """All that the page of a finished run depends on besides its address.
+
+    Its results are not among it: they are written once, with the state and the files. Of its worker
+    the page names the device; the heartbeat is no reason to make it anew.
+    """
+    related = (run, run.variant, run.variant.hub_model, run.task)
+    columns = [{k: v for k, v in vars(row).items() if not k.startswith("_")} for row in related]
+    stored = [(kind, file.sha256, _path(file)) for kind, file in sorted(files.items())]
+    return (*columns, run.worker and run.worker.device, stored)
+
+
+def _peers(run: Run) -> Peers | None:
+    """The others in its column; None where the run has no number there."""
+    own = run.results.filter(metric=_metric(run), subset="", task_name=run.task.name).first()
+    return peers.of_result(own) if own else None
+
+
+def _metric(run: Run) -> str:
+    """The one that its suite shows."""
+    return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009
+
+
+def _page(
+    request: HttpRequest, shown: Run, files: Mapping[str, Artifact], others: Peers | None = None
+) -> str | HttpResponseBase:
+    address = Address(request, FIELDS)
+    record = _record(files.get(Artifact.Kind.RECORD))
+    samples = _path(files.get(Artifact.Kind.SAMPLES))
+    searchable = record is None or not record.datasets.keys() <= set(record.without_text)
+    browser = None
+    if samples:
+        browser = browse(samples, address, searchable=searchable, peers=others)
+    if redirect := address.redirect():
+        return redirect
+    context = {
+        "run": shown,
+        "record": record,
+        **_numbers(shown, record),
+        **_provenance(request, shown, record),
+        "pandas": _pandas(request, shown, samples),
+        "downloads": list(_downloads(shown, files, searchable)),
+        "events": shown.events.all(),
+        "live": shown.state in LIVE_NOW,
+        "ahead": _ahead(shown),
+        "browser": browser,
+        "searchable": searchable,
+        "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
+        "address": address,
+    }
+    return render_to_string("pages/run.html", context, request)
+
+
+def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The part of the page that changes while a run waits or runs."""
+    shown = get_object_or_404(listed(Run.objects.all()), pk=pk)
+    context = {"run": shown, "live": shown.state in LIVE_NOW, "ahead": _ahead(shown)}
+    response = render(request, "parts/progress.html", context)
+    response["Cache-Control"] = "no-store"
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
+    """The run's number with all that is known of how sure it is, its other numbers, its parts."""
+    metric = _metric(run)
+    results = list(run.results.all())
+    own = [r for r in results if not r.subset and r.task_name == run.task.name]
+    primary = next((r for r in own if r.metric == metric), None)
+    method = materials.method_of(primary, record) if primary else ""
+    parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
+    return {
+        "metric": metric,
+        "primary": primary,
+        "method": method,
+        "method_in_words": materials.METHODS.get(method, method),
+        "other_parts": materials.if_other_parts(primary, parts) if primary else None,
+        "others": [result for result in own if result is not primary],
+        "parts": parts,
+        "lowest_part": min(parts, key=lambda part: part.value, default=None),
+        "highest_part": max(parts, key=lambda part: part.value, default=None),
+        "parts_scale": _scale(parts, run.task.chance, metric),
+    }
+
+
+def _provenance(request: HttpRequest, run: Run, record: RunRecord | None) -> dict[str, Any]:
+    """What went in, and the commands by which anybody can do it again or check it."""
+    context: dict[str, Any] = {
+        "command": materials.command(run),
+        "dataset_commits": materials.commits(run),
+    }
+    if record:
+        urls = (reverse(name, args=[run.pk]) for name in ("run-record", "run-parquet"))
+        context |= {
+            "libraries": materials.libraries(record),
+            "timed": materials.timed(run, record),
+            "verification": materials.verification(
+                record, *(request.build_absolute_uri(url) for url in urls)
+            ),
+        }
+    return context
+
+
+def _pandas(request: HttpRequest, run: Run, samples: Path | None) -> str:
+    url = request.build_absolute_uri(reverse("run-parquet", args=[run.pk]))
+    return materials.pandas(samples, url) if samples else ""
+
+
+def _ahead(run: Run) -> int | None:
+    """How many queued runs a worker would take before this one; None where it does not wait."""
+    if run.state != Run.State.QUEUED:
+        return None
+    earlier = (
+        Q(priority__gt=run.priority)
+        | Q(priority=run.priority, created__lt=run.created)
+        | Q(priority=run.priority, created=run.created, pk__lt=run.pk)
+    )
+    return Run.objects.filter(earlier, state=Run.State.QUEUED).count()
+
+
+def _path(artifact: Artifact | None) -> Path | None:
+    path = artifacts.path_of(artifact.sha256) if artifact else None
+    return path if path and path.is_file() else None
+
+
+def _record(artifact: Artifact | None) -> RunRecord | None:
+    path = _path(artifact)
+    return RunRecord.read(path) if path else None
+
+
+def _scale(parts: Sequence[Result], chance: float | None, metric: str) -> Scale:
+    bounds = [bound for part in parts for bound in (part.low, part.high)]
+    bounds += [chance] if chance is not None else []
+    made = Scale.around if is_share(metric) else Scale.plain
+    return made(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)
+
+
+def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Iterator[Download]:
+    """The stored files, and the forms of other tools where both are there to make them of."""
+    if samples := files.get(Artifact.Kind.SAMPLES):
+        asked = "prompt, choices" if has_text else "the digest of each text"
+        yield Download(
+            "Every answer",
+            f"One row for each question: {asked}, loglikelihoods, scores",
+            "Parquet",
+            reverse("run-parquet", args=[run.pk]),
+            samples.bytes,
+            samples.sha256,
+        )
+    if record := files.get(Artifact.Kind.RECORD):
+        yield Download(
+            "Record",
+            "All scores with their intervals, versions and settings",
+            "JSON",
+            reverse("run-record", args=[run.pk]),
+            record.bytes,
+            record.sha256,
+        )
+    if samples and record:
+        for dialect in DIALECTS:
+            url = reverse("run-file", args=[run.pk, dialect.file])
+            yield Download(dialect.title, dialect.holds, dialect.format, url)

@@ -1,0 +1,1 @@
+"""Every question behind a number: stored, listed, searched, as scores by question."""

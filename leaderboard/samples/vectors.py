@@ -1,0 +1,330 @@
+"""Scores by question: read from a sample file once, kept packed, loaded as a matrix over models.
+
+Ranges of ranks, paired differences and item analysis come from these, never from sample files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from django.db.models import Exists, OuterRef
+from numpy.typing import NDArray
+
+from evalcore.digest import digest_of
+from evalcore.record import ResultRow, RunRecord
+from evalcore.task.digest import docs_digest
+from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
+from leaderboard.samples import store as artifacts
+
+Weighting = ScoreVector.Weighting
+LAYOUTS = 1024
+"""Layouts that a process keeps in memory, some ten kilobytes each."""
+_layouts: dict[str, Layout] = {}
+SAME = 1e-9
+"""A result within this of the mean of its vector is that mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The questions of a run in the order of its sample file; arrays have one entry for each."""
+
+    docs_digest: str
+    tasks: tuple[str, ...]
+    task: NDArray[np.int32]
+    """Place in `tasks`."""
+    doc_id: NDArray[np.int32]
+    parts: tuple[str, ...]
+    part: NDArray[np.int32]
+    """Place in `parts`: subjects and the like, for tables."""
+    cluster: NDArray[np.int32] | None
+    """Questions with the same number may depend on each other; None where all are on their own."""
+
+    @property
+    def n(self) -> int:
+        return len(self.task)
+
+    @property
+    def strata(self) -> NDArray[np.int32] | None:
+        """The fixed parts that its result is pooled over; None for a single task."""
+        return self.task if len(self.tasks) > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Scores of several results on the same questions."""
+
+    layout: Layout
+    scores: NDArray[np.float32]
+    """Shape (results, questions); a row of NaN for a result without a vector."""
+    weighting: str
+    """`documents` or `parts`, as ScoreVector says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What a sample file holds: its layout, and by metric and filter a packed vector."""
+
+    layout: Layout
+    vectors: dict[tuple[str, str], tuple[Weighting, bytes]]
+
+
+def read(
+    samples: Path, own_results: Sequence[ResultRow | Result], *, same_questions: bool = False
+) -> Read:
+    """The vectors of the results that are about a whole run, from its samples.
+
+    With `same_questions` the run's tasks ask the same ones (in other languages, say), so that a
+    question depends on itself over all of them.
+    """
+    table = pq.read_table(
+        samples, columns=["task", "doc_id", "doc_digest", "subset", "cluster", "scores"]
+    )
+    layout = _layout(table, same_questions=same_questions)
+    vectors: dict[tuple[str, str], tuple[Weighting, bytes]] = {}
+    by_metric = _scores_by_metric(table)
+    for result in own_results:
+        key = (result.metric, result.filter)
+        values = by_metric.get(key)
+        weighting = _weighting(values, result.value, layout)
+        packed = b"" if weighting is Weighting.NONE or values is None else pack_values(values)
+        vectors[key] = (weighting, packed)
+    return Read(layout, vectors)
+
+
+def store(results: Sequence[Result], found: Read) -> None:
+    """Insert a vector for each of a run's own results; the caller holds the transaction."""
+    questions = questions_row(found.layout)
+    ScoreVector.objects.bulk_create(
+        ScoreVector(
+            result=result,
+            questions=None if weighting is Weighting.NONE else questions,
+            weighting=weighting,
+            values=values,
+        )
+        for result in results
+        for weighting, values in [found.vectors[result.metric, result.filter]]
+    )
+
+
+def questions_row(layout: Layout) -> QuestionSet:
+    """The row of these questions, which many runs share."""
+    packed = pack_layout(layout)
+    digest = digest_of(
+        [layout.docs_digest, layout.tasks, layout.parts]
+        + [
+            None if numbers is None else numbers.tolist()
+            for numbers in (layout.task, layout.doc_id, layout.part, layout.cluster)
+        ]
+    )
+    QuestionSet.objects.bulk_create(
+        [QuestionSet(digest=digest, docs_digest=layout.docs_digest, n=layout.n, layout=packed)],
+        ignore_conflicts=True,
+    )
+    return QuestionSet.objects.get(digest=digest)
+
+
+def fill_missing(limit: int = 200) -> int:
+    """Read the vectors of finished runs that have none yet; how many runs were looked at.
+
+    Where the sample file is lost, the result counts as one without scores by question.
+    """
+    without = Result.objects.filter(
+        ~Exists(ScoreVector.objects.filter(result=OuterRef("pk"))),
+        subset="",
+        run__state=Run.State.DONE,
+        task_name=OuterRef("task__name"),
+        run=OuterRef("pk"),
+    )
+    samples = Artifact.objects.filter(run=OuterRef("pk"), kind=Artifact.Kind.SAMPLES)
+    runs = Run.objects.filter(Exists(without), Exists(samples)).select_related("task")[:limit]
+    for run in runs:
+        path = artifacts.path_of(run.artifacts.get(kind=Artifact.Kind.SAMPLES).sha256)
+        own = list(run.results.filter(subset="", task_name=run.task.name, vector=None))
+        if path.is_file():
+            record = run.artifacts.get(kind=Artifact.Kind.RECORD)
+            about = RunRecord.read(artifacts.path_of(record.sha256))
+            store(own, read(path, own, same_questions=asks_the_same_questions(about)))
+        else:
+            ScoreVector.objects.bulk_create(
+                ScoreVector(result=result, weighting=Weighting.NONE) for result in own
+            )
+    return len(runs)
+
+
+def asks_the_same_questions(record: RunRecord) -> bool:
+    """Whether the tasks of a group ask the same questions, as its file says."""
+    return bool(record.groups.get(record.task, {}).get("same_questions"))
+
+
+def of_result(pk: int) -> Matrix | None:
+    """The vector of one result; None where it is no mean over questions."""
+    return matrix([pk])
+
+
+def matrix(results: Sequence[int]) -> Matrix | None:
+    """The vectors of results (primary keys) that were asked the same questions.
+
+    None where none of them has a vector. Raises ValueError for results on different questions.
+    """
+    rows = ScoreVector.objects.filter(result_id__in=results, questions__isnull=False)
+    found = {
+        pk: (questions, weighting, bytes(values))
+        for pk, questions, weighting, values in rows.values_list(
+            "result_id", "questions__digest", "weighting", "values"
+        )
+    }
+    if not found:
+        return None
+    layouts = list(layouts_of(digest for digest, _, _ in found.values()).values())
+    sets = {layout.docs_digest for layout in layouts}
+    if len(sets) > 1:
+        raise ValueError(f"results: asked {len(sets)} different sets of questions")
+    layout = layouts[0]
+    scores = np.full((len(results), layout.n), np.nan, dtype=np.float32)
+    for place, pk in enumerate(results):
+        if pk in found:
+            scores[place] = unpack_values(found[pk][2], layout.n)
+    return Matrix(layout, scores, next(iter(found.values()))[1])
+
+
+def layout_of(digest: str) -> Layout:
+    """The layout of the QuestionSet with this digest, which says all of it."""
+    return layouts_of([digest])[digest]
+
+
+def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:
+    """Several layouts by digest, those that are not in memory with one query."""
+    wanted = set(digests)
+    found = {digest: layout for digest in wanted if (layout := _layouts.get(digest))}
+    for row in QuestionSet.objects.filter(digest__in=wanted - found.keys()):
+        layout = unpack_layout(bytes(row.layout), row.docs_digest)
+        found[row.digest] = _layouts[row.digest] = layout
+    while len(_layouts) > LAYOUTS:
+        _layouts.pop(next(iter(_layouts)), None)
+    return found
+
+
+def pack_values(values: NDArray[Any]) -> bytes:
+    """Scores as bytes: a bit each where all are 0 or 1, else four bytes each."""
+    if np.isin(values, (0.0, 1.0)).all():
+        return np.packbits(values.astype(np.uint8)).tobytes()
+    return values.astype("<f4").tobytes()
+
+
+def unpack_values(packed: bytes, n: int) -> NDArray[np.float32]:
+    """The n scores that `pack_values` packed."""
+    if len(packed) == (n + 7) // 8:
+        return np.unpackbits(np.frombuffer(packed, np.uint8), count=n).astype(np.float32)
+    return np.frombuffer(packed, "<f4").astype(np.float32)
+
+
+def pack_layout(layout: Layout) -> bytes:
+    """The layout as a file of numpy's; its docs_digest is kept beside it."""
+    file = BytesIO()
+    arrays: dict[str, Any] = {
+        "tasks": np.array(layout.tasks, dtype=str),
+        "task": layout.task,
+        "doc_id": layout.doc_id,
+        "parts": np.array(layout.parts, dtype=str),
+        "part": layout.part,
+    }
+    if layout.cluster is not None:
+        arrays["cluster"] = layout.cluster
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def unpack_layout(packed: bytes, docs_digest: str) -> Layout:
+    with np.load(BytesIO(packed), allow_pickle=False) as arrays:
+        return Layout(
+            docs_digest=docs_digest,
+            tasks=tuple(arrays["tasks"].tolist()),
+            task=arrays["task"],
+            doc_id=arrays["doc_id"],
+            parts=tuple(arrays["parts"].tolist()),
+            part=arrays["part"],
+            cluster=arrays.get("cluster"),
+        )
+
+
+def _layout(table: Any, *, same_questions: bool) -> Layout:
+    columns = {name: table[name].to_pylist() for name in ("task", "doc_id", "subset", "cluster")}
+    tasks, task = _numbered(columns["task"])
+    subsets = columns["subset"]
+    names = [subset or of for subset, of in zip(subsets, columns["task"], strict=True)]
+    parts, part = _numbered(names)
+    cluster = None
+    if same_questions and len(tasks) > 1:
+        cluster = _numbered(_over_tasks(columns))[1]
+    elif any(label is not None for label in columns["cluster"]):
+        # A label counts within its task only.
+        _, cluster = _numbered(list(zip(columns["task"], columns["cluster"], strict=True)))
+    return Layout(
+        docs_digest=docs_digest(table["doc_digest"].to_pylist()),
+        tasks=tasks,
+        task=task,
+        doc_id=table["doc_id"].to_numpy().astype(np.int32),
+        parts=parts,
+        part=part,
+        cluster=cluster,
+    )
+
+
+def _over_tasks(columns: dict[str, list[Any]]) -> list[Any]:
+    """A label for each row that is the same for the same question in every task.
+
+    That of its cluster where all tasks name theirs alike; else the cluster's place among those of
+    its task, as where passages are translated; without clusters the row.
+    """
+    of_task: dict[str, dict[Any, int]] = {}
+    for task, label in zip(columns["task"], columns["cluster"], strict=True):
+        places = of_task.setdefault(task, {})
+        places.setdefault(label, len(places))
+    if any(None in places for places in of_task.values()):
+        return columns["doc_id"]
+    if len({frozenset(places) for places in of_task.values()}) == 1:
+        return columns["cluster"]
+    return [
+        of_task[task][label]
+        for task, label in zip(columns["task"], columns["cluster"], strict=True)
+    ]
+
+
+def _numbered(labels: Sequence[Any]) -> tuple[tuple[Any, ...], NDArray[np.int32]]:
+    """The distinct labels in order of appearance, and the place of each label among them."""
+    places: dict[Any, int] = {}
+    numbers = [places.setdefault(label, len(places)) for label in labels]
+    return tuple(places), np.array(numbers, dtype=np.int32)
+
+
+def _scores_by_metric(table: Any) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """By metric and filter the score of each row, where every row has one."""
+    column = table["scores"].combine_chunks()
+    row = pc.list_parent_indices(column).to_numpy()
+    flat = column.flatten()
+    metrics, filters = (flat.field(name).to_pylist() for name in ("metric", "filter"))
+    values = flat.field("value").to_numpy(zero_copy_only=False)
+    by_metric: dict[tuple[str, str], NDArray[np.float64]] = {}
+    for key, at, value in zip(zip(metrics, filters, strict=True), row, values, strict=True):
+        by_metric.setdefault(key, np.full(len(table), np.nan))[at] = value
+    return {key: scores for key, scores in by_metric.items() if np.isfinite(scores).all()}
+
+
+def _weighting(values: NDArray[Any] | None, value: float, layout: Layout) -> Weighting:
+    if values is None:
+        return Weighting.NONE
+    if isclose(values.mean(), value, abs_tol=SAME):
+        return Weighting.DOCUMENTS
+    sizes = np.bincount(layout.task)
+    means = np.bincount(layout.task, weights=values) / sizes
+    if isclose(means.mean(), value, abs_tol=SAME):
+        return Weighting.PARTS
+    return Weighting.NONE

@@ -1,0 +1,164 @@
+"""A board made from the database: read `build` first. Background work, never within a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalcore.digest import digest_of
+from leaderboard.models import Suite, SuiteEntry
+from leaderboard.snapshot import arrays as board_arrays
+from leaderboard.snapshot import style_facts
+from leaderboard.snapshot.cells import ColumnCells, columns_of
+from leaderboard.snapshot.data import EVERY, OWN, Board, Ranks, Scores, Standing
+from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot.ranking import rank
+
+
+def build(suite: Suite, style: str, built: datetime, earlier: Board | None = None) -> Board:
+    """The board of a suite in one style as it stands; `earlier` spares what did not change.
+
+    A model of which every run here failed has no row; its own page shows why. A model with a column
+    missing has no average and no rank; a flagged one, and a commit with a
+    newer one of the same model beside it, keep their average and have no rank.
+    """
+    entries = list(suite.entries.select_related("task").order_by("position"))
+    columns = _worth_a_row(columns_of([entry for entry in entries if _asked(entry, style)]))
+    models, scores, normalised, average = _in_order(columns, suite, style)
+    cells = board_arrays.cells(columns, models)
+    asked = {column.entry.benchmark for column in columns}
+    board = Board(
+        suite=suite.name,
+        version=suite.version,
+        title=suite.title,
+        normalisation=suite.normalisation,
+        style=style,
+        built=built,
+        data_version="",
+        columns=tuple(board_arrays.column(column) for column in columns),
+        models=models,
+        scores=scores,
+        normalised=normalised,
+        average=average,
+        ranks=Ranks.none(len(models)),
+        styles=tuple(dict.fromkeys(entry.style for entry in entries)),
+        without_style=tuple(dict.fromkeys(e.title for e in entries if e.benchmark not in asked)),
+        **cells,
+    )
+    board = replace(board, data_version=_digest(board))
+    if earlier is not None and earlier.data_version == board.data_version:
+        return replace(earlier, built=built)
+    if style == EVERY:
+        return style_facts.with_facts(board, columns, earlier)
+    return replace(board, ranks=_ranks(board, columns, earlier))
+
+
+def _asked(entry: SuiteEntry, style: str) -> bool:
+    return style == EVERY or (entry.own if style == OWN else entry.style == style)
+
+
+def _worth_a_row(columns: Sequence[ColumnCells]) -> list[ColumnCells]:
+    """The columns without the models that failed in each that they were asked."""
+    failed: set[int] = set()
+    others: set[int] = set()
+    for column in columns:
+        for variant, cell in column.cells.items():
+            if cell.standing == Standing.FAILED:
+                failed.add(variant)
+            elif cell.standing != Standing.NOT_MEASURED:
+                others.add(variant)
+    gone = failed - others
+    return [
+        replace(column, cells={v: cell for v, cell in column.cells.items() if v not in gone})
+        for column in columns
+    ]
+
+
+def _in_order(
+    columns: Sequence[ColumnCells], suite: Suite, style: str
+) -> tuple[Models, Scores, Scores, Scores]:
+    """The models in board order with their scores, raw and from chance, and their average."""
+    models = board_arrays.models({v for column in columns for v in column.cells})
+    scores = board_arrays.scores(columns, models)
+    normalised = board_arrays.normalised(columns, models)
+    average = Scores.none(len(models))
+    counted = [place for place, column in enumerate(columns) if column.entry.counts]
+    if style != EVERY and counted:
+        chosen = normalised if suite.normalisation == "chance" else scores
+        complete = np.logical_not(np.isnan(scores.value).any(axis=1))
+        average = chosen.mean(counted).where(complete)
+    models = _superseded(models, average)
+    # By average, the best first, equal ones by name; numpy sorts NaN to the end.
+    names = np.array([model.repo_id.lower() for model in models], dtype=str)
+    order = np.lexsort((names, -average.value))
+    return (
+        Models.of(models[row] for row in order),
+        scores.rows(order),
+        normalised.rows(order),
+        average.rows(order),
+    )
+
+
+def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
+    """Each commit that has a newer one of the same model with an average says which."""
+    newest: dict[tuple[str, ...], Model] = {}
+    for model, value in zip(models, average.value, strict=True):
+        if np.isnan(value):
+            continue
+        last = newest.setdefault(model.identity, model)
+        if (model.added, model.variant) > (last.added, last.variant):
+            newest[model.identity] = model
+    return [
+        replace(model, superseded_by=newer.commit)
+        if (newer := newest.get(model.identity))
+        and (newer.added, newer.variant) > (model.added, model.variant)
+        else model
+        for model in models
+    ]
+
+
+def _may_rank(board: Board) -> NDArray[np.int64]:
+    """The rows that have a rank."""
+    models = list(board.models[: board.averaged])
+    may = (row for row, one in enumerate(models) if not one.flagged and not one.superseded_by)
+    return np.fromiter(may, np.int64)
+
+
+def _ranks(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Ranks:
+    rows = _may_rank(board)
+    variants = board.models.take(rows).values("variant")
+    if earlier is not None and _same_ranking(board, rows, earlier):
+        found = earlier.ranks.rows(np.flatnonzero(earlier.ranks.rank > 0))
+    else:
+        found = rank(columns, variants, board.average.value[rows], by_chance=board.by_chance)
+    return Ranks.none(len(board.models)).having(rows, found)
+
+
+def _same_ranking(board: Board, rows: NDArray[np.int64], earlier: Board) -> bool:
+    """Whether the ranked models and the runs behind their averages are those of `earlier`."""
+    before = np.flatnonzero(earlier.ranks.rank > 0)
+    return (
+        board.columns == earlier.columns
+        and len(rows) == len(before)
+        and board.models.take(rows).values("variant")
+        == earlier.models.take(before).values("variant")
+        and bool((board.run[rows] == earlier.run[before]).all())
+    )
+
+
+def _digest(board: Board) -> str:
+    """Of everything that a reader sees, but for when it was built."""
+    arrays = (board.scores.value, board.scores.low, board.scores.high, board.average.value)
+    return digest_of(
+        [
+            [board.suite, board.version, board.title, board.normalisation, board.style],
+            [str(column) for column in board.columns],
+            [str(model) for model in board.models],
+            [array.tobytes().hex() for array in (*arrays, board.standing, board.run)],
+            sorted((*cell, text) for cell, text in board.why.items()),
+        ]
+    )

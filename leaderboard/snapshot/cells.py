@@ -1,0 +1,224 @@
+"""From Result rows to a board's arrays: which number stands in which cell, and why none does.
+
+A column is a suite entry: one benchmark in one prompt style. Only results with the entry's
+comparability key stand in it. Each column is read on its own, so that memory holds one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q
+
+from evalcore.stats import Interval, mean_interval, normalised, over_draws
+from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
+from leaderboard.snapshot.data import STANDINGS, Score, Standing
+from leaderboard.units import is_share
+
+PLACE = {standing: place for place, standing in enumerate(STANDINGS)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model in one draw of one column."""
+
+    standing: Standing
+    run: UUID | None = None
+    result: int | None = None
+    """Primary key of the number, where there is one."""
+    score: Score | None = None
+    why: str = ""
+    """For NOT_COMPARABLE: in what this run differs from the column."""
+    parts: Mapping[str, Score] = field(default_factory=dict)
+    """By task, where each part of a group is taken from a chance of its own."""
+    results: tuple[int, ...] = ()
+    """The results of all draws, where the cell is the mean over several."""
+    other_draws: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnCells:
+    """A column's entries (one for each draw of examples) and its cells by variant."""
+
+    entries: tuple[SuiteEntry, ...]
+    cells: dict[int, Cell]
+
+    @property
+    def entry(self) -> SuiteEntry:
+        return self.entries[0]
+
+    @property
+    def n(self) -> int | None:
+        return next((cell.score.n for cell in self.cells.values() if cell.score), None)
+
+
+def columns_of(entries: Sequence[SuiteEntry]) -> list[ColumnCells]:
+    """The columns of these entries in their order, each with a cell for every variant tried."""
+    draws: dict[tuple[str, str], list[SuiteEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.draw):
+        draws.setdefault((entry.benchmark, entry.style), []).append(entry)
+    taken = {entry.run_key for entry in entries}
+    return [
+        _column(tuple(draws[entry.benchmark, entry.style]), taken)
+        for entry in entries
+        if not entry.draw
+    ]
+
+
+def _column(entries: tuple[SuiteEntry, ...], taken: set[str]) -> ColumnCells:
+    by_draw = [_cells(entry, taken) for entry in entries]
+    variants = dict.fromkeys(variant for cells in by_draw for variant in cells)
+    none = Cell(Standing.NOT_MEASURED)
+    return ColumnCells(
+        entries,
+        {
+            variant: _of_draws([cells.get(variant, none) for cells in by_draw])
+            for variant in variants
+        },
+    )
+
+
+def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
+    """By variant the best that its runs of this entry have to show; of equals the newest."""
+    asked = Q(run_key=entry.run_key)
+    if not entry.draw:
+        # Runs of this benchmark in this style that differ in something else are shown with why.
+        tasks = TaskVersion.objects.filter(benchmark=entry.task.benchmark, style=entry.task.style)
+        # By number: a join in one half of an OR would read the whole table.
+        numbers = list(tasks.values_list("pk", flat=True))
+        asked |= Q(task_id__in=numbers) & ~Q(run_key__in=taken)
+    runs = (
+        Run.objects.filter(asked)
+        .exclude(state=Run.State.CANCELLED)
+        .order_by("created")
+        .values_list("pk", "variant_id", "run_key", "state")
+    )
+    scores = _scores(entry)
+    parts = _parts(entry)
+    strangers = [pk for pk, _, _, state in runs if state == Run.State.DONE and pk not in scores]
+    reasons = _reasons(entry, strangers)
+    cells: dict[int, Cell] = {}
+    for pk, variant, key, state in runs:
+        if pk in scores:
+            result, score = scores[pk]
+            new = Cell(Standing.SCORED, pk, result, score, parts=parts.get(pk, {}))
+        elif pk in reasons:
+            new = Cell(Standing.NOT_COMPARABLE, pk, why=reasons[pk])
+        elif key == entry.run_key:
+            new = Cell(Standing(state), pk)
+        else:
+            new = Cell(Standing.NOT_MEASURED)
+        old = cells.get(variant)
+        if old is None or PLACE[new.standing] <= PLACE[old.standing]:
+            cells[variant] = new
+    return cells
+
+
+def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
+    """By run the number that stands in this column."""
+    if not entry.comparability_key:
+        return {}
+    rows = Result.objects.filter(
+        comparability_key=entry.comparability_key,
+        run__run_key=entry.run_key,
+        run__state=Run.State.DONE,
+        task_name=entry.task.name,
+        subset="",
+        metric=entry.metric,
+        filter=entry.filter,
+    ).values_list("run_id", "pk", "value", "low", "high", "n")
+    return {run: (pk, Score(value, low, high, n)) for run, pk, value, low, high, n in rows}
+
+
+def _parts(entry: SuiteEntry) -> dict[UUID, dict[str, Score]]:
+    if not entry.part_chances:
+        return {}
+    rows = Result.objects.filter(
+        run__run_key=entry.run_key,
+        run__state=Run.State.DONE,
+        task_name__in=entry.part_chances,
+        metric=entry.metric,
+        filter=entry.filter,
+    ).values_list("run_id", "task_name", "value", "low", "high", "n")
+    by_run: dict[UUID, dict[str, Score]] = {}
+    for run, task, value, low, high, n in rows:
+        by_run.setdefault(run, {})[task] = Score(value, low, high, n)
+    return by_run
+
+
+def _reasons(entry: SuiteEntry, strangers: Sequence[UUID]) -> dict[UUID, str]:
+    """In words, what keeps finished runs out of the column."""
+    runs = Run.objects.filter(pk__in=strangers).select_related("task")
+    own = Result.objects.filter(
+        run_id__in=strangers, subset="", metric=entry.metric, filter=entry.filter
+    )
+    questions = {(r.run_id, r.task_name): r.n for r in own.only("run_id", "task_name", "n")}
+    return {run.pk: _difference(entry, run, questions.get((run.pk, run.task.name))) for run in runs}
+
+
+def _difference(entry: SuiteEntry, run: Run, n: int | None) -> str:
+    if run.task.name != entry.task.name:
+        return f"asked as task {run.task.name}, this column is {entry.task.name}"
+    if run.task.version != entry.task.version:
+        return f"task version {run.task.version}, this column is {entry.task.version}"
+    if run.shots != entry.shots:
+        return f"{run.shots} shots, this column has {entry.shots}"
+    if run.run_key != entry.run_key:
+        return "another way of asking than this column’s"
+    if n is None:
+        return f"no result for {entry.metric}"
+    return f"other questions than this column’s (n = {n:,})"
+
+
+def _of_draws(cells: Sequence[Cell]) -> Cell:
+    """One cell of those of all draws: their mean, or what keeps one of them from a score."""
+    first, *others = cells
+    if not others:
+        return first
+    for cell in cells:
+        if cell.score is None:
+            return cell
+    return Cell(
+        Standing.SCORED,
+        first.run,
+        first.result,
+        _mean_of([cell.score for cell in cells if cell.score]),
+        parts={name: _mean_of([cell.parts[name] for cell in cells]) for name in first.parts},
+        results=tuple(cell.result for cell in cells if cell.result is not None),
+        other_draws=tuple(cell.run for cell in others if cell.run),
+    )
+
+
+def _mean_of(scores: Sequence[Score]) -> Score:
+    drawn = over_draws([score.interval for score in scores])
+    return Score(drawn.value, drawn.low, drawn.high, scores[0].n, drawn.k, drawn.sd_of_draws)
+
+
+def from_chance(cell: Cell, entry: SuiteEntry) -> Interval | None:
+    """The cell's score as its share of the way from guessing to all right; by part where so said.
+
+    None where there is no score, or a part of it is missing.
+    """
+    if cell.score is None:
+        return None
+    if not is_share(entry.metric):
+        return cell.score.interval
+    chances = entry.part_chances
+    if not chances:
+        return normalised(cell.score.interval, entry.task.chance or 0.0)
+    if cell.parts.keys() != chances.keys():
+        return None
+    return mean_interval([normalised(cell.parts[name].interval, chances[name]) for name in chances])
+
+
+def variance_of_draws(score: Score) -> float:
+    """Of the mean over draws of examples, what the choice of examples adds."""
+    return score.sd_of_draws**2 / score.draws if score.draws > 1 else 0.0
+
+
+def variance_of(score: Score) -> float:
+    """As wide as the score's interval says, where nothing finer is known."""
+    return float(np.square((score.high - score.low) / (2 * 1.959964)))

@@ -1,0 +1,306 @@
+"""A board in memory: what one snapshot holds, as arrays over models and columns.
+
+Rows are in board order: by average with the best first (flagged and superseded models in their
+place, without a rank), then the models without an average by name. NaN and 0 stand for "there is
+none" in arrays of floats and of ranks; no page shows either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalcore.stats import Interval
+from leaderboard.snapshot.models import Models
+
+OWN, EVERY = "own", "all"
+"""Each benchmark in the style that its suite counts; every column of every style, unranked."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+class Score(NamedTuple):
+    """A number with its 95 % interval; a share of 1, but for perplexities and their like."""
+
+    value: float
+    low: float
+    high: float
+    n: int = 0
+    draws: int = 1
+    """Draws of few-shot examples that it is the mean of."""
+    sd_of_draws: float = 0.0
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.low, self.value, self.high)
+
+
+class Standing(StrEnum):
+    """Why a cell shows what it shows; only SCORED counts. In order of precedence."""
+
+    SCORED = "scored"
+    RUNNING = "running"
+    QUEUED = "queued"
+    FAILED = "failed"
+    NOT_COMPARABLE = "not comparable"
+    NOT_MEASURED = "not measured"
+
+
+STANDINGS = tuple(Standing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A suite entry: one benchmark in one style, with what its cells share."""
+
+    benchmark: str
+    title: str
+    style: str
+    own: bool
+    counts: bool
+    """Whether it is part of the suite's average."""
+    task: str
+    task_version: str
+    metric: str
+    filter: str
+    shots: int
+    draws: int
+    """Draws of few-shot examples that its scores are means of."""
+    chance: float | None
+    people: float | None
+    people_source: str
+    run_key: str
+    comparability_key: str
+    n: int | None
+    """Questions; None where nothing was measured yet."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Values with their 95 % intervals, each of shape (rows, columns) or (rows,)."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def none(cls, *shape: int) -> Scores:
+        return cls(*(np.full(shape, np.nan) for _ in range(3)))
+
+    def put(self, row: int, column: int, interval: Interval) -> None:
+        for side in ("value", "low", "high"):
+            getattr(self, side)[row, column] = getattr(interval, side)
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest bound of each column, NaN where nothing was measured.
+
+        Over all columns at once: one after the other takes five times as long. For scores that
+        do not change any more.
+        """
+        return np.fmin.reduce(self.low, axis=0, initial=np.nan), np.fmax.reduce(
+            self.high, axis=0, initial=np.nan
+        )
+
+    def rows(self, chosen: NDArray[Any]) -> Scores:
+        return Scores(self.value[chosen], self.low[chosen], self.high[chosen])
+
+    def column(self, place: int) -> Scores:
+        return Scores(self.value[:, place], self.low[:, place], self.high[:, place])
+
+    @property
+    def as_column(self) -> Scores:
+        """Those of shape (rows,) as a single column."""
+        return Scores(self.value[:, None], self.low[:, None], self.high[:, None])
+
+    def where(self, rows: Flags) -> Scores:
+        """The same with NaN in all other rows."""
+        return Scores(*(np.where(rows, a, np.nan) for a in (self.value, self.low, self.high)))
+
+    def mean(self, columns: Sequence[int]) -> Scores:
+        """By row the mean over columns with its interval, NaN where one is missing.
+
+        The same as `evalcore.stats.mean_interval` of each row (Zou and Donner 2008, eq. 6).
+        """
+        value, low, high = (a[:, columns] for a in (self.value, self.low, self.high))
+        mean = value.mean(axis=1)
+        below = np.sqrt(((value - low) ** 2).sum(axis=1)) / len(columns)
+        above = np.sqrt(((high - value) ** 2).sum(axis=1)) / len(columns)
+        return Scores(mean, mean - below, mean + above)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks with the ranges that hold for all of them at once (docs/method.md), each (rows,)."""
+
+    rank: Ints
+    """1 for the best, equal averages share one; 0 for none."""
+    low: Ints
+    high: Ints
+    cut_low: Flags
+    """Whether the range begins here only because models farther up were not compared."""
+    cut_high: Flags
+    band: Ints
+    """Number of the band of models that its first was not shown to be better than, from 0; -1."""
+    better: NDArray[np.uint8]
+    """Bits, shape (ranked, bytes): bit d of row j says that the j-th ranked model was shown to be
+    better than the one d + 1 places below it among the ranked."""
+    reach: int
+    """How many places up and down each model was compared with."""
+
+    @classmethod
+    def none(cls, rows: int) -> Ranks:
+        zeros, no = np.zeros(rows, np.int32), np.zeros(rows, np.bool_)
+        nothing = np.zeros((0, 0), np.uint8)
+        return cls(zeros, zeros, zeros, no, no, np.full(rows, -1, np.int32), nothing, 0)
+
+    def rows(self, chosen: NDArray[Any]) -> Ranks:
+        """Those of some rows; `better` is of the ranked anyway."""
+        arrays = {name: getattr(self, name)[chosen] for name in _BY_ROW}
+        return replace(self, **arrays)
+
+    def having(self, rows: NDArray[Any], ranks: Ranks) -> Ranks:
+        """The same with `ranks` in these rows."""
+        arrays = {}
+        for name in _BY_ROW:
+            array = getattr(self, name).copy()
+            array[rows] = getattr(ranks, name)
+            arrays[name] = array
+        return replace(self, **arrays, better=ranks.better, reach=ranks.reach)
+
+    def shown_better(self, first: int, second: int) -> bool:
+        """Whether the `first`-th ranked model was shown to be better than the `second`-th (from 0).
+
+        Farther apart than `reach` nothing was shown.
+        """
+        distance = second - first - 1
+        if not 0 <= distance < self.reach:
+            return False
+        return bool(self.better[first, distance // 8] >> (7 - distance % 8) & 1)
+
+
+_BY_ROW = ("rank", "low", "high", "cut_low", "cut_high", "band")
+
+
+@dataclass(frozen=True)
+class StyleGap:
+    """One benchmark’s score in one style minus that in another, by row; NaN where one misses."""
+
+    benchmark: str
+    first: int
+    second: int
+    """Columns of the board of every style."""
+    difference: Scores
+    paired: Flags
+    """Whether the same questions were compared one by one; else as independent scores."""
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """The largest score over a benchmark's styles, by row: derived, never ranked."""
+
+    benchmark: str
+    score: Scores
+    column: Ints
+    """Where it was reached; -1 for none."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Board:
+    """A suite version in one style as it stood when the snapshot was built."""
+
+    suite: str
+    version: str
+    title: str
+    normalisation: str
+    """`chance` where the suite's average is of scores taken from chance, else `none`."""
+    style: str
+    built: datetime
+    data_version: str
+    columns: tuple[Column, ...]
+    models: Models
+    scores: Scores
+    normalised: Scores
+    """From chance: 0 is guessing, 1 all right; by part where parts differ in chance."""
+    n: Ints
+    standing: NDArray[np.int8]
+    """Place in STANDINGS."""
+    sd_of_draws: Floats
+    run: NDArray[Any]
+    """The cell's run as 16 bytes (dtype V16); zeros for none. Read with `run_id`."""
+    average: Scores
+    """The suite's own average, shape (rows,)."""
+    ranks: Ranks
+    why: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """For cells that are not comparable: in what their run differs from the column."""
+    other_draws: Mapping[tuple[int, int], tuple[UUID, ...]] = field(default_factory=dict)
+    """The runs of the other draws of examples."""
+    styles: tuple[str, ...] = ()
+    """Every style in which the suite asks anything."""
+    without_style: tuple[str, ...] = ()
+    """Titles of the suite's benchmarks that are not asked in this style."""
+    gaps: tuple[StyleGap, ...] = ()
+    best: tuple[BestOf, ...] = ()
+
+    @property
+    def by_chance(self) -> bool:
+        return self.normalisation == "chance"
+
+    @cached_property
+    def ranked(self) -> int:
+        """How many models have a rank."""
+        return int((self.ranks.rank > 0).sum())
+
+    @cached_property
+    def averaged(self) -> int:
+        """How many models have an average: the first so many rows; not all of them are ranked."""
+        return int((~np.isnan(self.average.value)).sum())
+
+    @cached_property
+    def row_of(self) -> dict[int, int]:
+        """Row by variant."""
+        return {variant: row for row, variant in enumerate(self.models.values("variant"))}
+
+    @cached_property
+    def place_among_ranked(self) -> Ints:
+        """For each row its place among the ranked from 0, as `Ranks.shown_better` counts; or -1."""
+        has = self.ranks.rank > 0
+        return np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
+
+    def score(self, row: int, column: int) -> Score | None:
+        """The cell's number, None where there is none."""
+        value = self.scores.value[row, column]
+        if np.isnan(value):
+            return None
+        return Score(
+            float(value),
+            float(self.scores.low[row, column]),
+            float(self.scores.high[row, column]),
+            int(self.n[row, column]),
+            self.columns[column].draws,
+            float(self.sd_of_draws[row, column]),
+        )
+
+    def average_of(self, row: int) -> Score | None:
+        value = self.average.value[row]
+        if np.isnan(value):
+            return None
+        low, high = self.average.low[row], self.average.high[row]
+        return Score(float(value), float(low), float(high))
+
+    def standing_of(self, row: int, column: int) -> Standing:
+        return STANDINGS[int(self.standing[row, column])]
+
+    def run_id(self, row: int, column: int) -> UUID | None:
+        raw = self.run[row, column].tobytes()
+        return UUID(bytes=raw) if any(raw) else None

@@ -1,0 +1,226 @@
+"""A board as a file, and the same unpacked into a folder from which it is mapped into memory.
+
+The file is compressed: numpy's arrays, the models as an Arrow table, the rest as JSON. It is kept
+for good. The folder can be made from it again at any time; reading it takes some milliseconds for
+any size, since only what a page touches is read, and all processes of a machine share its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from leaderboard.snapshot.data import BestOf, Board, Column, Ranks, Scores, StyleGap
+from leaderboard.snapshot.models import Models
+
+_SCORES = ("scores", "normalised", "average")
+_ARRAYS = ("n", "standing", "sd_of_draws")
+_PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
+_ABOUT, _MODELS = "about", "models"
+_SIDES = ("value", "low", "high")
+
+Arrays = Mapping[str, NDArray[Any]]
+Value = TypeVar("Value")
+
+
+def write(board: Board, path: Path) -> None:
+    """Write the board's file; what is read back of it is equal to the board."""
+    arrays: dict[str, NDArray[Any]] = {name: getattr(board, name) for name in _ARRAYS}
+    arrays["run"] = _as_bytes(board.run)
+    for name in _SCORES:
+        arrays |= _of_scores(name, getattr(board, name))
+    arrays |= {f"ranks.{one.name}": getattr(board.ranks, one.name) for one in _rank_arrays()}
+    rows = len(board.models)
+    arrays |= _stacked("gaps", [gap.difference for gap in board.gaps], rows)
+    arrays["gaps.paired"] = _stack([gap.paired for gap in board.gaps], rows, np.bool_)
+    arrays |= _stacked("best", [best.score for best in board.best], rows)
+    arrays["best.column"] = _stack([best.column for best in board.best], rows, np.int32)
+    width = len(board.columns)
+    reasons = sorted(set(board.why.values()))
+    place = {reason: number for number, reason in enumerate(reasons)}
+    cells = sorted(board.why)
+    arrays["why.cell"] = _numbers(cells, width)
+    arrays["why.reason"] = np.array([place[board.why[cell]] for cell in cells], np.int32)
+    drawn = [(cell, run) for cell in sorted(board.other_draws) for run in board.other_draws[cell]]
+    arrays["other_draws.cell"] = _numbers([cell for cell, _ in drawn], width)
+    raw = b"".join(run.bytes for _, run in drawn)
+    arrays["other_draws.run"] = np.frombuffer(raw, np.uint8).reshape(-1, 16)
+    about = {
+        **{name: getattr(board, name) for name in _PLAIN},
+        "built": board.built.isoformat(),
+        "reach": board.ranks.reach,
+        "columns": [asdict(column) for column in board.columns],
+        "reasons": reasons,
+        "styles": board.styles,
+        "without_style": board.without_style,
+        "gaps": [[gap.benchmark, gap.first, gap.second] for gap in board.gaps],
+        "best": [best.benchmark for best in board.best],
+    }
+    raws = {_ABOUT: json.dumps(about, ensure_ascii=False).encode(), _MODELS: _packed(board.models)}
+    arrays |= {name: np.frombuffer(raw, np.uint8) for name, raw in raws.items()}
+    with path.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Make the folder of the file at `path`, whole or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(dir=folder.parent, prefix="making-"))
+    try:
+        making.chmod(0o755)
+        with np.load(path, allow_pickle=False) as file:
+            for name, array in file.items():
+                if name in (_ABOUT, _MODELS):
+                    (making / name).write_bytes(array.tobytes())
+                else:
+                    np.save(making / f"{name}.npy", array, allow_pickle=False)
+        making.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was quicker
+            raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def mapped(folder: Path) -> Board:
+    """The board of an unpacked folder. Raises FileNotFoundError where there is none."""
+    about = json.loads((folder / _ABOUT).read_bytes())
+    # As plain arrays: numpy's memmap is slow to cut and index.
+    arrays: Arrays = {
+        file.stem: np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+        for file in folder.glob("*.npy")
+    }
+    table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
+    run, width = arrays["run"], len(about["columns"])
+    ranks = {one.name: arrays[f"ranks.{one.name}"] for one in _rank_arrays()}
+    return Board(
+        **{name: about[name] for name in _PLAIN},
+        scores=_scores("scores", arrays),
+        normalised=_scores("normalised", arrays),
+        average=_scores("average", arrays),
+        n=arrays["n"],
+        standing=arrays["standing"],
+        sd_of_draws=arrays["sd_of_draws"],
+        built=datetime.fromisoformat(about["built"]),
+        columns=tuple(Column(**column) for column in about["columns"]),
+        models=Models(table),
+        run=run.view("V16").reshape(run.shape[:2]) if run.size else np.zeros(run.shape[:2], "V16"),
+        ranks=Ranks(**ranks, reach=about["reach"]),
+        why=_Reasons(arrays["why.cell"], width, arrays["why.reason"], about["reasons"]),
+        other_draws=_Draws(arrays["other_draws.cell"], width, arrays["other_draws.run"]),
+        styles=tuple(about["styles"]),
+        without_style=tuple(about["without_style"]),
+        gaps=tuple(
+            StyleGap(benchmark, first, second, _row("gaps", arrays, k), arrays["gaps.paired"][k])
+            for k, (benchmark, first, second) in enumerate(about["gaps"])
+        ),
+        best=tuple(
+            BestOf(benchmark, _row("best", arrays, k), arrays["best.column"][k])
+            for k, benchmark in enumerate(about["best"])
+        ),
+    )
+
+
+class _PerCell(Mapping[tuple[int, int], Value], Generic[Value]):
+    """Something for some cells, in arrays sorted by the cell's number."""
+
+    def __init__(self, cells: NDArray[np.int64], width: int) -> None:
+        self._cells, self._width = cells, width
+
+    def _of(self, places: slice) -> Value:
+        """What stands at these places of the arrays, which are of one cell."""
+        raise NotImplementedError
+
+    def __getitem__(self, cell: tuple[int, int]) -> Value:
+        number = cell[0] * self._width + cell[1]
+        first, last = np.searchsorted(self._cells, [number, number + 1])
+        if first == last:
+            raise KeyError(cell)
+        return self._of(slice(first, last))
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for number in np.unique(self._cells).tolist():
+            yield divmod(number, self._width)
+
+    def __len__(self) -> int:
+        return len(np.unique(self._cells))
+
+
+class _Reasons(_PerCell[str]):
+    def __init__(
+        self,
+        cells: NDArray[np.int64],
+        width: int,
+        reason: NDArray[np.int32],
+        reasons: Sequence[str],
+    ) -> None:
+        super().__init__(cells, width)
+        self._reason, self._reasons = reason, reasons
+
+    def _of(self, places: slice) -> str:
+        return self._reasons[int(self._reason[places][0])]
+
+
+class _Draws(_PerCell[tuple[UUID, ...]]):
+    def __init__(self, cells: NDArray[np.int64], width: int, run: NDArray[np.uint8]) -> None:
+        super().__init__(cells, width)
+        self._run = run
+
+    def _of(self, places: slice) -> tuple[UUID, ...]:
+        return tuple(UUID(bytes=run.tobytes()) for run in self._run[places])
+
+
+def _numbers(cells: Sequence[tuple[int, int]], width: int) -> NDArray[np.int64]:
+    return np.array([row * width + column for row, column in cells], np.int64)
+
+
+def _packed(models: Sequence[Any]) -> bytes:
+    table = Models.of(models).table.combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _as_bytes(run: NDArray[Any]) -> NDArray[np.uint8]:
+    """A structured void cannot be written without pickle: its bytes can."""
+    return np.frombuffer(run.tobytes(), np.uint8).reshape(*run.shape, 16)
+
+
+def _rank_arrays() -> list[Any]:
+    return [one for one in fields(Ranks) if one.name != "reach"]
+
+
+def _of_scores(name: str, scores: Scores) -> dict[str, NDArray[Any]]:
+    return {f"{name}.{side}": getattr(scores, side) for side in _SIDES}
+
+
+def _stacked(name: str, scores: Sequence[Scores], rows: int) -> dict[str, NDArray[Any]]:
+    """One array of shape (scores, rows) for each side."""
+    return {
+        f"{name}.{side}": _stack([getattr(one, side) for one in scores], rows, np.float64)
+        for side in _SIDES
+    }
+
+
+def _stack(arrays: Sequence[NDArray[Any]], rows: int, dtype: type[np.generic]) -> NDArray[Any]:
+    return np.array(arrays, dtype).reshape(len(arrays), rows)
+
+
+def _scores(name: str, arrays: Arrays) -> Scores:
+    return Scores(*(arrays[f"{name}.{side}"] for side in _SIDES))
+
+
+def _row(name: str, arrays: Arrays, place: int) -> Scores:
+    return Scores(*(arrays[f"{name}.{side}"][place] for side in _SIDES))

@@ -1,0 +1,246 @@
+"""Boards as they stood: built in the background, kept for good, read from memory.
+
+A page never computes a board. It reads the newest snapshot and prints its time; a date in the past
+reads an older one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from django.db.models import Max
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from leaderboard.models import BoardSnapshot, Run, Suite
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import build as board_builder
+from leaderboard.snapshot import file as snapshot_file
+from leaderboard.snapshot import memory
+from leaderboard.snapshot.data import EVERY, OWN, Board
+from leaderboard.snapshot.news import News
+
+SOONEST = 5.0
+"""Seconds between two snapshots of a board, at the least ..."""
+REST = 5
+"""... and so many times as long as the last one took to build."""
+KEPT_WHOLE = timedelta(days=2)
+"""Of older days only the last snapshot is kept."""
+LARGE = 2_000_000
+"""Bytes of a file that takes longer to read than a reader should wait."""
+
+
+def newest_suite(name: str) -> Suite | None:
+    """The newest version of a suite, or the version that `name@version` asks for."""
+    name, _, version = name.partition("@")
+    suites = Suite.objects.filter(name=name)
+    if version:
+        suites = suites.filter(version=version)
+    return suites.order_by("-created", "-pk").first()
+
+
+def suites() -> list[Suite]:
+    """Every version of every suite, the newest last, without what only a page of its own tells."""
+    return list(Suite.objects.order_by("created", "pk").defer("reported"))
+
+
+def among(suites: Sequence[Suite], name: str) -> Suite | None:
+    """`newest_suite` for who has all of them."""
+    name, _, version = name.partition("@")
+    named = [one for one in suites if one.name == name and (not version or one.version == version)]
+    return named[-1] if named else None
+
+
+def newest(suite: Suite, style: str) -> Board | None:
+    """The board as the newest snapshot has it; None where none was built yet.
+
+    While a large one is being read, which takes long where another machine built it, the one before
+    it goes on being shown.
+    """
+    return newest_of([(suite, style)]).get((suite.pk, style))
+
+
+def newest_of(wanted: Sequence[tuple[Suite, str]]) -> dict[tuple[int, str], Board]:
+    """By suite and style those boards that were built, found with one query."""
+    if not wanted:
+        return {}
+    asked = [value for suite, style in wanted for value in (suite.pk, style)]
+    rows = BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked)
+    return {(row.suite_id, row.style): _to_show(row) for row in rows}
+
+
+def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date | None]:
+    """The newest board with the day (UTC) of the first snapshot, found with one query."""
+    both = _NEWEST.format(f"{_ONE}, {_ONE.replace('DESC', 'ASC')}")
+    rows = sorted(
+        BoardSnapshot.objects.raw(both, [suite.pk, style] * 2),
+        key=lambda row: (row.built, row.pk),
+    )
+    return (_to_show(rows[-1]), day_of(rows[0])) if rows else (None, None)
+
+
+def first_day(suite: Suite, style: str) -> date | None:
+    """The day (UTC) of the first snapshot of this board."""
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    first = rows.order_by("built").first()
+    return day_of(first) if first else None
+
+
+def day_of(row: BoardSnapshot) -> date:
+    return row.built.astimezone(UTC).date()
+
+
+# In SQL: to make as many questions as a page has boards takes longer than to answer them.
+_ONE = """(
+    SELECT id FROM leaderboard_boardsnapshot WHERE suite_id = %s AND style = %s AND published
+    ORDER BY built DESC, id DESC LIMIT 1
+)"""
+_NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
+
+
+def _to_show(row: BoardSnapshot) -> Board:
+    before = _in_use.get((row.suite_id, row.style), "")
+    new = row.bytes >= LARGE and not memory.holds(row.sha256)
+    if new and memory.holds(before):
+        memory.read_beside(row.sha256)
+        return memory.board(before)
+    _in_use[row.suite_id, row.style] = row.sha256
+    return memory.board(row.sha256)
+
+
+def styles_shown(suite_name: str) -> list[str]:
+    """Every style in which the newest version of the suite has a board by now."""
+    suite = newest_suite(suite_name)
+    if suite is None:
+        return []
+    styles = styles_of(suite)
+    found = newest_of([(suite, style) for style in styles])
+    return [style for style in styles if (suite.pk, style) in found]
+
+
+def at(suite: Suite, style: str, moment: datetime) -> Board | None:
+    """The board as it stood then; None where it did not exist yet."""
+    row = _published(suite, style, until=moment)
+    return None if row is None else memory.past(row.sha256, shown=set(_in_use.values()))
+
+
+def days(suite: Suite, style: str) -> list[date]:
+    """The days (UTC) that have a snapshot, the newest first."""
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    found = rows.annotate(day=TruncDate("built", tzinfo=UTC)).values_list("day", flat=True)
+    return list(found.distinct().order_by("-day"))
+
+
+def styles_of(suite: Suite) -> list[str]:
+    """Every board that a suite has: own styles first, all side by side last."""
+    asked = suite.entries.order_by("position").values_list("style", flat=True)
+    return [OWN, *dict.fromkeys(asked), EVERY]
+
+
+def build(suite: Suite, style: str) -> BoardSnapshot:
+    """Build the board now and publish it, unless the newest snapshot shows the same already."""
+    began = time.monotonic()
+    last = _published(suite, style)
+    if last is not None and not artifacts.path_of(last.sha256).is_file():
+        last = None
+    earlier = _board(last)
+    board = board_builder.build(suite, style, timezone.now(), earlier)
+    if last is not None and board.data_version == last.data_version:
+        return last
+    return publish(suite, board, seconds=time.monotonic() - began)
+
+
+def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
+    """Show this board, which took so long to build, from now on: its file first, then its row."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "board.npz")
+        snapshot_file.write(board, file)
+        stored = artifacts.store(file, kind="board")
+    memory.unpack(stored.sha256)
+    row = BoardSnapshot.objects.create(
+        suite=suite,
+        style=board.style,
+        built=board.built,
+        seconds=seconds,
+        data_version=board.data_version,
+        sha256=stored.sha256,
+        bytes=stored.bytes,
+        models_n=len(board.models),
+        ranked_n=board.ranked,
+    )
+    BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+    row.published = True
+    return row
+
+
+def build_first(suite: Suite) -> None:
+    """Give a suite without any result its empty boards, so that nobody waits for those."""
+    keys = suite.entries.values("run_key")
+    if not Run.objects.filter(run_key__in=keys, state=Run.State.DONE).exists():
+        for style in styles_of(suite):
+            build(suite, style)
+
+
+def build_due() -> int:
+    """Build the boards of which something changed, each at its own pace; how many were built."""
+    built = 0
+    for suite, stamp in _news.stamps():
+        for style in styles_of(suite):
+            last = _published(suite, style)
+            if last and (_shown.get(last.pk) == stamp or not _rested(last)):
+                continue
+            row = build(suite, style)
+            _shown[row.pk] = stamp
+            built += row != last
+    return built
+
+
+def thin_out() -> int:
+    """Remove the snapshots of past days but for the last of each; how many.
+
+    Unpacked boards that nobody needs now go as well; their files stay.
+    """
+    old = BoardSnapshot.objects.filter(built__lt=timezone.now() - KEPT_WHOLE)
+    last = (
+        old.annotate(day=TruncDate("built", tzinfo=UTC))
+        .values("suite", "style", "day")
+        .annotate(last=Max("pk"))
+        .values_list("last", flat=True)
+    )
+    going = list(old.exclude(pk__in=list(last)).values_list("pk", "sha256"))
+    BoardSnapshot.objects.filter(pk__in=[pk for pk, _ in going]).delete()
+    for sha256 in {sha256 for _, sha256 in going}:
+        if not BoardSnapshot.objects.filter(sha256=sha256).exists():
+            artifacts.path_of(sha256).unlink(missing_ok=True)
+    published = BoardSnapshot.objects.filter(published=True)
+    newest = published.values("suite", "style").annotate(last=Max("pk")).values("last")
+    current = BoardSnapshot.objects.filter(pk__in=newest).values_list("sha256", flat=True)
+    memory.clear(set(current))
+    return len(going)
+
+
+_in_use: dict[tuple[int, str], str] = {}
+"""By suite and style the digest of the board that was shown last."""
+_news = News()
+_shown: dict[int, object] = {}
+"""By snapshot the stamp of the newest state of its suite that it is known to show."""
+
+
+def _rested(last: BoardSnapshot) -> bool:
+    pause = timedelta(seconds=max(SOONEST, REST * last.seconds))
+    return timezone.now() - last.built >= pause
+
+
+def _published(suite: Suite, style: str, until: datetime | None = None) -> BoardSnapshot | None:
+    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    if until is not None:
+        rows = rows.filter(built__lte=until)
+    return rows.order_by("-built", "-pk").first()
+
+
+def _board(row: BoardSnapshot | None) -> Board | None:
+    return None if row is None else memory.board(row.sha256)

@@ -1,0 +1,232 @@
+"""A table that a page shows, as a file: CSV, JSON or parquet with the same fields.
+
+Made while it is sent, in batches of rows. What the file is of stands in each row of CSV (comment
+lines would break most readers), in `about` of JSON, and in the metadata of parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import reverse
+from django.utils.cache import get_conditional_response
+from django.utils.http import http_date
+from django.views.decorators.http import require_safe
+from numpy.typing import NDArray
+
+from evalcore.digest import digest_of
+from leaderboard.snapshot.data import STANDINGS, Column, Scores
+from leaderboard.snapshot.models import Model
+from leaderboard.web import kept
+
+_NO_RUN = UUID(int=0).hex
+_STANDINGS = [str(standing) for standing in STANDINGS]
+_INJECTED = r"^[=+\-@\t\r]"
+_OF_MODEL: tuple[tuple[str, pa.DataType, Callable[[Model], Any]], ...] = (
+    ("model", pa.string(), lambda model: model.repo_id),
+    ("commit", pa.string(), lambda model: model.commit),
+    ("dtype", pa.string(), lambda model: model.dtype),
+    ("quantisation", pa.string(), lambda model: model.quantisation),
+    ("adapter", pa.string(), lambda model: model.adapter),
+    ("chat_template", pa.bool_(), lambda model: model.chat_template),
+    ("type", pa.string(), lambda model: model.kind),
+    ("architecture", pa.string(), lambda model: model.architecture),
+    ("model_type", pa.string(), lambda model: model.model_type),
+    ("parameters", pa.int64(), lambda model: model.parameters),
+    ("licence", pa.string(), lambda model: model.licence),
+    ("base_model", pa.string(), lambda model: model.base_model),
+    ("merged", pa.bool_(), lambda model: model.merged),
+    ("moe", pa.bool_(), lambda model: model.moe),
+    ("official", pa.bool_(), lambda model: model.official),
+    ("flag_reason", pa.string(), lambda model: model.flag_reason),
+    ("hub_state", pa.string(), lambda model: model.hub_state),
+    ("superseded_by", pa.string(), lambda model: model.superseded_by),
+    ("added", pa.timestamp("us", tz="UTC"), lambda model: model.added),
+)
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """What is to be written."""
+
+    name: str
+    """Of the file, without its ending; anything but letters, figures and .-_ becomes a dash."""
+    built: datetime
+    about: dict[str, Any]
+    """What the table is of, by short names; all that changes the file is in it."""
+    details: dict[str, Any]
+    """What more there is to say of it, in JSON and parquet: a row of CSV has no room for it."""
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    """At least one, which may be empty, for its fields."""
+    rows: str = "models"
+    """How JSON calls the list of its rows."""
+
+
+class Refused(Exception):
+    """What was asked for cannot be read, and is not half applied."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        super().__init__(*problems)
+
+
+View = Callable[[HttpRequest], HttpResponseBase]
+
+
+def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
+    """The view that answers with what `make` makes in the form of this ending.
+
+    400 with the problems where `make` raises Refused.
+    """
+
+    @require_safe
+    def as_file(request: HttpRequest) -> HttpResponseBase:
+        try:
+            file = make(request)
+        except Refused as refused:
+            return _refusal(refused.args)
+        return _answer(request, file, ending)
+
+    return as_file
+
+
+def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
+    """The file in the form of its ending (csv, json or parquet); 304 where the client has it."""
+    content_type, write = _FORMS[ending]
+    made_of = [file.about, file.details, ending, kept.release(), request.get_host()]
+    etag = f'"{digest_of(made_of)[:32]}"'
+    # By the tag alone: another release writes other files of a board built before.
+    if unchanged := get_conditional_response(request, etag):
+        return unchanged
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name)
+    return StreamingHttpResponse(
+        write(file),
+        content_type=content_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.{ending}"',
+            "ETag": etag,
+            "Last-Modified": http_date(file.built.timestamp()),
+            "Cache-Control": "public, no-cache",
+            "X-Robots-Tag": "noindex",
+        },
+    )
+
+
+def _refusal(problems: Iterable[str]) -> HttpResponse:
+    text = "\n".join(problems)
+    return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
+
+
+def of_column(column: Column, field: str) -> dict[str, Any]:
+    """What the scores of a benchmark are that stand in this field."""
+    return {
+        "field": field,
+        "title": column.title,
+        "task": column.task,
+        "task_version": column.task_version,
+        "style": column.style,
+        "shots": column.shots,
+        "draws": column.draws,
+        "metric": column.metric,
+        "filter": column.filter,
+        "chance": column.chance,
+        "counts": column.counts,
+        "comparability_key": column.comparability_key,
+    }
+
+
+def of_models(models: Iterable[Model]) -> dict[str, pa.Array]:
+    """Who the models are, in the fields that every file has."""
+    listed = list(models)
+    return {name: pa.array([of(m) for m in listed], type_) for name, type_, of in _OF_MODEL}
+
+
+def bounds(name: str, prefix: str, scores: Scores) -> dict[str, pa.Array]:
+    """A value with both bounds, empty where there is none."""
+    sides = {name: scores.value, f"{prefix}low": scores.low, f"{prefix}high": scores.high}
+    return {side: numbers(values) for side, values in sides.items()}
+
+
+def numbers(values: NDArray[Any]) -> pa.Array:
+    """Numbers, empty where there is none."""
+    return pa.array(values, mask=~np.isfinite(values))
+
+
+def standings(places: NDArray[Any]) -> pa.Array:
+    """In words, why each cell has its number or none; `places` are those in STANDINGS."""
+    return pa.array([_STANDINGS[place] for place in places.tolist()], pa.string())
+
+
+def run_addresses(runs: NDArray[Any], site: str) -> pa.Array:
+    """The whole address of each run on this site, empty for none; `runs` as a board has them."""
+    start = site.rstrip("/") + reverse("run", args=[UUID(int=0)]).removesuffix(str(UUID(int=0)))
+    digits = runs.tobytes().hex()
+    found = []
+    for at in range(0, len(digits), 32):
+        one = digits[at : at + 32]
+        run = f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
+        found.append(None if one == _NO_RUN else start + run)
+    return pa.array(found, pa.string())
+
+
+def _csv(file: TableFile) -> Iterator[bytes]:
+    header = True
+    for batch in file.batches():
+        columns = dict(zip(batch.schema.names, map(_harmless, batch.columns), strict=True))
+        columns |= {name: pa.repeat(value, batch.num_rows) for name, value in file.about.items()}
+        sink = BytesIO()
+        options = pyarrow.csv.WriteOptions(include_header=header)
+        pyarrow.csv.write_csv(pa.table(columns), sink, options)
+        yield sink.getvalue()
+        header = False
+
+
+def _harmless(column: pa.Array) -> pa.Array:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    Licences, base models and architectures are what strangers wrote into their models' cards.
+    """
+    if not pa.types.is_string(column.type):
+        return column
+    quoted = pc.binary_join_element_wise("'", column, "")
+    return pc.if_else(pc.match_substring_regex(column, _INJECTED), quoted, column)
+
+
+def _json(file: TableFile) -> Iterator[bytes]:
+    told = json.dumps({**file.about, **file.details}, ensure_ascii=False)
+    yield f'{{"about": {told},\n"{file.rows}": ['.encode()
+    between = "\n"
+    for batch in file.batches():
+        for row in batch.to_pylist():
+            text = json.dumps(row, ensure_ascii=False, default=datetime.isoformat)
+            yield f"{between}{text}".encode()
+            between = ",\n"
+    yield b"\n]}\n"
+
+
+def _parquet(file: TableFile) -> Iterator[bytes]:
+    details = {name: json.dumps(one, ensure_ascii=False) for name, one in file.details.items()}
+    told = {**file.about, **details}
+    table = pa.Table.from_batches(file.batches())
+    sink = BytesIO()
+    pyarrow.parquet.write_table(table.replace_schema_metadata(told), sink, compression="zstd")
+    yield sink.getvalue()
+
+
+_FORMS: dict[str, tuple[str, Callable[[TableFile], Iterator[bytes]]]] = {
+    "csv": ("text/csv; charset=utf-8", _csv),
+    "json": ("application/json", _json),
+    "parquet": ("application/vnd.apache.parquet", _parquet),
+}

@@ -1,0 +1,1 @@
+"""The same questions asked in several ways: what the way does to scores and to order."""

@@ -1,0 +1,223 @@
+"""Cloze beside MMLU-style: the same questions asked in several ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from leaderboard.board import frame
+from leaderboard.board.view import chosen_board
+from leaderboard.models import Suite
+from leaderboard.models.task import Style
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import EVERY, Board
+from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.styles import change as styles_order
+from leaderboard.styles import split
+from leaderboard.styles import table as styles_table
+from leaderboard.styles.view import (
+    ALL,
+    AVERAGE,
+    LEADERS,
+    View,
+    address_of,
+    in_both,
+    pair_of,
+    view,
+    wanted,
+)
+from leaderboard.web import kept
+from leaderboard.web.address import Address
+from leaderboard.web.pager import page_links
+
+
+@require_safe
+def styles(request: HttpRequest) -> HttpResponseBase:
+    """Searched, sorted and paged by the address alone."""
+    address = address_of(request)
+    suite = suite_of(address)
+    board = chosen_board(suite, wanted(address)) if suite else None
+    if not suite or not board or not in_styles(board):
+        return _without_scores(request, address, suite, built=board is not None)
+    pair = pair_of(board, address)
+    first, second = (chosen_board(suite, wanted(address, style)) for style in pair)
+    data = [one and (one.data_version, one.built) for one in (board, first, second)]
+    days = days_of(suite, address)
+    return kept.answer(
+        request,
+        (suite.pk, suite.notice, suite.reported, data, days),
+        lambda: _page(request, address, suite, board, (first, second), days),
+    )
+
+
+@dataclass(frozen=True)
+class Days:
+    """Which days the page can be seen as of; all in UTC."""
+
+    shown: date | None
+    """A past one; None for now."""
+    first: date | None
+    before: date | None
+    """The last with a snapshot before the one shown ..."""
+    after: date | None
+    """... and the first after it."""
+    today: date
+
+
+def days_of(suite: Suite, address: Address) -> Days:
+    asked = wanted(address)
+    return Days(
+        asked.moment and (asked.moment - timedelta(days=1)).date(),
+        published.first_day(suite, EVERY),
+        *frame.days_around(suite, asked),
+        datetime.now(UTC).date(),
+    )
+
+
+def suite_of(address: Address) -> Suite | None:
+    """The suite asked for; None where the site's own is not there yet. Http404 for another."""
+    suite = published.newest_suite(address["suite"])
+    if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
+        raise Http404(f"no suite {address['suite']}")
+    return suite
+
+
+def _without_scores(
+    request: HttpRequest, address: Address, suite: Suite | None, *, built: bool
+) -> HttpResponseBase:
+    """The explanations alone, with the reason why there is nothing to compare."""
+    if redirect := address.redirect():
+        return redirect
+    context = {
+        "suite": suite,
+        "built": built,
+        "reported": suite and _reported(suite),
+        "days": suite and days_of(suite, address),
+        "now_url": address.url(at=""),
+    }
+    return render(request, "pages/styles.html", context)
+
+
+def _page(
+    request: HttpRequest,
+    address: Address,
+    suite: Suite,
+    board: Board,
+    averages: styles_order.Averages,
+    days: Days,
+) -> str | HttpResponseBase:
+    shown = view(board, address)
+    if redirect := address.redirect():
+        return redirect
+    context = {
+        "suite": suite,
+        "built": True,
+        "board": board,
+        "view": shown,
+        "address": address,
+        "labels": (Style(shown.first).label, Style(shown.second).label),
+        "pair": styles_table.compared(shown),
+        "scored": bool((~np.isnan(board.scores.value)).any()),
+        "order": styles_order.ordering(shown, averages),
+        "choices": _choices(shown),
+        "table": styles_table.render(shown) if shown.page_rows else "",
+        "rows": (shown.first_row, shown.first_row + len(shown.page_rows) - 1),
+        "pages": page_links(shown.page, shown.pages, address),
+        "downloads": [
+            (label, _file_url(address, ending))
+            for label, ending in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
+        ],
+        "split": _split(shown),
+        "reported": _reported(suite),
+        "days": days,
+        "asked_at": days.shown,
+        "now_url": address.url(at=""),
+        "day_urls": [
+            (day, address.url(at=day, page=1)) if day else None for day in (days.before, days.after)
+        ],
+    }
+    return render_to_string("pages/styles.html", context, request)
+
+
+def _file_url(address: Address, ending: str) -> str:
+    """Of the table as a file; what changes only the page is left out."""
+    path, _, query = address.url(page=1, model="", benchmark=AVERAGE, draw="").partition("?")
+    return f"{path}.{ending}" + (f"?{query}" if query else "")
+
+
+def _choices(shown: View) -> dict[str, Any]:
+    """What the page's two forms offer, and what each carries along."""
+    address = shown.address
+    chosen = {group.benchmark for group in shown.groups}
+    pair = shown.first, shown.second
+
+    def carried(*own: str) -> list[tuple[str, str]]:
+        fields = ("suite", "at", "benchmark", "a", "b", "draw", "q", "sort", "cols", "model")
+        return [(name, address[name]) for name in fields if name not in own and address[name]]
+
+    return {
+        "styles": [(style, Style(style).label) for style in shown.styles],
+        "orders": [
+            (AVERAGE, "Average of the suite"),
+            *((name, shown.titles[name]) for name in in_both(shown.board, pair)),
+        ],
+        "order": address["benchmark"],
+        "with_order": carried("a", "b", "benchmark"),
+        "benchmarks": [(name, title, name in chosen) for name, title in shown.titles.items()],
+        "with_table": carried("q", "cols", "at"),
+        "all_url": address.url("table", cols=ALL, page=1),
+        "few_url": address.url("table", cols="", page=1),
+        "clear_url": address.url("table", q="", page=1),
+        "drawn": [
+            (label, address.url("order", draw=draw), address["draw"] == draw)
+            for draw, label in (("", "Those that move farthest"), (LEADERS, "The leaders"))
+        ],
+        "turned_url": address.url("order", a=shown.second, b=shown.first),
+    }
+
+
+def _split(shown: View) -> dict[str, Any] | None:
+    """Where the variance of the chosen model's answers comes from, in each benchmark shown."""
+    if shown.chosen is None:
+        return None
+    name = shown.board.models[shown.chosen].repo_id.rpartition("/")[2]
+    places = [group.places for group in shown.groups]
+    return {
+        "name": name,
+        "parts": split.split(shown.board, shown.chosen, places),
+        "without_url": shown.address.url("table", model=""),
+    }
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Figures that others published, with the suite's own words for their columns."""
+
+    source: str
+    link: str
+    heads: list[tuple[str, str]]
+    """Title and style of each column."""
+    rows: list[tuple[str, list[tuple[str, float, float]]]]
+    """By model: of each column what it is called where it stands alone, value, half width."""
+
+
+def _reported(suite: Suite) -> Reported | None:
+    stated: dict[str, Any] | None = suite.reported
+    if not stated:
+        return None
+    words = {entry.task.name: entry for entry in suite.entries.select_related("task")}
+    heads = [(words[name].title, words[name].style) for name in stated["columns"]]
+    called = [f"{title}, {Style(style).label}" for title, style in heads]
+    rows = [
+        (model, [(name, value, half) for name, (value, half) in zip(called, row, strict=True)])
+        for model, row in stated["rows"].items()
+    ]
+    return Reported(stated["source"], stated["link"], heads, rows)

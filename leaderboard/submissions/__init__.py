@@ -1,0 +1,1 @@
+"""From a form to runs in the queue, and the page that follows them."""

@@ -1,0 +1,203 @@
+"""One submission: how its runs are doing, and what its submitter can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from leaderboard.model_pages.places import Place, place
+from leaderboard.models import LIVE, Result, Run, Submission
+from leaderboard.queue import estimate
+from leaderboard.queue.estimate import Plan, Turn
+from leaderboard.queue.failures import Cause, by_cause, standing
+from leaderboard.queue.listing import by_benchmark, listed
+from leaderboard.queue.pace import Span, total
+from leaderboard.queue.turns import reason
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import OWN
+from leaderboard.submissions import submit
+from leaderboard.web import throttle, visitor
+from leaderboard.web.problem import Problem, Refused
+
+NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
+BOARD_WITHIN = timedelta(minutes=10)
+"""So long after its last run a submission waits for the board that has it."""
+ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """When what is unfinished of a submission will be taken, and how long it takes."""
+
+    turn: Turn | None
+    """Of its first waiting run; None where none waits."""
+    position: int
+    reason: str
+    """What has to happen before a worker can take it; empty for nothing."""
+    takes: Span | None
+    """All that waits or runs, one after the other."""
+    workers: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run in the table, with its position in the queue where it waits, or with its score."""
+
+    run: Run
+    position: int | None
+    score: Result | None
+
+
+def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
+    return _page(request, _get(pk))
+
+
+@require_POST
+def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Submit the same commit and precision once more; only what ended badly is repeated."""
+    earlier = _get(pk)
+    if too_many := throttle.too_many_checks(request):
+        return _page(request, earlier, (too_many,), status=429)
+    variant = earlier.variant
+    try:
+        submitted = submit.submit(
+            variant.hub_model.repo_id,
+            variant.commit,
+            variant.dtype,
+            user=request.user,
+            visitor=visitor.digest_of(visitor.of(request)),
+        )
+    except Refused as refused:
+        waits = any(problem.wait_seconds for problem in refused.problems)
+        return _page(request, earlier, refused.problems, status=429 if waits else 409)
+    return redirect(submitted)
+
+
+@require_POST
+def withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
+    withdrawn = _get(pk)
+    try:
+        submit.withdraw(withdrawn, request.user)
+    except submit.NotYours:
+        # Answered here: Django would log its own exception with a traceback.
+        return render(request, "403.html", {"exception": NOT_YOURS}, status=403)
+    return redirect(withdrawn)
+
+
+def _get(pk: UUID) -> Submission:
+    related = Submission.objects.select_related("variant__hub_model", "suite", "submitter")
+    return get_object_or_404(related, pk=pk)
+
+
+def _page(
+    request: HttpRequest,
+    shown: Submission,
+    problems: tuple[Problem, ...] = (),
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    runs = by_benchmark(listed(shown.runs.defer("environment", "dataset_commits")))
+    ended = all(run.state in ENDED for run in runs)
+    plan = None if ended else estimate.plan()
+    places = plan.places() if plan else {}
+    causes = by_cause(by_benchmark(listed(standing(shown.runs.all()))))
+    repeated = _repeated_by(shown, runs)
+    active = shown.state == Submission.State.ACTIVE
+    may_submit = submit.may_submit(request.user)
+    scores = _scores(shown, runs)
+    failed = sum(run.state == Run.State.FAILED for run in runs)
+    own = _place(shown) if ended and active and not failed else None
+    ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by)
+    awaited = ended and active and not failed and not ranked and _just_ended(runs)
+    context = {
+        "submission": shown,
+        "runs": runs,
+        "lines": [
+            Line(run, places[run.pk][1] if run.pk in places else None, scores.get(run.pk))
+            for run in runs
+        ],
+        "own": own if ranked else None,
+        "awaited": awaited,
+        "live": not ended or awaited,
+        "outlook": _outlook(runs, plan) if plan else None,
+        "causes": causes,
+        "remedy": _remedy(causes),
+        "repeated": repeated,
+        "problems": problems,
+        "ended": ended,
+        "done": sum(run.state == Run.State.DONE for run in runs),
+        "failed": failed,
+        "now": timezone.now(),
+        "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
+        "may_withdraw": active and submit.may_withdraw(shown, request.user),
+    }
+    response = render(request, "pages/submission.html", context, status=status)
+    if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:
+        response["Retry-After"] = str(waits[0])
+    return response
+
+
+def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
+    """By run its number in the metric that the suite shows."""
+    metrics = dict(shown.suite.entries.values_list("task_id", "metric"))
+    done = [run for run in runs if run.state == Run.State.DONE]
+    found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
+    wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
+    return {one.run_id: one for one in found.order_by("pk") if wanted[one.run_id] == one.metric}
+
+
+def _place(shown: Submission) -> Place | None:
+    """Where the model stands on the newest board of the suite."""
+    return place(published.newest(shown.suite, OWN), shown.variant_id)
+
+
+def _just_ended(runs: Sequence[Run]) -> bool:
+    newest = max((run.finished for run in runs if run.finished), default=None)
+    return newest is not None and timezone.now() - newest < BOARD_WITHIN
+
+
+def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:
+    places = plan.places()
+    waiting = sorted((places[run.pk] for run in runs if run.pk in places), key=lambda p: p[1])
+    turn, position = waiting[0] if waiting else (None, 0)
+    turns = {place.position: place for place, _ in waiting}.values()
+    running = [plan.left[run.pk] for run in runs if run.pk in plan.left]
+    return Outlook(
+        turn=turn,
+        position=position,
+        reason=reason(turn, plan) if turn else "",
+        takes=total([*running, *(turn.takes for turn in turns)]),
+        workers=len(plan.workers),
+        waiting=len(waiting),
+    )
+
+
+def _repeated_by(shown: Submission, runs: list[Run]) -> Submission | None:
+    """The newest submission with runs in place of all that ended badly here."""
+    bad = {run.run_key for run in runs if run.state not in LIVE}
+    later = (
+        Run.objects.filter(variant=shown.variant, run_key__in=bad, created__gt=shown.created)
+        .exclude(state=Run.State.CANCELLED)
+        .exclude(pk__in=[run.pk for run in runs])
+    )
+    if not bad or bad != set(later.values_list("run_key", flat=True)):
+        return None
+    return Submission.objects.filter(runs__in=later).order_by("-created").first()
+
+
+def _remedy(causes: list[Cause]) -> Run | None:
+    """A failed run that repeating does not help, the model's own faults first."""
+    for error_class in (Run.ErrorClass.MODEL, Run.ErrorClass.TASK):
+        for cause in causes:
+            if cause.run.error_class == error_class:
+                return cause.run
+    return None

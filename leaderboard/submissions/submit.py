@@ -1,0 +1,222 @@
+"""From a form to runs in the queue: what is asked of the Hub before, and written at once after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from leaderboard.hub import state as hub_state
+from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
+from leaderboard.queue import claims
+from leaderboard.submissions import precheck
+from leaderboard.submissions.precheck import Facts
+from leaderboard.web.problem import Problem, Refused
+
+HUB_SECONDS = 10.0
+"""A submission needs the commit, so it waits longer for the Hub than a live check."""
+QUOTA_PERIOD = timedelta(days=1)
+
+Visitor = User | AnonymousUser
+
+
+class NotYours(PermissionError):
+    """Only who submitted a model, or the staff, may withdraw it."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """So many submissions in any 24 hours, counted in the database."""
+
+    limit: int
+    whose: str
+
+
+def may_submit(user: Visitor) -> bool:
+    return user.is_authenticated or settings.PLUMBLINE_OPEN_SUBMIT
+
+
+def submit(
+    typed_id: str, revision: str = "main", dtype: str = "", *, user: Visitor, visitor: str = ""
+) -> Submission:
+    """Check what was typed, pin it to a commit and queue one run per column of the suite.
+
+    `visitor` is the digest of the address of who has no account.
+
+    Runs that another submission of the same variant already has are shared; only failed and
+    cancelled ones are repeated. Raises Refused, and then nothing was submitted.
+    """
+    if not may_submit(user):
+        raise Refused([_sign_in()])
+    suite = precheck.current_suite()
+    if suite is None:
+        raise Refused([_no_suite()])
+    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
+    if check.problems:
+        raise Refused(check.problems)
+    if check.facts is None:
+        raise Refused([_nothing_submitted(warning) for warning in check.warnings])
+    with transaction.atomic():
+        return _store(check.facts, revision, suite, user, visitor)
+
+
+def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:
+    submitter = user if isinstance(user, User) else None
+    _refuse_beyond_quota(submitter, visitor, suite)
+    variant = _locked(_variant(facts))
+    if repeated := precheck.submitted_before(facts, precheck.existing_submission(facts)):
+        raise Refused([repeated])
+    submission = Submission.objects.create(
+        submitter=submitter,
+        visitor="" if submitter else visitor,
+        requested_revision=revision.strip() or "main",
+        variant=variant,
+        suite=suite,
+    )
+    submission.runs.set(_runs(variant, suite, by=str(submitter or "a visitor")))
+    return submission
+
+
+def _variant(facts: Facts) -> Variant:
+    """The row of this commit and precision, with what the Hub says of it now."""
+    hub_model, _ = HubModel.objects.get_or_create(repo_id=facts.repo_id)
+    hub_state.note(hub_model, hub_state.PRESENT)
+    # Not looked up by its chat template: that is in the commit already.
+    variant, _ = Variant.objects.get_or_create(
+        hub_model=hub_model,
+        commit=facts.commit,
+        dtype=facts.dtype,
+        quantisation=facts.quantisation,
+        adapter="",
+        adapter_base_commit="",
+        backend="hf",
+        defaults={
+            "architecture": facts.architecture,
+            "model_type": facts.model_type,
+            "parameters": facts.parameters,
+            "licence": facts.licence,
+            **facts.origin.fields(),
+        },
+    )
+    return variant
+
+
+def _locked(variant: Variant) -> Variant:
+    """One transaction at a time makes, shares or withdraws the runs of a variant.
+
+    Without the lock two submissions could both miss the other's runs, or share a run that a third
+    is about to cancel. Runners take no such lock: they only ever change the state of a run.
+    """
+    return Variant.objects.select_for_update(no_key=True).get(pk=variant.pk)
+
+
+def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
+    """A live run per column of the suite, queued where there was none."""
+    entries = list(suite.entries.select_related("task"))
+    keys = {entry.run_key for entry in entries}
+    live = {run.run_key: run for run in _live(variant).filter(run_key__in=keys)}
+    missing = {
+        entry.run_key: Run(
+            variant=variant,
+            task=entry.task,
+            shots=entry.shots,
+            fewshot_draw=suite.fewshot_draw,
+            fewshot_seed=entry.fewshot_seed,
+            run_key=entry.run_key,
+            needed_bytes=variant.needed_bytes,
+        )
+        for entry in entries
+        if entry.run_key not in live
+    }
+    return [*live.values(), *claims.enqueue(missing.values(), by=by)]
+
+
+def _live(variant: Variant) -> QuerySet[Run]:
+    return variant.runs.filter(state__in=LIVE)
+
+
+def withdraw(submission: Submission, user: Visitor) -> list[Run]:
+    """Take a submission back; the runs that were stopped because nobody else wants them.
+
+    Done runs stay. Withdrawing twice changes nothing. Raises NotYours.
+    """
+    if not may_withdraw(submission, user):
+        raise NotYours(f"{user} did not submit {submission}: ask who did, or the staff")
+    with transaction.atomic():
+        _locked(submission.variant)
+        active = Submission.objects.filter(pk=submission.pk, state=Submission.State.ACTIVE)
+        if not active.update(state=Submission.State.WITHDRAWN):
+            return []
+        submission.refresh_from_db(fields=["state"])
+        wanted = Run.objects.filter(submissions__state=Submission.State.ACTIVE)
+        unwanted = submission.runs.exclude(pk__in=wanted.values("pk"))
+        return _cancelled(unwanted, by=str(user))
+
+
+def may_withdraw(submission: Submission, user: Visitor) -> bool:
+    """Its submitter and the staff; a visitor's submission only the staff."""
+    if not isinstance(user, User):
+        return False
+    return user.is_staff or submission.submitter_id == user.pk
+
+
+def _cancelled(runs: Iterable[Run], *, by: str) -> list[Run]:
+    return [run for run in runs if claims.cancel(run, by=by, why="the submission was withdrawn")]
+
+
+def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> None:
+    """Raises Refused where the submitter, or all visitors together, had their share of the day."""
+    recent = Submission.objects.filter(
+        submitter=submitter, created__gt=timezone.now() - QUOTA_PERIOD
+    ).order_by("-created")
+    if submitter:
+        # The row lock makes two submissions at the same moment count each other.
+        User.objects.select_for_update(no_key=True).get(pk=submitter.pk)
+        whose = f"the account {submitter}"
+        _refuse_beyond(Quota(settings.PLUMBLINE_USER_QUOTA, whose), recent)
+        return
+    Suite.objects.select_for_update(no_key=True).get(pk=suite.pk)
+    if visitor:
+        whose = "one visitor without an account"
+        own = recent.filter(visitor=visitor)
+        _refuse_beyond(Quota(settings.PLUMBLINE_VISITOR_QUOTA, whose), own)
+    whose = "all visitors without an account together"
+    _refuse_beyond(Quota(settings.PLUMBLINE_OPEN_QUOTA, whose), recent)
+
+
+def _refuse_beyond(quota: Quota, recent: QuerySet[Submission]) -> None:
+    counted = list(recent.values_list("created", flat=True)[: quota.limit])
+    if len(counted) < quota.limit:
+        return
+    message = f"The limit for {quota.whose} is {quota.limit} submissions in 24 hours."
+    remedy, wait = "This site takes none at the moment.", int(QUOTA_PERIOD.total_seconds())
+    if counted:
+        frees_up = counted[-1] + QUOTA_PERIOD
+        wait = max(1, int((frees_up - timezone.now()).total_seconds()))
+        remedy = f"The next one can be submitted at {frees_up:%H:%M UTC on %-d %B}."
+    raise Refused([Problem("form", "quota", message, remedy, wait_seconds=wait)])
+
+
+def _sign_in() -> Problem:
+    return Problem("form", "sign_in", "Models are submitted with an account.", "Sign in first.")
+
+
+def _no_suite() -> Problem:
+    return Problem(
+        "form",
+        "no_suite",
+        f"The suite “{settings.PLUMBLINE_SUITE}” of this site is not in its database.",
+        "Its operator has to run: python manage.py sync_tasks",
+    )
+
+
+def _nothing_submitted(warning: Problem) -> Problem:
+    return Problem(
+        warning.field, warning.code, f"{warning.message} Nothing was submitted.", warning.remedy
+    )

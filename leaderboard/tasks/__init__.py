@@ -1,0 +1,1 @@
+"""A benchmark's page and a suite's: what is asked, and how good the questions are."""

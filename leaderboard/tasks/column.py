@@ -1,0 +1,213 @@
+"""A task as a column of a suite: who does best and worst, and how good its questions are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.urls import reverse
+
+from leaderboard.board.columns import column_keys
+from leaderboard.board.wanted import Wanted
+from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
+from leaderboard.models.task import Style
+from leaderboard.samples import excerpts
+from leaderboard.snapshot import published
+from leaderboard.snapshot.data import OWN, Board, Column, Score
+from leaderboard.snapshot.models import Model
+from leaderboard.tasks import items
+from leaderboard.tasks.item_chart import Chart, chart
+from leaderboard.units import is_share
+from leaderboard.web.address import Address
+from leaderboard.web.paging import Part, part
+from leaderboard.web.scale import Scale
+
+ENDS = 5
+"""Models at each end."""
+SUSPICIOUS = 15
+"""Questions of likely wrong keys on a page."""
+DOCUMENTS = 3
+STYLES_BESIDE = (Style.CLOZE, Style.MMLU, Style.HYBRID)
+"""The styles in which the first question is shown side by side."""
+TRIED = 5
+"""Runs whose files are looked for: the store may have lost one."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A model with its score in the column."""
+
+    model: Model
+    score: Score
+    url: str
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Both ends of a column, of the models that may have a rank."""
+
+    column: Column
+    best: list[Placed]
+    worst: list[Placed]
+    scale: Scale
+    n: int
+    url: str
+    """The board sorted by this column."""
+    csv_url: str
+    """This column of it, every model, as a file."""
+
+
+def board(entry: SuiteEntry) -> Board | None:
+    """The board that shows the column."""
+    return published.newest(entry.suite, OWN if entry.own else entry.style)
+
+
+def standings(board: Board, entry: SuiteEntry) -> Standings | None:
+    """None where the board does not show the column yet, or it has no number."""
+    place = _place(board, entry)
+    if place is None:
+        return None
+    column, values = board.columns[place], board.scores.value[:, place]
+    out = zip(board.models.values("flag_reason"), board.models.values("superseded_by"), strict=True)
+    may = np.array([not any(reasons) for reasons in out], dtype=np.bool_)
+    rows = np.flatnonzero(may & ~np.isnan(values))
+    if not len(rows):
+        return None
+    sign = -1.0 if is_share(column.metric) else 1.0
+    ordered = rows[np.argsort(sign * values[rows], kind="stable")].tolist()
+    best = ordered[:ENDS]
+    worst = [row for row in ordered[-ENDS:] if row not in best]
+    key = column_keys(board)[place]
+    wanted = Wanted(suite=board.suite, style=board.style, sort=key)
+    shown = [_placed(board, row, place) for row in (*best, *worst)]
+    return Standings(
+        column,
+        shown[: len(best)],
+        shown[len(best) :],
+        _scale(column, [one.score for one in shown]),
+        len(rows),
+        wanted.url(),
+        wanted.url(to="board-csv", cols=key),
+    )
+
+
+def _place(board: Board, entry: SuiteEntry) -> int | None:
+    asked = (entry.benchmark, entry.style)
+    columns = enumerate(board.columns)
+    return next((at for at, one in columns if (one.benchmark, one.style) == asked), None)
+
+
+def _placed(board: Board, row: int, place: int) -> Placed:
+    score, run = board.score(row, place), board.run_id(row, place)
+    if score is None:
+        raise ValueError(f"row {row}: only models with a score are placed")
+    return Placed(board.models[row], score, reverse("run", args=[run]) if run else "")
+
+
+def _scale(column: Column, scores: Sequence[Score]) -> Scale:
+    bounds = [bound for score in scores for bound in (score.low, score.high)]
+    bounds += [column.chance] if column.chance is not None else []
+    made = Scale.around if is_share(column.metric) else Scale.plain
+    return made(min(bounds), max(bounds), start=3, end=97)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A question whose key is likely wrong."""
+
+    words: str
+    """Its part and number."""
+    difficulty: float
+    discrimination: float
+    opening: str
+    url: str
+    """The question in one of the column's runs; empty where no run is at hand."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The item analysis of a column, ready to be shown; `table` None where there is none."""
+
+    table: items.Table | None
+    models: int
+    """How many models have a number, where there is no analysis."""
+    chart: Chart | None = None
+    suspects: list[Suspect] | None = None
+    suspects_part: Part | None = None
+    n_suspects: int = 0
+
+
+def questions(
+    table: items.Table | None, models: int, run: Run | None, samples: str, address: Address
+) -> Questions:
+    """`run` and the digest of its `samples` lead from a question to its text."""
+    if table is None:
+        return Questions(None, models)
+    suspicious = np.flatnonzero(table.suspicious)
+    ordered = suspicious[np.argsort(table.discrimination[suspicious], kind="stable")]
+    shown = part(address, "questions", len(ordered), SUSPICIOUS, "suspects")
+    return Questions(
+        table,
+        table.row.models_n,
+        chart(table),
+        _suspects(table, ordered[shown.slice].tolist(), run, samples),
+        shown,
+        len(ordered),
+    )
+
+
+def _suspects(
+    table: items.Table, places: Sequence[int], run: Run | None, samples: str
+) -> list[Suspect]:
+    keys = [(table.tasks[table.task[place]], int(table.doc_id[place])) for place in places]
+    begin = excerpts.openings(samples, tuple(keys)) if samples else {}
+    several = len(table.tasks) > 1
+    found = []
+    for place, key in zip(places, keys, strict=True):
+        label = f"{key[0]}:{key[1]}" if several else str(key[1])
+        subset = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
+        found.append(
+            Suspect(
+                f"{subset}{key[1] + 1}",
+                float(table.difficulty[place]),
+                float(table.discrimination[place]),
+                begin.get(key, ""),
+                f"{run.get_absolute_url()}?doc={label}#question" if run else "",
+            )
+        )
+    return found
+
+
+def run_with_samples(task: TaskVersion) -> tuple[Run | None, str]:
+    """The newest finished run of which the sample file is at hand, and the file's digest."""
+    files = Artifact.objects.filter(
+        run__task=task, run__state=Run.State.DONE, kind=Artifact.Kind.SAMPLES
+    )
+    for file in files.select_related("run__task").order_by("-run__finished", "pk")[:TRIED]:
+        if excerpts.there(file.sha256):
+            return file.run, file.sha256
+    return None, ""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The first question as another style puts it."""
+
+    task: TaskVersion
+    run: Run
+    excerpt: excerpts.Excerpt
+
+
+def beside(task: TaskVersion, others: Sequence[TaskVersion], doc_digest: str) -> list[Beside]:
+    """The document in the styles that are shown side by side, but for the task's own."""
+    found = []
+    for style in STYLES_BESIDE:
+        other = next((one for one in others if one.style == style), None)
+        if other is None or style == task.style:
+            continue
+        run, samples = run_with_samples(other)
+        excerpt = excerpts.about(samples, doc_digest) if run else None
+        if run and excerpt:
+            found.append(Beside(other, run, excerpt))
+    return found

@@ -1,0 +1,254 @@
+"""How hard each question of a column is, and whether it tells models apart: over all models.
+
+Background work: `analyse_due` is a chore, the task page reads what it stored. The table by question
+lies in the artifact store; a row of ItemAnalysis says for which column and of how many models.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.db.models import Count, F, Max, QuerySet
+from django.utils import timezone
+from numpy.typing import NDArray
+
+from evalcore.stats import block, item_analysis
+from evalcore.stats.interval import normal_quantile
+from evalcore.stats.resolution import POWER, power_quantile
+from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
+from leaderboard.samples import store as artifacts
+from leaderboard.samples import vectors
+from leaderboard.tasks import agreement
+from leaderboard.tasks.agreement import Agreement
+
+logger = logging.getLogger(__name__)
+
+ENOUGH = 10
+"""Models: with fewer nothing can be said of a question."""
+MOST = 1_000
+"""Of more models so many are drawn."""
+REST = 3600.0
+"""Seconds between two looks at a column."""
+SECONDS = 10.0
+"""No column is begun after so long: boards wait behind it."""
+PAIRS_AT_ONCE = 2**21
+"""Scores of pairs held at once, about."""
+ABOUT = b"plumbline"
+
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Each question of a column: arrays in the order of the sample file."""
+
+    row: ItemAnalysis
+    tasks: tuple[str, ...]
+    task: NDArray[np.int32]
+    doc_id: NDArray[np.int32]
+    parts: tuple[str, ...]
+    part: NDArray[np.int32]
+    difficulty: Scores
+    """Share of the models that are right."""
+    discrimination: Scores
+    """Correlation with the rest of the test."""
+    defined: NDArray[np.bool_]
+    suspicious: NDArray[np.bool_]
+    """Better models get it wrong more often, by more than chance: its key is likely wrong."""
+    agreements: tuple[Agreement, ...]
+    results: frozenset[int] | None
+    """Of the models, by primary key; None in files of before they were noted."""
+
+    @property
+    def n(self) -> int:
+        return len(self.task)
+
+
+def newest(comparability_key: str) -> ItemAnalysis | None:
+    """The newest analysis of a column; None where there is none, or its file is lost."""
+    rows = ItemAnalysis.objects.filter(comparability_key=comparability_key)
+    row = rows.order_by("-built", "-pk").first()
+    return row if row and artifacts.path_of(row.sha256).is_file() else None
+
+
+def table(analysis: ItemAnalysis) -> Table:
+    return Table(row=analysis, **_columns(analysis.sha256))
+
+
+def models_of(comparability_key: str) -> int:
+    """How many models have a number in a column, counted up to ENOUGH."""
+    of_models = _results(comparability_key).order_by()
+    # The first so many rows: to tell all models apart, the database would have to read them all.
+    found = of_models.values_list("run__variant__hub_model", flat=True)[: 50 * ENOUGH]
+    return min(len(set(found)), ENOUGH)
+
+
+def analyse_due() -> int:
+    """Analyse the columns in which runs were finished since; how many.
+
+    Each column is looked at once an hour, whether it has changed or not: counting the runs of all
+    of them takes a database of thousands of models seconds.
+    """
+    begun, analysed = monotonic(), 0
+    entries = SuiteEntry.objects.filter(draw=0).exclude(comparability_key="")
+    keys = set(entries.values_list("comparability_key", flat=True))
+    versions = dict(
+        ItemAnalysis.objects.filter(comparability_key__in=keys)
+        .order_by("built", "pk")
+        .values_list("comparability_key", "data_version")
+    )
+    for key in sorted(keys, key=lambda key: _looked.get(key, 0.0)):
+        rested = monotonic() - _looked.get(key, -REST) >= REST
+        if not rested or monotonic() - begun > SECONDS:
+            break
+        _looked[key] = monotonic()
+        version = _version(key)
+        if version and version != versions.get(key):
+            analysed += analyse(key, version) is not None
+    return analysed
+
+
+_looked: dict[str, float] = {}
+"""By column when it was last looked at, by this process's clock."""
+
+
+def _version(comparability_key: str) -> str:
+    """What the finished runs of a column are known by, empty for too few of them."""
+    found = _results(comparability_key).aggregate(n=Count("pk"), last=Max("pk"))
+    return f"{found['n']} {found['last']}" if found["n"] >= ENOUGH else ""
+
+
+def _results(comparability_key: str) -> QuerySet[Result]:
+    """The numbers that stand in columns: of whole runs that are done, and of no flagged model."""
+    return Result.objects.filter(
+        comparability_key=comparability_key,
+        subset="",
+        task_name=F("run__task__name"),
+        run__state=Run.State.DONE,
+        run__variant__hub_model__flag_reason="",
+    )
+
+
+def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
+    """Analyse a column now, in place of an earlier analysis; None where too few models allow it."""
+    chosen = one_of_each(comparability_key)
+    if len(chosen) > MOST:
+        drawn = np.random.default_rng(0).choice(len(chosen), MOST, replace=False)
+        chosen = [chosen[place] for place in np.sort(drawn)]
+    found = vectors.matrix(chosen)
+    if found is None:
+        return None
+    known = np.isfinite(found.scores).all(axis=1)
+    scores = found.scores[known]
+    if len(scores) < ENOUGH or found.layout.n < 2:
+        return None
+    items = item_analysis(scores)
+    agreements = agreement.agreements(comparability_key)
+    layout = found.layout
+    columns = {
+        "task": pa.DictionaryArray.from_arrays(layout.task, list(layout.tasks)),
+        "doc_id": layout.doc_id,
+        "part": pa.DictionaryArray.from_arrays(layout.part, list(layout.parts)),
+        "difficulty": items.difficulty.astype(np.float32),
+        "discrimination": items.discrimination.astype(np.float32),
+        "defined": items.defined,
+        "suspicious": items.suspicious,
+    }
+    about = {
+        "models": len(scores),
+        "results": np.array(chosen)[known].tolist(),
+        "agreements": [one.as_dict() for one in agreements],
+    }
+    table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "items.parquet")
+        pq.write_table(table, file, compression="zstd")
+        stored = artifacts.store(file, kind="items", rows=layout.n)
+    row = ItemAnalysis.objects.create(
+        comparability_key=comparability_key,
+        docs_digest=layout.docs_digest,
+        models_n=len(scores),
+        detectable=detectable(scores, found),
+        built=timezone.now(),
+        data_version=data_version,
+        sha256=stored.sha256,
+    )
+    _forget_before(row)
+    return row
+
+
+def one_of_each(comparability_key: str) -> list[int]:
+    """Results by primary key: of each model and of the same weights one, the newest."""
+    rows = _results(comparability_key).order_by("-run__finished", "-pk")
+    seen: set[object] = set()
+    chosen = []
+    for pk, model, weights in rows.values_list(
+        "pk", "run__variant__hub_model", "run__variant__weights_digest"
+    ):
+        if model not in seen and weights not in seen:
+            chosen.append(pk)
+        seen |= {model, weights} - {""}
+    return chosen
+
+
+def detectable(scores: Scores, found: vectors.Matrix) -> float | None:
+    """The median over neighbours in rank of the difference that these questions would show.
+
+    `(1.96 + 0.84) · SE` of the paired difference (docs/method.md); None where the questions are
+    one cluster, which says nothing of others.
+    """
+    ordered = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
+    layout, step = found.layout, max(1, PAIRS_AT_ONCE // found.layout.n)
+    by_part = found.weighting == ScoreVector.Weighting.PARTS
+    errors = []
+    for start in range(0, len(ordered) - 1, step):
+        pairs = ordered[start : start + step + 1].astype(np.float64)
+        try:
+            differences = block(
+                pairs[:-1] - pairs[1:],
+                clusters=layout.cluster,
+                strata=layout.strata,
+                by_part=by_part,
+            )
+        except ValueError:
+            return None
+        errors.append(np.sqrt((differences.deviations**2).sum(axis=1)))
+    factor = normal_quantile(0.95) + power_quantile(POWER)
+    return factor * float(np.median(np.concatenate(errors)))
+
+
+def _forget_before(row: ItemAnalysis) -> None:
+    older = ItemAnalysis.objects.filter(comparability_key=row.comparability_key, pk__lt=row.pk)
+    digests = set(older.values_list("sha256", flat=True))
+    older.delete()
+    kept = set(ItemAnalysis.objects.filter(sha256__in=digests).values_list("sha256", flat=True))
+    for sha256 in digests - kept:
+        artifacts.path_of(sha256).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=64)
+def _columns(sha256: str) -> dict[str, Any]:
+    """The fields of a Table as they lie in the store, where nothing ever changes."""
+    table = pq.read_table(artifacts.path_of(sha256))
+    about: dict[str, Any] = json.loads((table.schema.metadata or {})[ABOUT])
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    fields: dict[str, Any] = {
+        name: columns[name].to_numpy(zero_copy_only=False)
+        for name in ("doc_id", "difficulty", "discrimination", "defined", "suspicious")
+    }
+    for name in ("task", "part"):
+        fields[name] = columns[name].indices.to_numpy()
+        fields[f"{name}s"] = tuple(columns[name].dictionary.to_pylist())
+    fields["results"] = frozenset(about["results"]) if "results" in about else None
+    fields["agreements"] = tuple(Agreement(**one) for one in about["agreements"])
+    return fields

@@ -1,0 +1,220 @@
+"""A task: what it asks, who does best on it, how good its questions are, and its versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import Count
+from django.http import (
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponseBase,
+    HttpResponseNotModified,
+)
+from django.template.loader import render_to_string
+from django.utils.http import parse_etags
+from django.views.decorators.http import require_safe
+
+from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
+from leaderboard.samples import excerpts
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import stamps
+from leaderboard.snapshot.data import Board
+from leaderboard.tasks import column as task_column
+from leaderboard.tasks import items
+from leaderboard.tasks.agreement import Agreement
+from leaderboard.web import kept, prose
+from leaderboard.web.address import Address
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version with what changed in it and the columns that show it."""
+
+    task: TaskVersion
+    change: str
+    columns: list[SuiteEntry]
+    measured: int
+    """Finished runs."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the page is made from, found with few queries."""
+
+    found: list[TaskVersion]
+    """Its versions, the newest first."""
+    others: list[TaskVersion]
+    """The same questions in other styles: the newest version of each task."""
+    entries: list[SuiteEntry]
+    """Where suites ask any of its versions."""
+    columns: list[SuiteEntry]
+    """The newest column of each suite that asks the newest version, the site's suite first."""
+    column: SuiteEntry | None
+    board: Board | None
+    analysis: ItemAnalysis | None
+    models: int
+    """How many models have a number, counted up to a few, where there is no analysis."""
+
+    @property
+    def stamp(self) -> object:
+        """Everything on the page is in this, or changes only with an event of a run.
+
+        The texts of questions come from a run's file; one that the store loses stays quoted until
+        the next event.
+        """
+        return (
+            [stamps.of_row(one) for one in (*self.found, *self.others)],
+            [(stamps.of_row(one), stamps.of_row(one.suite)) for one in self.entries],
+            stamps.of_board(self.board),
+            stamps.of_row(self.analysis) if self.analysis else self.models,
+            stamps.of_events(),
+        )
+
+
+@require_safe
+def task(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Of all versions that a suite of this site has asked; as a column of one suite."""
+    address = Address(request, {"suite": "", "questions": "1"})
+    known = _known(name, address)
+    return kept.answer(request, known.stamp, lambda: _page(request, known, address))
+
+
+def _known(name: str, address: Address) -> Known:
+    """Raises Http404 for a task that no suite of this site has asked."""
+    of_name = TaskVersion.objects.filter(name=name)
+    related = TaskVersion.objects.filter(benchmark__in=of_name.values("benchmark"))
+    rows = list(related.order_by("created", "pk"))
+    found = [one for one in reversed(rows) if one.name == name]
+    if not found:
+        raise Http404(f"no task {name} in a suite of this site")
+    same = [one for one in rows if one.name != name and one.benchmark == found[0].benchmark]
+    entries = _entries(name)
+    columns = _columns(found[0], entries)
+    column = _column(address, columns)
+    key = column.comparability_key if column else ""
+    analysis = items.newest(key) if key else None
+    return Known(
+        found=found,
+        others=list({other.name: other for other in same}.values()),
+        entries=entries,
+        columns=columns,
+        column=column,
+        board=task_column.board(column) if column else None,
+        analysis=analysis,
+        models=items.models_of(key) if key and analysis is None else 0,
+    )
+
+
+def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpResponseBase:
+    newest, column = known.found[0], known.column
+    run, samples = task_column.run_with_samples(newest)
+    table = items.table(known.analysis) if known.analysis else None
+    questions = task_column.questions(table, known.models, run, samples, address)
+    if redirect := address.redirect():
+        return redirect
+    first = excerpts.first(samples, task_column.DOCUMENTS) if run else ()
+    standings = task_column.standings(known.board, column) if known.board and column else None
+    title = column.title if column else next((one.title for one in known.entries), "")
+    context = {
+        "task": newest,
+        "title": newest.titled(title),
+        "comes_from": prose.line(newest.origin),
+        "column": column,
+        "columns": [
+            (entry, address.url(suite=entry.suite.name, questions=1), entry == column)
+            for entry in known.columns
+        ],
+        "run": run,
+        "first": first,
+        "beside": task_column.beside(newest, known.others, first[0].doc_digest) if first else [],
+        "standings": standings,
+        "ends": [standings.best, standings.worst] if standings else [],
+        "questions": questions if column else None,
+        "agreement": _agreement(table, column),
+        "enough": items.ENOUGH,
+        "versions": _told(known),
+        "earlier_changes": _earlier_changes(newest, known.found),
+        "other_styles": [(other, other.titled(title)) for other in known.others],
+    }
+    return render_to_string("pages/task.html", context, request)
+
+
+@require_safe
+def questions_file(request: HttpRequest, name: str) -> HttpResponseBase:
+    """The item analysis of the task's column as parquet, a row for each question."""
+    address = Address(request, {"suite": ""})
+    known = _known(name, address)
+    column, analysis = known.column, known.analysis
+    if column is None or analysis is None:
+        raise Http404(f"no analysis of the questions of {name}")
+    etag = f'"{analysis.sha256}"'
+    if etag in parse_etags(request.headers.get("If-None-Match", "")):
+        return HttpResponseNotModified(headers={"ETag": etag})
+    called = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{name}_{column.suite.name}_questions.parquet")
+    response = FileResponse(
+        artifacts.open(analysis.sha256),
+        content_type="application/vnd.apache.parquet",
+        as_attachment=True,
+        filename=called,
+    )
+    response["ETag"] = etag
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def _entries(name: str) -> list[SuiteEntry]:
+    """Of each suite that asks a version of the task; a column's further draws are left out."""
+    asked = SuiteEntry.objects.filter(task__name=name, draw=0).select_related("suite")
+    texts = (f"suite__{text}" for text in ("description", "notice", "changelog", "reported"))
+    return list(asked.defer(*texts).order_by("position", "suite"))
+
+
+def _columns(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
+    asked = [entry for entry in entries if entry.task_id == task.pk]
+    asked.sort(key=lambda entry: (entry.suite.created, entry.suite_id))
+    newest = {entry.suite.name: entry for entry in asked}
+    return sorted(
+        newest.values(),
+        key=lambda entry: (entry.suite.name != settings.PLUMBLINE_SUITE, entry.suite.title),
+    )
+
+
+def _column(address: Address, columns: Sequence[SuiteEntry]) -> SuiteEntry | None:
+    asked = address.choice("suite", [entry.suite.name for entry in columns])
+    named = [entry for entry in columns if entry.suite.name == asked]
+    return next(iter([*named, *columns]), None)
+
+
+def _agreement(table: items.Table | None, column: SuiteEntry | None) -> Agreement | None:
+    """With the rest of the suite that the page is about."""
+    if table is None or column is None:
+        return None
+    of_suite = (one for one in table.agreements if one.suite == column.suite.name)
+    return next(of_suite, None)
+
+
+def _told(known: Known) -> list[Version]:
+    keys = [one.pk for one in known.found]
+    done = Run.objects.filter(task__in=keys, state=Run.State.DONE).order_by()
+    measured = dict(done.values_list("task").annotate(n=Count("pk")))
+    return [
+        Version(
+            one,
+            str(one.changelog.get(one.version, "")),
+            [entry for entry in known.entries if entry.task_id == one.pk],
+            measured.get(one.pk, 0),
+        )
+        for one in known.found
+    ]
+
+
+def _earlier_changes(newest: TaskVersion, found: Sequence[TaskVersion]) -> list[tuple[str, str]]:
+    """Versions of the task's changelog that this site never asked."""
+    asked = {one.version for one in found}
+    changes = newest.changelog.items()
+    return [(version, change) for version, change in changes if version not in asked]

@@ -1,0 +1,88 @@
+"""What changed: on this site, day by day, and in the software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+
+from django.conf import settings
+from django.db.models import Count, F, Window
+from django.db.models.functions import RowNumber, TruncDate
+from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
+
+from leaderboard.models import HubModel, Suite, SuiteEntry, TaskVersion
+from leaderboard.web import kept
+from leaderboard.web.address import Address
+from leaderboard.web.pager import page_links
+from leaderboard.web.prose import read_prose
+
+SOURCE = settings.BASE_DIR / "CHANGELOG.md"
+DAYS = 20
+"""Days with a change that a page lists."""
+NAMED = 6
+"""Models of a day that are named; the others are counted."""
+
+
+@dataclass
+class Day:
+    """What was added on one day."""
+
+    date: date
+    suites: list[tuple[Suite, str]] = field(default_factory=list)
+    """With what changed in this version, as its file tells it."""
+    tasks: list[tuple[TaskVersion, str]] = field(default_factory=list)
+    """With the title that pages name it by."""
+    models: list[HubModel] = field(default_factory=list)
+    """Submitted for the first time; the first few of them."""
+    models_n: int = 0
+
+    @property
+    def models_left(self) -> int:
+        return self.models_n - len(self.models)
+
+
+def changelog(request: HttpRequest) -> HttpResponseBase:
+    address = Address(request, {"page": "1"})
+    suites = Suite.objects.annotate(day=TruncDate("created"))
+    tasks = TaskVersion.objects.annotate(day=TruncDate("created"))
+    models = HubModel.objects.annotate(day=TruncDate("first_seen"))
+    of_each = [added.values_list("day", flat=True).distinct() for added in (suites, tasks, models)]
+    dates = sorted({day for days in of_each for day in days})
+    pages = max(1, -(-len(dates) // DAYS))
+    number = address.number("page", last=pages)
+    if redirect := address.redirect():
+        return redirect
+    shown = dates[::-1][(number - 1) * DAYS : number * DAYS]
+    days = {date: Day(date) for date in shown}
+    for suite in suites.filter(day__in=shown).order_by("title", "version"):
+        change = str(suite.changelog.get(suite.version, ""))
+        days[suite.day].suites.append((suite, change))
+    titles = dict(SuiteEntry.objects.order_by("suite__created").values_list("task", "title"))
+    for task in tasks.filter(day__in=shown).order_by("name", "version"):
+        days[task.day].tasks.append((task, task.titled(titles.get(task.pk, ""))))
+    for day, of_day, model in _new_models(shown):
+        days[day].models.append(model)
+        days[day].models_n = of_day
+    context = {
+        "number": number,
+        "days": days.values(),
+        "pages": page_links(number, pages, address),
+        "software": read_prose(SOURCE, below=1),
+    }
+    return kept.compressed(request, render_to_string("pages/changelog.html", context, request))
+
+
+def _new_models(days: list[date]) -> Iterator[tuple[date, int, HubModel]]:
+    """The first few models of each day, each with its day and how many that day has in all."""
+    models = (
+        HubModel.objects.annotate(day=TruncDate("first_seen"))
+        .filter(day__in=days)
+        .annotate(
+            place=Window(RowNumber(), partition_by=F("day"), order_by=["first_seen", "pk"]),
+            of_day=Window(Count("pk"), partition_by=F("day")),
+        )
+    )
+    for model in models.filter(place__lte=NAMED).order_by("first_seen", "pk"):
+        yield model.day, model.of_day, model

@@ -1,0 +1,1 @@
+"""What every page stands on: addresses, lists in pages, one rule of keeping, throttles, errors."""

@@ -1,0 +1,69 @@
+"""Lists in pages: which part is shown, and the addresses of the others.
+
+Every list of a page has a field of its own in the address, so that all its parts can be reached and
+linked. Links lead back to the list's heading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+
+from leaderboard.web.address import Address
+from leaderboard.web.pager import PageLink, page_links
+
+MOST = 10_000
+"""No list is read farther than so many pages."""
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One page of a list; numbers count from 1."""
+
+    size: int
+    number: int
+    total: int | None
+    """Entries of the whole list; None where nobody counted."""
+    links: list[PageLink]
+    """Page numbers with their addresses, this one without; empty for a single page."""
+    newer: str = ""
+    older: str = ""
+
+    @property
+    def start(self) -> int:
+        return (self.number - 1) * self.size
+
+    @property
+    def slice(self) -> slice:
+        return slice(self.start, self.start + self.size)
+
+    @property
+    def first(self) -> int:
+        return self.start + 1
+
+    @property
+    def last(self) -> int:
+        end = self.start + self.size
+        return end if self.total is None else min(end, self.total)
+
+
+def part(address: Address, field: str, total: int, size: int, heading: str) -> Part:
+    """The page of a counted list that the address asks for."""
+    pages = max(1, -(-total // size))
+    number = address.number(field, last=pages)
+    return Part(size, number, total, page_links(number, pages, address, field, heading))
+
+
+def uncounted(
+    address: Address, field: str, rows: QuerySet[Row], size: int, heading: str
+) -> tuple[list[Row], Part]:
+    """A page of a list that is too long to count, with its rows."""
+    number = address.number(field, last=MOST)
+    start = (number - 1) * size
+    found = list(rows[start : start + size + 1])
+    newer = address.url(heading, **{field: number - 1}) if number > 1 else ""
+    older = address.url(heading, **{field: number + 1}) if len(found) > size else ""
+    return found[:size], Part(size, number, None, [], newer, older)

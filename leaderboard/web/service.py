@@ -1,0 +1,156 @@
+"""Pages for machines and for what went wrong: health, robots, favicon, not found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import connection
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponsePermanentRedirect,
+)
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.templatetags.static import static
+from django.urls import is_valid_path, reverse
+
+from leaderboard.models import HubModel, Suite, TaskVersion
+from leaderboard.web import throttle
+from leaderboard.web.address import bounded
+
+CLOSE_BY = 3
+LONGEST_REASON = 200
+
+
+class SignIn(LoginView):
+    """The form of an account; who tries too often in a minute has to wait for the next."""
+
+    template_name = "pages/login.html"
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        seconds = throttle.wait(throttle.SIGN_INS, request)
+        if not seconds:
+            return super().post(request, *args, **kwargs)
+        form = self.get_form()
+        context = self.get_context_data(form=form, seconds=seconds)
+        response = render(request, self.template_name, context, status=429)
+        response["Retry-After"] = str(seconds)
+        return response
+
+
+class Logout(LogoutView):
+    """Signing out takes a POST; who comes by the address alone gets the button."""
+
+    http_method_names = ("get", "head", "post", "options")
+
+    def get(self, request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect("board")
+        return render(request, "pages/logout.html")
+
+
+def healthz(_request: HttpRequest) -> HttpResponse:
+    """200 where the site reaches its database; any failure is a 500 as everywhere."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"})
+
+
+def robots(request: HttpRequest) -> HttpResponse:
+    """Benchmark questions shall not become training text by way of this site."""
+    of_runs = ("/runs/", "/cells/", "/compare?")
+    of_days = ("/*?at=", "/*&at=")
+    kept_out = (*of_runs, *of_days, "/submit?", "/submissions/", "/accounts/", "/admin/")
+    lines = ["User-agent: *", *(f"Disallow: {address}" for address in kept_out)]
+    lines += ["", f"Sitemap: {request.build_absolute_uri(reverse('sitemap'))}"]
+    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
+
+
+def favicon(_request: HttpRequest) -> HttpResponse:
+    return HttpResponsePermanentRedirect(static("favicon.svg"))
+
+
+def bad_request(_request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 Django passes it by this name
+    """400 by a page that asks nothing of the request: its host may be the one that is wrong."""
+    return HttpResponseBadRequest(render_to_string("400.html"))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404 with a way on: what is missing, a search, and what has a name like the one asked.
+
+    An address that is one of ours but for a slash at its end leads there.
+    """
+    if address := _without_slash(request):
+        return HttpResponsePermanentRedirect(address)
+    path = bounded(request.path)
+    asked = path.removeprefix("/models/") if path.startswith("/models/") else ""
+    context = {
+        "path": path,
+        "reason": _reason(exception),
+        "run": _run_address(request),
+        "asked": asked,
+        "word": asked.rpartition("/")[2],
+        "close_by": _close_by(path),
+    }
+    return render(request, "404.html", context, status=404)
+
+
+def _without_slash(request: HttpRequest) -> str:
+    bare = request.path.rstrip("/")
+    ours = bare != request.path and not bare.startswith(reverse("admin:index").rstrip("/"))
+    if request.method not in ("GET", "HEAD") or not ours or not is_valid_path(bare):
+        return ""
+    query = request.META.get("QUERY_STRING", "")
+    return f"{bare}?{query}" if query else bare
+
+
+def _reason(exception: Exception) -> str:
+    """The sentence that a page raised Http404 with; Django's own say nothing to a reader."""
+    said = exception.args[0] if exception.args else ""
+    if not isinstance(said, str) or isinstance(exception.__context__, ObjectDoesNotExist):
+        return ""
+    return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"
+
+
+def _run_address(request: HttpRequest) -> str:
+    match = request.resolver_match
+    of_run = match is not None and (match.url_name or "").startswith("run")
+    return reverse("run", args=[match.kwargs["pk"]]) if match and of_run else ""
+
+
+def _close_by(path: str) -> list[tuple[str, str]]:
+    """Name and address of models, tasks or suites called nearly like what `path` asks for."""
+    _, section, asked = ("/" + path.strip("/") + "//").split("/", 2)
+    names = _NAMES.get(section)
+    asked = asked.rstrip("/")
+    if names is None or not asked:
+        return []
+    close = get_close_matches(asked, names(asked), CLOSE_BY, cutoff=0.55)
+    return [(name, reverse(section.removesuffix("s"), args=[name])) for name in close]
+
+
+def _models(asked: str) -> list[str]:
+    """Those of an owner called alike, and the newest: there may be too many to look at all."""
+    ids = HubModel.objects.values_list("repo_id", flat=True)
+    alike = ids.filter(repo_id__istartswith=asked.partition("/")[0][:4])[:500]
+    return [*dict.fromkeys([*alike, *ids.order_by("-pk")[:500]])]
+
+
+def _tasks(_asked: str) -> list[str]:
+    return list(TaskVersion.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+def _suites(_asked: str) -> list[str]:
+    return list(Suite.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+_NAMES: dict[str, Callable[[str], list[str]]] = {
+    "models": _models,
+    "tasks": _tasks,
+    "suites": _suites,
+}

@@ -1,0 +1,363 @@
+"""What the board shows: filters, order, pages, columns and pins, on boards made up in memory."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from django.test import RequestFactory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalcore.stats import Interval, mean_interval
+from leaderboard.board.view import DEFAULT_COLUMNS, PAGE, View, Wanted, view
+from leaderboard.snapshot.data import Board
+from tests.leaderboard.boards import synthetic_board
+
+BOARD = synthetic_board(230, 14, uncounted=1)
+FROM_CHANCE = synthetic_board(60, 4, normalisation="chance")
+
+
+def asked(address: str) -> Wanted:
+    """What a browser asks for that opens this address."""
+    return Wanted.of(RequestFactory().get(address))
+
+
+def seen(board: Board = BOARD, **fields: Any) -> View:
+    return view(board, Wanted(**fields))
+
+
+def names(shown: View) -> list[str]:
+    return [shown.board.models[row].repo_id for row in shown.rows]
+
+
+def has(board: Board, **fields: Any) -> np.ndarray:
+    """Which rows show fields like these, as a mask."""
+    shown = view(board, Wanted(**fields))
+    mask = np.zeros(len(board.models), np.bool_)
+    mask[shown.rows] = True
+    return mask
+
+
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "q": st.sampled_from(["llama", "lab-1; lab-2", "@size:<3B", r"/[02468]-\d/", "nobody"]),
+        "type": st.sampled_from(["chat", "merge,pretrained", "not-stated"]),
+        "precision": st.sampled_from(["bfloat16", "float16,4bit", "int3"]),
+        "size": st.sampled_from(["-3", "3-", "1-7", "0-0.5"]),
+        "arch": st.sampled_from(["llama", "phi,olmo"]),
+        "licence": st.sampled_from(["mit", "not-stated", "apache-2.0,mit"]),
+        **{
+            name: st.sampled_from(["only", "hide"])
+            for name in ("merged", "moe", "flagged", "official", "chat", "gone")
+        },
+    },
+)
+SORTS = st.sampled_from(
+    ["average", "-average", "model", "-model", "size", "added", "bench_02", "-bench_02", "bench_13"]
+)
+PINS = st.lists(st.integers(1, 240), max_size=4, unique=True).map(
+    lambda found: ",".join(map(str, found))
+)
+
+
+@settings(deadline=None)
+@given(FILTERS)
+def test_filters_are_an_intersection(filters: dict[str, str]) -> None:
+    alone = [has(BOARD, **{name: value}) for name, value in filters.items()]
+    every = np.ones(len(BOARD.models), np.bool_)
+    assert (has(BOARD, **filters) == reduce(np.logical_and, alone, every)).all()
+    assert seen(**filters).found == reduce(np.logical_and, alone, every).sum()
+
+
+@settings(deadline=None)
+@given(FILTERS, SORTS, PINS)
+def test_pages_part_the_rows_and_lose_none(filters: dict[str, str], sort: str, pin: str) -> None:
+    first = seen(**filters, sort=sort, pin=pin)
+    pages = [seen(**filters, sort=sort, pin=pin, page=str(n + 1)) for n in range(first.pages)]
+    assert [row for page in pages for row in page.page_rows] == first.rows.tolist()
+    assert all(len(page.page_rows) == PAGE for page in pages[:-1])
+    assert [page.first for page in pages if page.page_rows] == [
+        page.last - len(page.page_rows) + 1 for page in pages if page.page_rows
+    ]
+    assert set(first.rows) | (set(first.pins) & set(np.flatnonzero(has(BOARD, **filters)))) == set(
+        np.flatnonzero(has(BOARD, **filters))
+    )
+    assert not set(first.rows) & set(first.pins)
+
+
+@settings(deadline=None)
+@given(FILTERS, SORTS)
+def test_rows_are_in_order_and_those_without_a_number_last(
+    filters: dict[str, str], sort: str
+) -> None:
+    shown = seen(**filters, sort=sort)
+    values = {
+        "average": BOARD.average.value,
+        "size": np.array([model.parameters for model in BOARD.models], float),
+        "added": np.array([model.added.timestamp() for model in BOARD.models]),
+        "bench_02": BOARD.scores.value[:, 2],
+        "bench_13": BOARD.scores.value[:, 13],
+    }
+    if sort.endswith("model"):
+        listed = [name.lower() for name in names(shown)]
+        assert listed == sorted(listed, reverse=sort.startswith("-"))
+        return
+    found = values[sort.removeprefix("-")][shown.rows]
+    known = found[~np.isnan(found)]
+    assert not np.isnan(found[: len(known)]).any()
+    steps = np.diff(known)
+    assert (steps >= 0).all() if shown.ascending else (steps <= 0).all()
+    # Equal ones stand as they do on the board.
+    assert (np.diff(shown.rows[: len(known)])[steps == 0] > 0).all()
+    assert (np.diff(shown.rows[len(known) :]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("sort", "ascending"),
+    [
+        ("average", False),
+        ("-average", True),
+        ("bench_02", False),
+        ("bench_13", True),  # a perplexity: less is better
+        ("model", True),
+        ("size", True),
+        ("added", False),
+        ("-added", True),
+    ],
+)
+def test_every_order_begins_with_what_readers_look_for(sort: str, ascending: bool) -> None:
+    assert seen(sort=sort).ascending == ascending
+
+
+def test_bands_are_of_the_suites_average_alone() -> None:
+    assert seen().bands_shown
+    assert seen(q="llama", flagged="hide").bands_shown
+    assert not seen(sort="-average").bands_shown
+    assert not seen(sort="bench_01").bands_shown
+    assert not seen(score="chance").bands_shown
+
+
+def test_the_first_ten_columns_are_shown_and_the_average_is_of_all() -> None:
+    shown = seen()
+    assert shown.columns == list(range(DEFAULT_COLUMNS))
+    assert shown.folded == 4
+    assert not shown.own_choice
+    assert shown.average is BOARD.average
+    assert seen(cols="all").columns == list(range(14))
+    assert seen(cols="all").average is BOARD.average
+    assert not seen(cols="all").folded
+
+
+def expected_average(board: Board, scores: Any, columns: list[int], needed: list[int]) -> list[Any]:
+    rows: list[Any] = []
+    for row in range(len(board.models)):
+        if np.isnan(scores.value[row, needed]).any():
+            rows.append(None)
+            continue
+        rows.append(
+            mean_interval(
+                [
+                    Interval(*(float(a[row, c]) for a in (scores.low, scores.value, scores.high)))
+                    for c in columns
+                ]
+            )
+        )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("board", "fields", "columns", "needed"),
+    [
+        (BOARD, {"cols": "bench_01"}, [1], [1]),
+        (BOARD, {"cols": "bench_03,bench_01,bench_12"}, [1, 3, 12], [1, 3, 12]),
+        (BOARD, {"cols": "bench_03,bench_13"}, [3], [3, 13]),
+        (BOARD, {"score": "chance"}, list(range(13)), list(range(14))),
+        (BOARD, {"score": "chance", "cols": "bench_02,bench_04"}, [2, 4], [2, 4]),
+        (FROM_CHANCE, {"score": "raw"}, [0, 1, 2, 3], [0, 1, 2, 3]),
+        (FROM_CHANCE, {"cols": "bench_00,bench_02"}, [0, 2], [0, 2]),
+    ],
+)
+def test_an_own_choice_has_the_mean_of_its_columns_and_no_ranks(
+    board: Board, fields: dict[str, str], columns: list[int], needed: list[int]
+) -> None:
+    shown = seen(board, **fields)
+    from_chance = fields.get("score", "chance" if board.by_chance else "raw") == "chance"
+    scores = board.normalised if from_chance else board.scores
+    assert shown.own_choice
+    assert not shown.bands_shown
+    assert "no ranks" in shown.why_unranked
+    found = zip(shown.average.low, shown.average.value, shown.average.high, strict=True)
+    for bounds, expected in zip(
+        found, expected_average(board, scores, columns, needed), strict=True
+    ):
+        if expected is None:
+            assert np.isnan(bounds).all()
+        else:
+            assert bounds == pytest.approx((expected.low, expected.value, expected.high), abs=1e-12)
+    averages = shown.average.value[shown.rows]
+    assert (np.diff(averages[~np.isnan(averages)]) <= 0).all()
+
+
+def test_columns_that_do_not_count_have_no_average() -> None:
+    shown = seen(cols="bench_13")
+    assert np.isnan(shown.average.value).all()
+    assert "None of the columns" in shown.why_unranked
+    assert len(shown.rows) == len(BOARD.models)
+
+
+def test_leaving_out_a_column_that_does_not_count_keeps_the_ranks() -> None:
+    shown = seen(cols=",".join(f"bench_{number:02}" for number in range(13)))
+    assert len(shown.columns) == 13
+    assert not shown.own_choice
+
+
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        ("/?cols=" + "&cols=".join(f"bench_{n:02}" for n in range(10)), "/"),
+        ("/?cols=" + ",".join(f"bench_{n:02}" for n in range(14)), "/?cols=all"),
+        ("/?cols=bench_05&cols=bench_02&cols=bench_05", "/?cols=bench_02%2Cbench_05"),
+        ("/?score=raw", "/"),
+        ("/?style=nonsense&sort=nonsense&page=99&flagged=maybe&rows=huge&utm=x", "/?page=5"),
+        ("/?size=1&size=7&type=chat&type=merge&q=+x+", "/?q=x&type=chat%2Cmerge&size=1-7"),
+        ("/?size=&size=", "/"),
+        ("/?size=3&size=", "/?size=3-"),
+        ("/?m=3&m=1&pin=", "/?m=3%2C1"),
+        ("/?rows=compact&at_model=5&page=3", "/?rows=compact&at_model=5"),
+    ],
+)
+def test_what_a_plain_form_sends_becomes_the_short_address(given: str, short: str) -> None:
+    assert view(BOARD, asked(given)).wanted.url() == short
+
+
+@settings(deadline=None)
+@given(FILTERS, SORTS, PINS, st.integers(-1, 9), st.sampled_from(["", "all", "bench_03", "x,y"]))
+def test_the_short_address_leads_to_the_same_view(
+    filters: dict[str, str], sort: str, pin: str, page: int, cols: str
+) -> None:
+    first = seen(**filters, sort=sort, pin=pin, page=str(page), cols=cols)
+    again = view(BOARD, asked(first.wanted.url()))
+    assert again.wanted == first.wanted
+    assert again.page_rows == first.page_rows
+    assert again.wanted.redirect(RequestFactory().get(first.wanted.url())) is None
+
+
+@settings(deadline=None)
+@given(FILTERS)
+def test_ways_out_and_chips_keep_what_they_promise(filters: dict[str, str]) -> None:
+    shown = seen(**filters, page="2")
+    assert len(shown.chips) == len(filters)
+    for _, url in shown.chips:
+        assert len(view(BOARD, asked(url)).chips) == len(filters) - 1
+    if shown.found:
+        assert shown.ways_out == []
+    for label, url, models in shown.ways_out:
+        assert models == view(BOARD, asked(url)).found > 0
+        assert (label, url) in shown.chips
+
+
+def test_filters_are_named_in_words() -> None:
+    shown = seen(q="phi", type="chat,not-stated", size="1-7", flagged="hide", official="only")
+    assert [label for label, _ in shown.chips] == [
+        "“phi”",
+        "Type: Chat, Not stated",
+        "Size: 1–7 billion",
+        "Flagged models: hidden",
+        "Official models: only",
+    ]
+    assert [label for label, _ in seen(size="3-").chips] == ["Size: 3 and more billion"]
+
+
+def test_flagged_and_vanished_models_are_shown_unless_hidden() -> None:
+    flagged = [row for row, model in enumerate(BOARD.models) if model.flagged]
+    gone = [row for row, model in enumerate(BOARD.models) if model.hub_state == "gone"]
+    assert set(flagged) | set(gone) <= set(seen().rows)
+    assert set(seen(flagged="only").rows) == set(flagged)
+    assert not set(seen(gone="hide").rows) & set(gone)
+    assert (BOARD.ranks.rank[flagged] == 0).all()
+
+
+def test_options_say_how_many_rows_each_has() -> None:
+    options = seen(precision="bfloat16,int3").options
+    for name, of_one in options.items():
+        assert sum(option.models for option in of_one) == len(BOARD.models), name
+    chosen = [(o.value, o.models > 0) for o in options["precision"] if o.chosen]
+    assert chosen == [("bfloat16", True), ("int3", False)]
+    assert ("not-stated", "Not stated") in [(o.value, o.label) for o in options["licence"]]
+    for option in options["arch"]:
+        assert seen(arch=option.value).found == option.models
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_deep_link_opens_the_page_of_its_model_and_marks_it(by_id: bool) -> None:
+    row = 173
+    model = BOARD.models[row]
+    shown = seen(at_model=model.repo_id.upper() if by_id else str(model.variant), sort="-size")
+    assert shown.marked == row
+    assert row in shown.page_rows
+    assert shown.problems == []
+
+
+def test_a_deep_link_to_a_pinned_model_marks_it_on_top() -> None:
+    model = BOARD.models[170]
+    shown = seen(at_model=str(model.variant), pin=model.repo_id, page="2")
+    assert (shown.marked, shown.pins, shown.page) == (170, [170], 2)
+
+
+def test_pinned_models_stay_whatever_the_filters_and_are_not_listed_twice() -> None:
+    model = BOARD.models[100]
+    shown = seen(pin=f"{model.repo_id},{model.variant},3", q="nobody")
+    assert shown.pins == [100, BOARD.row_of[3]]
+    assert (shown.found, len(shown.rows)) == (0, 0)
+    assert 100 not in seen(pin=str(model.variant)).rows
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"q": "@nonsense:x"}, "“@nonsense:x” asks for an unknown field."),
+        ({"size": "7"}, "Size “7” is no range."),
+        ({"size": "7-1"}, "ends before it begins"),
+        ({"at": "yesterday"}, "“yesterday” is no date. Write it as 2025-01-31."),
+        ({"at": "9999-12-31"}, "is no date"),
+        ({"cols": "bench_01,sums"}, "Not on this board: “sums”."),
+        ({"pin": "who/knows"}, "Pinned, but not on this board: “who/knows”."),
+        ({"pin": ",".join(map(str, range(1, 40)))}, "the first 20 are shown"),
+        ({"at_model": "9" * 30}, "is not on this board"),
+        ({"at_model": BOARD.models[0].repo_id, "q": "nobody"}, "these filters leave it out"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_and_the_rest_is_shown(
+    fields: dict[str, str], says: str
+) -> None:
+    shown = seen(**fields)
+    assert any(says in problem for problem in shown.problems)
+    assert ("q" in fields and fields["q"] == "nobody") or shown.page_rows
+    # The reader's own text stays in the address, so that it can be put right.
+    for name in fields:
+        assert name in shown.wanted.url()
+
+
+def test_hits_are_counted_on_the_whole_board() -> None:
+    shown = seen(q="llama; @type:chat", flagged="only")
+    assert shown.hits == [
+        ("llama", seen(q="llama").found),
+        ("@type:chat", seen(type="chat").found),
+    ]
+
+
+def test_an_empty_board_is_one_empty_page() -> None:
+    shown = seen(synthetic_board(0, 3), q="llama", sort="bench_01")
+    assert (shown.found, shown.pages, shown.first, shown.last) == (0, 1, 0, 0)
+    assert shown.ways_out == []
+
+
+def test_links_to_files_carry_the_same_query() -> None:
+    url = asked("/?q=llama&cols=all").url(to="board-csv", page=1)
+    assert urlsplit(url).path == "/board.csv"
+    assert urlsplit(url).query == "q=llama&cols=all"

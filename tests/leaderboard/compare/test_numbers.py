@@ -1,0 +1,280 @@
+"""What the compare page rests on: names, differences, disagreements, changes in prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalcore.record import SAMPLE_SCHEMA
+from evalcore.stats import paired_difference
+from leaderboard.compare import samples as compare_samples
+from leaderboard.compare.lineup import LETTERS, Number, Side, Task, named
+from leaderboard.compare.pair import Apart, Difference, How, difference
+from leaderboard.compare.prompts import differences
+from leaderboard.compare.questions import Outcome, Partings
+from leaderboard.compare.samples import Answers
+from leaderboard.compare.vectors import Vector
+from leaderboard.samples.vectors import Layout
+from leaderboard.snapshot.data import Score
+
+N = 120
+RUN = UUID(int=1)
+RNG = np.random.default_rng(11)
+
+
+def layout(
+    *, n: int = N, cluster: Any = None, task: Any = None, tasks: tuple[str, ...] = ("facts",)
+) -> Layout:
+    return Layout(
+        docs_digest="same",
+        tasks=tasks,
+        task=np.zeros(n, np.int32) if task is None else task,
+        doc_id=np.arange(n, dtype=np.int32),
+        parts=tasks,
+        part=np.zeros(n, np.int32) if task is None else task,
+        cluster=cluster,
+    )
+
+
+def right(share: float) -> np.ndarray:
+    return (RNG.random(N) < share).astype(np.float64)
+
+
+def task_of(*results: tuple[int, ...], **fields: Any) -> Task:
+    """A task whose sides have these results."""
+    numbers = tuple(
+        Number(score=Score(0.5, 0.4, 0.6, N), results=keys, runs=(RUN,)) for keys in results
+    )
+    return Task(
+        **{
+            "key": "facts",
+            "benchmark": "facts",
+            "title": "Facts",
+            "style": "cloze",
+            "name": "facts",
+            "metric": "acc",
+            "filter": "none",
+            "shots": 0,
+            "n": N,
+            "numbers": numbers,
+            "why": ("",) * len(numbers),
+            **fields,
+        }
+    )
+
+
+def found(task: Task, vectors: dict[int, Vector]) -> Difference:
+    one = difference(task, 0, 1, vectors)
+    assert isinstance(one, Difference)
+    return one
+
+
+def test_questions_of_one_cluster_are_not_independent() -> None:
+    a, b = right(0.6), right(0.6)
+    # Questions that move alike share a label, as variants of one question would.
+    order = np.argsort(b - a, kind="stable")
+    cluster = np.empty(N, np.int32)
+    cluster[order] = np.arange(N) // 6
+    vectors = {1: Vector(layout(cluster=cluster), False, a), 2: Vector(layout(), False, b)}
+    clustered = found(task_of((1,), (2,)), vectors)
+    expected = paired_difference(b, a, cluster.tolist())
+    assert (clustered.value, clustered.low, clustered.high) == pytest.approx(
+        (expected.difference, expected.low, expected.high)
+    )
+    plain = found(task_of((1,), (2,)), {**vectors, 1: Vector(layout(), False, a)})
+    assert clustered.high - clustered.low > plain.high - plain.low
+    assert clustered.questions is not None
+    assert clustered.questions.crosstab is not None
+    assert clustered.questions.crosstab.clustered
+
+
+def test_fixed_parts_are_no_source_of_error() -> None:
+    part = np.repeat(np.arange(2, dtype=np.int32), N // 2)
+    a = right(0.5)
+    b = np.where(part == 0, 1.0, a)
+    two = layout(task=part, tasks=("easy", "hard"))
+    pooled = found(task_of((1,), (2,)), {1: Vector(two, False, a), 2: Vector(two, False, b)})
+    one = layout()
+    plain = found(task_of((1,), (2,)), {1: Vector(one, False, a), 2: Vector(one, False, b)})
+    assert pooled.value == pytest.approx(plain.value)
+    assert pooled.high - pooled.low < plain.high - plain.low
+
+
+def test_the_draw_of_examples_adds_what_it_moves_the_difference() -> None:
+    a, b = right(0.5), right(0.6)
+    steady = {1: a, 2: a, 3: b, 4: b}
+    moved = {**steady, 2: right(0.2)}
+    widths = [
+        (one := found(task_of((1, 2), (3, 4)), by_question(scores))).high - one.low
+        for scores in (steady, moved)
+    ]
+    assert widths[1] > widths[0]
+    single = found(task_of((1,), (3,)), by_question(steady))
+    assert widths[0] == pytest.approx(single.high - single.low)
+
+
+def by_question(scores: dict[int, np.ndarray]) -> dict[int, Vector]:
+    return {key: Vector(layout(), False, values) for key, values in scores.items()}
+
+
+def test_the_average_takes_differences_from_chance_as_the_suite_does() -> None:
+    a, b = right(0.5), right(0.7)
+    plain = found(task_of((1,), (2,)), by_question({1: a, 2: b}))
+    scaled = found(task_of((1,), (2,), chance=0.25), by_question({1: a, 2: b}))
+    assert scaled.value == plain.value
+    assert scaled.shares[0].difference == pytest.approx(plain.value / 0.75)
+    part = np.repeat(np.arange(2, dtype=np.int32), [30, 90])
+    two = layout(task=part, tasks=("easy", "hard"))
+    vectors = {1: Vector(two, False, a), 2: Vector(two, False, b)}
+    by_part = found(task_of((1,), (2,), part_chances={"easy": 0.5, "hard": 0.25}), vectors)
+    means = [(b - a)[part == place].mean() for place in (0, 1)]
+    expected = (means[0] / 0.5 + means[1] / 0.75) / 2
+    assert by_part.shares[0].difference == pytest.approx(expected)
+
+
+def test_fewer_is_better_of_a_perplexity() -> None:
+    task = task_of((1,), (2,), metric="word_perplexity", higher_is_better=False)
+    one = found(task, {})
+    assert one.how is How.UNPAIRED
+    assert not one.ahead
+    assert not task.drawn_to_scale
+
+
+def test_a_score_without_interval_has_no_difference() -> None:
+    number = Number(score=Score(0.5, 0.5, 0.5, N), results=(), runs=(RUN,))
+    task = task_of((1,), (2,), numbers=(number, number))
+    one = difference(task, 0, 1, {})
+    assert isinstance(one, Apart)
+    assert "no interval is known" in one.why
+
+
+def side(repo_id: str, commit: str = "a" * 40, dtype: str = "float32") -> Side:
+    return Side(letter="", key="", repo_id=repo_id, commit=commit, dtype=dtype, quantisation="")
+
+
+def test_names_are_as_short_as_they_can_be_told_apart() -> None:
+    sides = named(
+        [
+            side("lab/heron"),
+            side("lab/finch"),
+            side("other/finch"),
+            side("lab/alder"),
+            side("lab/alder", dtype="float16"),
+        ]
+    )
+    assert [one.name for one in sides] == [
+        "heron", "finch, lab", "finch, other", "alder, float32", "alder, float16"
+    ]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.builds(
+            side, st.sampled_from(["a/x", "b/x", "a/y"]), st.sampled_from(["1" * 40, "2" * 40])
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_no_two_sides_have_one_name(sides: list[Side]) -> None:
+    found_sides = named(sides)
+    assert len({one.name for one in found_sides}) == len(sides)
+    assert "".join(one.letter for one in found_sides) == LETTERS[: len(sides)]
+
+
+LINES = st.lists(st.text(alphabet="ab \n.", max_size=12), max_size=8).map("\n".join)
+
+
+@given(LINES, LINES)
+def test_the_pieces_of_two_texts_are_the_texts(first: str, second: str) -> None:
+    sides = differences(first, second)
+    assert tuple("".join(piece.text for piece in one) for one in sides) == (first, second)
+    kept = ["".join(piece.text for piece in one if not piece.changed) for one in sides]
+    assert kept[0] == kept[1]
+    if first == second:
+        assert not any(piece.changed for piece in sides[0])
+
+
+def test_one_changed_word_is_one_piece() -> None:
+    old, new = differences("a\nthe red bob hangs\nz", "a\nthe brass bob hangs\nz")
+    assert [piece.text for piece in old if piece.changed] == ["red"]
+    assert [piece.text for piece in new if piece.changed] == ["brass"]
+
+
+def test_texts_of_any_length_are_compared_at_once() -> None:
+    first = "\n".join(f"line {place}" for place in range(20_000))
+    second = "\n".join(f"row {place}" for place in range(20_000))
+    assert all(piece.changed for piece in differences(first, second)[0][:1])
+
+
+QUESTIONS = st.lists(
+    st.tuples(
+        st.lists(st.floats(-20, 0), min_size=0, max_size=5),
+        st.lists(st.integers(0, 4), min_size=1, max_size=2, unique=True),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(questions=QUESTIONS)
+def test_margins_are_those_of_right_and_wrong_choices(
+    tmp_path_factory: pytest.TempPathFactory, questions: list[tuple[list[float], list[int], int]]
+) -> None:
+    path = tmp_path_factory.mktemp("samples") / "samples.parquet"
+    rows = [
+        {
+            "pick": int(np.argmax(values)) if values else None,
+            "gold": gold,
+            "choices": [str(place) for place in range(len(values))],
+            # Requests besides those of the choices do not count.
+            "responses": [{"loglikelihood": value} for value in [*values, *[0.0] * more]],
+        }
+        for values, gold, more in questions
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, SAMPLE_SCHEMA), path)
+    answers = compare_samples.read(path)
+    for place, (values, gold, _) in enumerate(questions):
+        in_right = [value for choice, value in enumerate(values) if choice in gold]
+        in_wrong = [value for choice, value in enumerate(values) if choice not in gold]
+        if in_right and in_wrong:
+            assert answers.margin[place] == pytest.approx(max(in_right) - max(in_wrong))
+        else:
+            assert np.isnan(answers.margin[place])
+        assert answers.gold_of(place) == gold
+        assert answers.pick[place] == (int(np.argmax(values)) if values else -1)
+
+
+def test_rows_are_found_wherever_they_lie(tmp_path: Path) -> None:
+    path = tmp_path / "samples.parquet"
+    table = pa.Table.from_pylist([{"doc_id": n, "prompt": f"p{n}"} for n in range(95)])
+    pq.write_table(table, path, row_group_size=10)
+    wanted = compare_samples.rows(path, [94, 0, 19, 20], ["prompt"])
+    assert wanted == {n: {"prompt": f"p{n}"} for n in (94, 0, 19, 20)}
+
+
+def test_disagreements_are_sorted_by_score_then_by_margin() -> None:
+    n = 5
+    gold = pa.array([[0]] * n)
+    base = Answers(np.array([0, 0, 1, 2, 1], np.int32), np.array([1.0, 4, -1, -2, -1]), gold)
+    other = Answers(np.array([1, 1, 0, 1, 1], np.int32), np.array([-1.0, -4, 2, -9, -3]), gold)
+    one, two = (np.array(scores, float) for scores in ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0]))
+    both = Vector(layout(n=n), False, one), Vector(layout(n=n), False, two)
+    partings = Partings(*both, base, other, higher_is_better=True)
+    assert [Outcome(int(one)).name for one in partings.outcome] == [
+        "BASE", "BASE", "OTHER", "WRONG", "ALIKE"
+    ]  # fmt: skip
+    assert partings.places("all", "size").tolist() == [1, 2, 0, 3]
+    assert partings.places("base", "size").tolist() == [1, 0]
+    assert partings.places("all", "file").tolist() == [0, 1, 2, 3]
+    assert partings.counts == {"all": 4, "base": 2, "other": 1, "wrong": 1}
