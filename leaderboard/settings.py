@@ -90,7 +90,7 @@ TEMPLATES = [
     {
         # For what has thousands of cells (docs/decisions/0012-board-rendering.md).
         "BACKEND": "django.template.backends.jinja2.Jinja2",
-        "DIRS": [BASE_DIR / "templates" / "jinja"],
+        "DIRS": [BASE_DIR / "templates"],  # its files end in .jinja
         "OPTIONS": {"trim_blocks": True, "lstrip_blocks": True},
     },
 ]

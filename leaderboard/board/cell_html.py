@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from leaderboard.board.cells import Cell, Cells
 
-TEMPLATE = "board_cell.html"
+TEMPLATE = "board/cell.jinja"
 HOLE = "\0"
 """No text of a page can have it."""
 ENDS = " ends"

@@ -56,13 +56,13 @@ def _page(
         **frame.context(shown, table, around),
         "rendered": board_render.table(shown, table),
     }
-    return render_to_string("pages/board.html", context, request)
+    return render_to_string("board/page.html", context, request)
 
 
 def _without_suite(request: HttpRequest, wanted: Wanted) -> HttpResponse:
     if wanted.suite != settings.PLUMBLINE_SUITE:
         raise Http404(f"no suite {wanted.suite}")
-    return render(request, "pages/board_without_suite.html", {"suite_name": wanted.suite})
+    return render(request, "board/without_suite.html", {"suite_name": wanted.suite})
 
 
 def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpResponseBase:
@@ -78,4 +78,4 @@ def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpRe
         "now_url": wanted.url(at=""),
         "own_url": wanted.url(style="own", sort="average", cols="", at=""),
     }
-    return render(request, "pages/board_without_snapshot.html", context)
+    return render(request, "board/without_snapshot.html", context)

@@ -21,7 +21,7 @@ from leaderboard.templatetags.marks import axis, bob, style_mark
 def table(view: View, table: Table) -> SafeString:
     """The whole <table> element."""
     heads = [table.average, table.model, table.size, *table.columns]
-    template = engines["jinja2"].get_template("board_table.html")
+    template = engines["jinja2"].get_template("board/table.jinja")
     html = template.render(
         {
             "view": view,
@@ -42,13 +42,13 @@ def table(view: View, table: Table) -> SafeString:
 
 def picker(columns: Sequence[tuple[str, Column, bool]]) -> SafeString:
     """A box to tick for each column: its key, itself, and whether it is shown."""
-    html: str = _macros("board_choices.html").columns(columns, style_mark)
+    html: str = _macros("board/choices.jinja").columns(columns, style_mark)
     return mark_safe(html)  # noqa: S308 the template escapes
 
 
 def orders(choices: Sequence[tuple[str, str, bool]]) -> SafeString:
     """The options to sort by: key, label, and whether it is chosen."""
-    html: str = _macros("board_choices.html").orders(choices)
+    html: str = _macros("board/choices.jinja").orders(choices)
     return mark_safe(html)  # noqa: S308 the template escapes
 
 

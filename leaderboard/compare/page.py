@@ -110,9 +110,9 @@ def compare(request: HttpRequest) -> HttpResponseBase:
 
 def _answer(request: HttpRequest, asked: Request, address: Address) -> str | HttpResponseBase:
     if asked.lineup is None:
-        template, context = "pages/compare_pick.html", _surroundings(asked, address)
+        template, context = "compare/pick.html", _surroundings(asked, address)
     else:
-        template = "pages/compare.html"
+        template = "compare/page.html"
         context = _page(differences(asked.lineup, asked.base), asked, address)
     return address.redirect() or render_to_string(template, context, request)
 

@@ -43,7 +43,7 @@ def _page(request: HttpRequest, found: Known, address: Address) -> str | HttpRes
         **(_numbers(found, suite, variant) if suite and variant else {}),
         **(_relations(found, variant) if variant else {}),
     }
-    return render_to_string("pages/model.html", context, request)
+    return render_to_string("model_pages/page.html", context, request)
 
 
 def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:

@@ -78,12 +78,14 @@ class RunLine(NamedTuple):
 
 def scores(benchmarks: Sequence[Benchmark], scale: Scale) -> SafeString:
     """The whole <table> of every benchmark in every style."""
-    return _table("model_scores.html", benchmarks=[_benchmark(one, scale) for one in benchmarks])
+    return _table(
+        "model_pages/scores_table.jinja", benchmarks=[_benchmark(one, scale) for one in benchmarks]
+    )
 
 
 def runs(history: History) -> SafeString:
     """The whole <table> of one page of the runs."""
-    return _table("model_runs.html", runs=[_run(one) for one in history.runs])
+    return _table("model_pages/runs_table.jinja", runs=[_run(one) for one in history.runs])
 
 
 def _table(template: str, **context: object) -> SafeString:
@@ -166,7 +168,7 @@ def _run(ran: Ran) -> RunLine:
         shown(score, ran.metric) if score else "",
         exactly(score) if score else "",
         _beside(score, ran.metric) if score else "",
-        "" if score else render_to_string("parts/how_far.html", {"run": run}),
+        "" if score else render_to_string("web/how_far.html", {"run": run}),
         utc(run.created),
     )
 

@@ -87,7 +87,7 @@ def _page(request: HttpRequest) -> str | HttpResponseBase:
         "cancelled": cancelled,
         "found": bool(claims or turns or len(causes) or done or cancelled),
     }
-    return render_to_string("pages/queue.html", context, request)
+    return render_to_string("queue/page.html", context, request)
 
 
 def _ended(state: str, sought: str) -> QuerySet[Run]:

@@ -52,4 +52,4 @@ def pool(request: HttpRequest) -> HttpResponse:
         "memory": sum(place.worker.memory_bytes for place in alive),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
-    return kept.passing(request, render_to_string("pages/pool.html", context, request))
+    return kept.passing(request, render_to_string("queue/pool_page.html", context, request))

@@ -116,14 +116,14 @@ def _page(
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
         "address": address,
     }
-    return render_to_string("pages/run.html", context, request)
+    return render_to_string("runs/page.html", context, request)
 
 
 def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The part of the page that changes while a run waits or runs."""
     shown = get_object_or_404(listed(Run.objects.all()), pk=pk)
     context = {"run": shown, "live": shown.state in LIVE_NOW, "ahead": _ahead(shown)}
-    response = render(request, "parts/progress.html", context)
+    response = render(request, "runs/progress.html", context)
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
     return response

@@ -103,7 +103,7 @@ def _without_scores(
         "days": suite and days_of(suite, address),
         "now_url": address.url(at=""),
     }
-    return render(request, "pages/styles.html", context)
+    return render(request, "styles/page.html", context)
 
 
 def _page(
@@ -144,7 +144,7 @@ def _page(
             (day, address.url(at=day, page=1)) if day else None for day in (days.before, days.after)
         ],
     }
-    return render_to_string("pages/styles.html", context, request)
+    return render_to_string("styles/page.html", context, request)
 
 
 def _file_url(address: Address, ending: str) -> str:

@@ -129,7 +129,7 @@ def render(view: View) -> SafeString:
     scores = [head for group in heads for head in (*group.scores, group.change, group.spread)]
     by_key = {head.key: head for head in [*scores, _model_head(view)] if head}
     sorted_by = by_key[view.sort_key]
-    template = engines["jinja2"].get_template("styles_table.html")
+    template = engines["jinja2"].get_template("styles/cells_table.jinja")
     html = template.render(
         {
             "board": view.board,

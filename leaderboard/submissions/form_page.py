@@ -110,7 +110,7 @@ def _page(
         "asked": asked,
         "here_already": here_already,
         "hub_trouble": hub_trouble,
-        "remark": remark and f"parts/submit_{remark}.html",
+        "remark": remark and f"submissions/remark_{remark}.html",
         "notes": check.warnings if check and check.checked else (),
         "at_form": [p for p in problems if p.field == "form" and p not in waits],
         "failing": failing,
@@ -121,7 +121,9 @@ def _page(
         "entries": [] if failing or here_already or waits else _entries(),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
-    response = render(request, "pages/submit.html", context, status=429 if waits else status)
+    response = render(
+        request, "submissions/form_page.html", context, status=429 if waits else status
+    )
     if waits:
         response["Retry-After"] = str(waits[0].wait_seconds)
     return response

@@ -140,7 +140,7 @@ def _page(
         "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
         "may_withdraw": active and submit.may_withdraw(shown, request.user),
     }
-    response = render(request, "pages/submission.html", context, status=status)
+    response = render(request, "submissions/page.html", context, status=status)
     if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:
         response["Retry-After"] = str(waits[0])
     return response

@@ -141,7 +141,7 @@ def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpRes
         "earlier_changes": _earlier_changes(newest, known.found),
         "other_styles": [(other, other.titled(title)) for other in known.others],
     }
-    return render_to_string("pages/task.html", context, request)
+    return render_to_string("tasks/page.html", context, request)
 
 
 @require_safe

@@ -53,7 +53,7 @@ def suites(request: HttpRequest) -> HttpResponseBase:
     in_order = sorted(newest.values(), key=lambda one: (one.name != default, one.title.casefold()))
     rows = [(suite, benchmarks.get(suite.pk, 0), snapshots.get(suite.pk)) for suite in in_order]
     context = {"rows": rows, "default": default}
-    return kept.compressed(request, render_to_string("pages/suites.html", context, request))
+    return kept.compressed(request, render_to_string("tasks/suites_page.html", context, request))
 
 
 def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
@@ -84,7 +84,7 @@ def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
         "licence": LICENCE,
         "dataset": citation.dataset([one.entry for one in asked], _downloads(request, shown)),
     }
-    return kept.compressed(request, render_to_string("pages/suite.html", context, request))
+    return kept.compressed(request, render_to_string("tasks/suite_page.html", context, request))
 
 
 def cite(request: HttpRequest, reference: str) -> HttpResponse:

@@ -19,7 +19,7 @@ def about(request: HttpRequest) -> HttpResponseBase:
         "contact_link": _link(settings.PLUMBLINE_CONTACT),
         "licence": LICENCE,
     }
-    return kept.compressed(request, render_to_string("pages/about.html", context, request))
+    return kept.compressed(request, render_to_string("texts/about.html", context, request))
 
 
 def _link(contact: str) -> str:

@@ -71,7 +71,7 @@ def changelog(request: HttpRequest) -> HttpResponseBase:
         "pages": page_links(number, pages, address),
         "software": read_prose(SOURCE, below=1),
     }
-    return kept.compressed(request, render_to_string("pages/changelog.html", context, request))
+    return kept.compressed(request, render_to_string("texts/changelog.html", context, request))
 
 
 def _new_models(days: list[date]) -> Iterator[tuple[date, int, HubModel]]:

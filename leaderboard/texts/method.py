@@ -13,5 +13,5 @@ SOURCE = settings.BASE_DIR / "docs" / "method.md"
 
 
 def method(request: HttpRequest) -> HttpResponseBase:
-    page = render_to_string("pages/method.html", {"prose": read_prose(SOURCE)}, request)
+    page = render_to_string("texts/method.html", {"prose": read_prose(SOURCE)}, request)
     return kept.compressed(request, page)

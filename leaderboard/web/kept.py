@@ -138,7 +138,7 @@ def release() -> str:
         file
         for folder in folders
         for file in Path(settings.BASE_DIR, folder).rglob("*")
-        if file.suffix in (".html", ".css", ".js", ".py", ".md")
+        if file.suffix in (".html", ".jinja", ".css", ".js", ".py", ".md")
     )
     return digest_of(
         [file.read_text() for file in (*files, Path(settings.BASE_DIR, "CHANGELOG.md"))]

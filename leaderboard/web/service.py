@@ -30,7 +30,7 @@ LONGEST_REASON = 200
 class SignIn(LoginView):
     """The form of an account; who tries too often in a minute has to wait for the next."""
 
-    template_name = "pages/login.html"
+    template_name = "web/login.html"
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         seconds = throttle.wait(throttle.SIGN_INS, request)
@@ -51,7 +51,7 @@ class Logout(LogoutView):
     def get(self, request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
         if not request.user.is_authenticated:
             return redirect("board")
-        return render(request, "pages/logout.html")
+        return render(request, "web/logout.html")
 
 
 def healthz(_request: HttpRequest) -> HttpResponse:

@@ -67,7 +67,7 @@ def test_boards_are_rendered_before_the_first_reader_comes(environment: dict[str
     python(environment, "manage.py", "collectstatic", "--noinput")
     *boards, other = started(environment, *BOARDS, "/?q=llama")
     assert [(one["status"], one["rendered"]) for one in boards] == [(200, [])] * len(BOARDS)
-    assert "pages/board.html" in other["rendered"]
+    assert "board/page.html" in other["rendered"]
 
 
 def test_a_process_starts_without_its_database_and_says_so(environment: dict[str, str]) -> None:
