@@ -17,8 +17,13 @@ URL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1
 @pytest.mark.services
 def test_submissions_and_tasks_behave_the_same_on_postgresql() -> None:
     require_postgresql()
-    names = ("submissions", "catalogue", "middleware", "estimate", "pages_queue")
-    files = [f"tests/leaderboard/test_{name}.py" for name in names]
+    names = (
+        "submissions/test_submit",
+        "catalogue/test_sync",
+        "test_middleware",
+        "queue/test_estimate",
+    )
+    files = [f"tests/leaderboard/{name}.py" for name in (*names, "queue/test_page")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT,
