@@ -11,6 +11,7 @@ from django.core.management import call_command
 
 def main() -> None:
     django.setup()
+    from leaderboard.catalogue.suites import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
 
@@ -19,7 +20,7 @@ def main() -> None:
     call_command("sync_tasks")
     while vectors.fill_missing():
         pass  # runs of an earlier version, of which the scores by question were not yet kept
-    if suite := published.newest_suite(settings.PLUMBLINE_SUITE):
+    if suite := newest_suite(settings.PLUMBLINE_SUITE):
         published.build_first(suite)
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)

@@ -76,11 +76,11 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
     # Tables can be imported only now, with the settings in place.
     from bench.site import measure as by
     from bench.site.addresses import kinds as kinds_of
-    from leaderboard.snapshot import published
+    from leaderboard.catalogue.suites import newest_suite
     from runners import web
 
     began = time.monotonic()
-    suite = published.newest_suite("generated")
+    suite = newest_suite("generated")
     if suite is None:
         raise CannotStart("the database has no generated suite: make the data again with --anew")
     kinds = kinds_of(suite, filters=size.filters, models=size.pages)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from leaderboard.board.view import View, chosen_board, view
 from leaderboard.board.wanted import Wanted
-from leaderboard.snapshot import published, table_file
+from leaderboard.catalogue.suites import newest_suite
+from leaderboard.snapshot import table_file
 from leaderboard.snapshot.data import Scores
 from leaderboard.snapshot.table_file import Refused, TableFile
 
@@ -28,7 +29,7 @@ _ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
 
 def _file(request: HttpRequest) -> TableFile:
     wanted = Wanted.of(request)
-    suite = published.newest_suite(wanted.suite)
+    suite = newest_suite(wanted.suite)
     if suite is None:
         raise Http404(f"no suite {wanted.suite}")
     board = chosen_board(suite, wanted)

@@ -16,6 +16,7 @@ from leaderboard.board.frame import Surroundings
 from leaderboard.board.table import dress
 from leaderboard.board.view import chosen_board, view
 from leaderboard.board.wanted import Wanted
+from leaderboard.catalogue.suites import among, every_suite
 from leaderboard.models import Suite
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import Board
@@ -26,8 +27,8 @@ from leaderboard.web import kept
 def board(request: HttpRequest) -> HttpResponseBase:
     """Filtered, sorted and paged by the address alone."""
     wanted = Wanted.of(request)
-    suites = published.suites()
-    suite = published.among(suites, wanted.suite)
+    suites = every_suite()
+    suite = among(suites, wanted.suite)
     if suite is None:
         return _without_suite(request, wanted)
     found, first_day = _found(suite, wanted)

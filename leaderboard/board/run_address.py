@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.board.columns import column_keys
 from leaderboard.board.view import chosen_board
 from leaderboard.board.wanted import Wanted
-from leaderboard.snapshot.published import newest_suite
+from leaderboard.catalogue.suites import newest_suite
 
 
 @require_safe

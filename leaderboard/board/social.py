@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 
 from evalcore.digest import digest_of
 from leaderboard.board.picture import VERSION, draw_board
+from leaderboard.catalogue.suites import find_suite
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN
-from leaderboard.tasks.suite_page import find_suite
 
 KEPT = 24 * 3600
 """Seconds; a new snapshot has another digest, so what is kept is never wrong."""

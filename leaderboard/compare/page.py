@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.board.columns import column_keys
 from leaderboard.board.view import chosen_board
 from leaderboard.board.wanted import Wanted
+from leaderboard.catalogue.suites import newest_suite
 from leaderboard.compare import chosen as compare_chosen
 from leaderboard.compare import models as compare_models
 from leaderboard.compare import picker as compare_picker
@@ -34,7 +35,6 @@ from leaderboard.compare.questions import SHOWN, SORTS
 from leaderboard.compare.table import table
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 from leaderboard.web.address import Address
@@ -142,7 +142,7 @@ def _runs(address: Address) -> Request:
 
 
 def _models(address: Address) -> Request:
-    suite = published.newest_suite(address["suite"])
+    suite = newest_suite(address["suite"])
     if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
         raise Http404(f"no suite {address['suite']}")
     wanted = Wanted(style=address["style"], at=address["at"])

@@ -22,8 +22,9 @@ from django.utils import timezone
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.queue import pace
 from leaderboard.queue.capacity import holds, live_workers
-from leaderboard.queue.pace import NOTHING, Pace, Span, total
+from leaderboard.queue.pace import Pace
 from leaderboard.web.refreshed import Refreshed
+from leaderboard.web.span import NOTHING, Span, total
 
 
 class Obstacle(StrEnum):

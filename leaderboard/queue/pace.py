@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 
 from leaderboard.models import Run
 from leaderboard.web.refreshed import Refreshed
+from leaderboard.web.span import Span
 
 SIZES = (10**8, 10**9, 3 * 10**9, 8 * 10**9, 15 * 10**9, 35 * 10**9, 80 * 10**9)
 """Parameters: the largest model of each size class but the last."""
@@ -32,42 +33,8 @@ GROWTH = 3.0
 """About so much larger are the models of the next size class, and at most so much slower."""
 WIDE = 4.0
 """The ends of a guess lie so many times below and above what it is borrowed from."""
-GUESSED = 12.0
-"""Ends that lie so many times apart tell of a guess; those of known runs hardly ever do."""
 LOW, HIGH = 10, 90
 """Percentiles: the ends of a range."""
-
-
-class Span(NamedTuple):
-    """A length of time in seconds, as likely shorter as longer, with its usual ends."""
-
-    low: float
-    middle: float
-    high: float
-
-    @property
-    def guessed(self) -> bool:
-        """Whether its ends are so far apart that its middle says nothing."""
-        return self.high > GUESSED * self.low
-
-    def plus(self, other: Span) -> Span:
-        return Span(self.low + other.low, self.middle + other.middle, self.high + other.high)
-
-    def times(self, share: float) -> Span:
-        return Span(self.low * share, self.middle * share, self.high * share)
-
-
-NOTHING = Span(0.0, 0.0, 0.0)
-
-
-def total(spans: Iterable[Span | None]) -> Span | None:
-    """One after the other; None where one is not known."""
-    sum_ = NOTHING
-    for span in spans:
-        if span is None:
-            return None
-        sum_ = sum_.plus(span)
-    return sum_
 
 
 def size_class(parameters: int) -> int:

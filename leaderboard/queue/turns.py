@@ -14,8 +14,8 @@ from leaderboard.models import Run, Submission
 from leaderboard.queue.capacity import largest_memory
 from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn
 from leaderboard.queue.listing import listed, named
-from leaderboard.queue.pace import Span, total
 from leaderboard.templatetags.figures import filesize
+from leaderboard.web.span import Span, total
 
 NAMED = 5
 """So many runs of a turn are named; the submission's page lists them all."""

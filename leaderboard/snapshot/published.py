@@ -16,6 +16,7 @@ from django.db.models import Max
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
+from leaderboard.catalogue.suites import newest_suite
 from leaderboard.models import BoardSnapshot, Run, Suite
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
@@ -32,27 +33,6 @@ KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
 LARGE = 2_000_000
 """Bytes of a file that takes longer to read than a reader should wait."""
-
-
-def newest_suite(name: str) -> Suite | None:
-    """The newest version of a suite, or the version that `name@version` asks for."""
-    name, _, version = name.partition("@")
-    suites = Suite.objects.filter(name=name)
-    if version:
-        suites = suites.filter(version=version)
-    return suites.order_by("-created", "-pk").first()
-
-
-def suites() -> list[Suite]:
-    """Every version of every suite, the newest last, without what only a page of its own tells."""
-    return list(Suite.objects.order_by("created", "pk").defer("reported"))
-
-
-def among(suites: Sequence[Suite], name: str) -> Suite | None:
-    """`newest_suite` for who has all of them."""
-    name, _, version = name.partition("@")
-    named = [one for one in suites if one.name == name and (not version or one.version == version)]
-    return named[-1] if named else None
 
 
 def newest(suite: Suite, style: str) -> Board | None:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
 from leaderboard.board.view import chosen_board
+from leaderboard.catalogue.suites import newest_suite
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
 from leaderboard.snapshot import published
@@ -84,7 +85,7 @@ def days_of(suite: Suite, address: Address) -> Days:
 
 def suite_of(address: Address) -> Suite | None:
     """The suite asked for; None where the site's own is not there yet. Http404 for another."""
-    suite = published.newest_suite(address["suite"])
+    suite = newest_suite(address["suite"])
     if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
         raise Http404(f"no suite {address['suite']}")
     return suite

@@ -19,13 +19,13 @@ from leaderboard.queue import estimate
 from leaderboard.queue.estimate import Plan, Turn
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed
-from leaderboard.queue.pace import Span, total
 from leaderboard.queue.turns import reason
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN
 from leaderboard.submissions import submit
 from leaderboard.web import throttle, visitor
 from leaderboard.web.problem import Problem, Refused
+from leaderboard.web.span import Span, total
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 BOARD_WITHIN = timedelta(minutes=10)

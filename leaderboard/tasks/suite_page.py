@@ -9,14 +9,14 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, OuterRef, Subquery
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from leaderboard.catalogue.cite import LICENCE, Citation
+from leaderboard.catalogue.suites import find_suite
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
 from leaderboard.snapshot.data import OWN
-from leaderboard.snapshot.published import newest_suite
 from leaderboard.texts.method import SOURCE
 from leaderboard.web import kept
 from leaderboard.web.prose import address_of, read_prose
@@ -96,14 +96,6 @@ def cite(request: HttpRequest, reference: str) -> HttpResponse:
         content_type="application/x-bibtex; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{citation.key}.bib"'},
     )
-
-
-def find_suite(reference: str) -> Suite:
-    """Raises Http404 where no suite of this site is meant."""
-    found = newest_suite(reference)
-    if found is None:
-        raise Http404(f"no suite {reference}")
-    return found
 
 
 def _reference(suite: Suite) -> str:

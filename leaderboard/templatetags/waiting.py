@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from leaderboard.queue.pace import Span
+from leaderboard.web.span import Span
 
 register = template.Library()
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from leaderboard.models import Run, Suite, TaskVersion, Worker
 from leaderboard.queue import claims, estimate
 from leaderboard.queue.estimate import Obstacle
-from leaderboard.queue.pace import ENOUGH, GROWTH, WIDE, Finished, Pace, Span, size_class
+from leaderboard.queue.pace import ENOUGH, GROWTH, WIDE, Finished, Pace, size_class
+from leaderboard.web.span import Span
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

@@ -1,0 +1,38 @@
+"""Which suite is meant: the newest version of a name, or `name@version`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import Http404
+
+from leaderboard.models import Suite
+
+
+def newest_suite(name: str) -> Suite | None:
+    """The newest version of a suite, or the version that `name@version` asks for."""
+    name, _, version = name.partition("@")
+    suites = Suite.objects.filter(name=name)
+    if version:
+        suites = suites.filter(version=version)
+    return suites.order_by("-created", "-pk").first()
+
+
+def every_suite() -> list[Suite]:
+    """Every version of every suite, the newest last, without what only a page of its own tells."""
+    return list(Suite.objects.order_by("created", "pk").defer("reported"))
+
+
+def among(suites: Sequence[Suite], name: str) -> Suite | None:
+    """`newest_suite` for who has all of them."""
+    name, _, version = name.partition("@")
+    named = [one for one in suites if one.name == name and (not version or one.version == version)]
+    return named[-1] if named else None
+
+
+def find_suite(reference: str) -> Suite:
+    """Raises Http404 where no suite of this site is meant."""
+    found = newest_suite(reference)
+    if found is None:
+        raise Http404(f"no suite {reference}")
+    return found
