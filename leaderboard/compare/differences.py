@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from evalcore.stats import Share, benjamini_hochberg, holm, total_difference
+from evalcore.stats import benjamini_hochberg, holm
 from leaderboard.compare import vectors as compare_vectors
 from leaderboard.compare.lineup import Lineup
 from leaderboard.compare.pair import Apart, Difference, How, Tally, difference, scaled
 from leaderboard.compare.vectors import Vector
+from leaderboard.stats.contrast import Share, total_difference
 
 LEVEL = 0.05
 

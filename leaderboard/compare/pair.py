@@ -14,11 +14,12 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evalcore.stats import Share, difference_interval, mcnemar, paired_share, total_difference
+from evalcore.stats import difference_interval, mcnemar
 from evalcore.stats.interval import Interval, normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.compare.lineup import Number, Task
 from leaderboard.compare.vectors import Floats, Vector
+from leaderboard.stats.contrast import Share, paired_share, total_difference
 
 _Z = normal_quantile(0.95)
 

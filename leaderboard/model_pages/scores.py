@@ -15,10 +15,11 @@ import numpy as np
 from django.db.models import F, QuerySet
 from numpy.typing import NDArray
 
-from evalcore.stats import Interval, difference_interval, over_draws, paired_rows
+from evalcore.stats import Interval, difference_interval, paired_rows
 from leaderboard.models import Result, Run, ScoreVector, Suite, Variant
 from leaderboard.samples import vectors
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
+from leaderboard.stats.draws import over_draws
 from leaderboard.units import is_share
 from leaderboard.web.scale import Scale
 

@@ -13,9 +13,10 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Q
 
-from evalcore.stats import Interval, mean_interval, normalised, over_draws
+from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
+from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.units import is_share
 
 PLACE = {standing: place for place, standing in enumerate(STANDINGS)}

@@ -13,11 +13,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats import Block, bands, block, board_ranges
+from evalcore.stats import Block, block
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
 from leaderboard.snapshot.data import Floats, Ranks
+from leaderboard.stats.board_ranges import bands, board_ranges
 from leaderboard.units import is_share
 
 MANY = 10_000

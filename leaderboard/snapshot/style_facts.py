@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats import BestStyles, best_by_part, best_of, difference_interval, paired_rows
+from evalcore.stats import difference_interval, paired_rows
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import ColumnCells
 from leaderboard.snapshot.data import BestOf, Board, Flags, Scores, StyleGap
+from leaderboard.stats.best_of_parts import best_by_part
+from leaderboard.stats.styles import BestStyles, best_of
 
 DRAWS = 1000
 MANY = 1_000

@@ -17,10 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats import Interval, clear_flips, flipped_share, kendall_interval, kendall_tau
+from evalcore.stats import Interval, kendall_interval, kendall_tau
 from evalcore.stats.interval import normal_quantile
 from leaderboard.snapshot.data import Board, Flags, Floats, Ints, Scores
 from leaderboard.snapshot.models import Models
+from leaderboard.stats.styles import clear_flips, flipped_share
 from leaderboard.styles.claims import Claims, claimed_flips
 
 Rows = NDArray[np.intp]

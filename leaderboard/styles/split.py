@@ -12,10 +12,10 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats import VarianceShares, variance_shares
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.data import Board
+from leaderboard.stats.styles import VarianceShares, variance_shares
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.http import HttpRequest
 from numpy.typing import NDArray
 
-from evalcore.stats import style_spreads
 from leaderboard.board.filters import facets_of, rows_named
 from leaderboard.board.search import SearchError, any_of, parse
 from leaderboard.board.view import date_problem
 from leaderboard.board.wanted import Wanted
 from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
 from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.stats.styles import style_spreads
 from leaderboard.web.address import Address
 
 PAGE, CELLS = 25, 5_000

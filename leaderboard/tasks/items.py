@@ -22,12 +22,13 @@ from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 from numpy.typing import NDArray
 
-from evalcore.stats import block, item_analysis
+from evalcore.stats import block
 from evalcore.stats.interval import normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
+from leaderboard.stats.items import item_analysis
 from leaderboard.tasks import agreement
 from leaderboard.tasks.agreement import Agreement
 

@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from evalcore.stats import best_by_part, best_of, difference_interval, paired_difference
+from evalcore.stats import difference_interval, paired_difference
 from leaderboard.models import Artifact, QuestionSet, Result, ScoreVector, Suite, Variant
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published, style_facts
 from leaderboard.snapshot.data import EVERY, Board, Scores, StyleGap
+from leaderboard.stats.best_of_parts import best_by_part
+from leaderboard.stats.styles import best_of
 from tests.leaderboard import factories as make
 
 N = 60

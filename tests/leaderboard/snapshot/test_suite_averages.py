@@ -9,12 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from evalcore.stats import Interval, normalised, over_draws
+from evalcore.stats import Interval
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Result, Suite, SuiteEntry
 from leaderboard.queue import reproduce
 from leaderboard.snapshot.build import build as build_board
 from leaderboard.snapshot.data import OWN, Board, Standing
+from leaderboard.stats.draws import normalised, over_draws
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,6 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from evalcore.stats import variance_shares
 from leaderboard.models import (
     Artifact,
     BoardSnapshot,
@@ -33,6 +32,7 @@ from leaderboard.snapshot import published
 from leaderboard.snapshot.cells import ColumnCells
 from leaderboard.snapshot.data import EVERY, Board
 from leaderboard.snapshot.style_facts import with_facts
+from leaderboard.stats.styles import variance_shares
 from leaderboard.styles import view as styles_view
 from tests.leaderboard import boards
 from tests.leaderboard import factories as make

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from evalcore.stats.blocks import block
 from evalcore.stats.combination import mean_interval
 from evalcore.stats.interval import Interval, wilson
-from evalcore.stats.styles import BestStyles, best_of
+from leaderboard.stats.styles import BestStyles, best_of
 
 HELD = 2**22
 """Scores held at once as double precision, about."""

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalcore.stats import Block, bands, block, board_ranges, rank_ranges, rank_upper_bound
+from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
+from leaderboard.stats.board_ranges import bands, board_ranges
 
 
 def board(tasks, **options):

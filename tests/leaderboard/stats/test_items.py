@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pointbiserialr
 
-from evalcore.stats import item_analysis, items
+from leaderboard.stats import items
+from leaderboard.stats.items import item_analysis
 
 
 def answers(generator, models: int, documents: int, slope: float = 1.0):

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalcore.stats import (
-    Interval,
-    best_of,
-    flipped_share,
-    interval,
-    kendall_tau,
-    style_spreads,
-    variance_shares,
-    wilson,
-)
+from evalcore.stats import Interval, interval, kendall_tau, wilson
+from leaderboard.stats.styles import best_of, flipped_share, style_spreads, variance_shares
 
 
 def test_spreads_are_of_each_model():

@@ -7,7 +7,8 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from evalcore.stats import Share, paired_difference, paired_share, total_difference
+from evalcore.stats import paired_difference
+from leaderboard.stats.contrast import Share, paired_share, total_difference
 
 RNG = np.random.default_rng(7)
 A = (RNG.random(300) < 0.6).astype(float)
