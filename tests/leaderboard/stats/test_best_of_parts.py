@@ -102,8 +102,11 @@ def test_many_models_have_the_intervals_of_each_alone(monkeypatch: pytest.Monkey
     whole = best_by_part(scores, PARTS)
     monkeypatch.setattr("leaderboard.stats.best_of_parts.HELD", 2 * 2 * N)
     parts = best_by_part(scores, PARTS)
-    for side in ("style", "value", "low", "high"):
+    for side in ("style", "value"):
         np.testing.assert_allclose(getattr(whole, side), getattr(parts, side))
+    # Draws are summed in single precision, and a processor rounds products of other shapes otherwise.
+    for side in ("low", "high"):
+        np.testing.assert_allclose(getattr(whole, side), getattr(parts, side), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
