@@ -133,6 +133,10 @@ STORAGES = {
 }
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "leaderboard.web.stylesheet.Finder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+]
 STATIC_ROOT = PLUMBLINE_HOME / "static"
 WHITENOISE_USE_FINDERS = DEBUG
 

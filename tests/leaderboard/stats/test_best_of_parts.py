@@ -104,7 +104,7 @@ def test_many_models_have_the_intervals_of_each_alone(monkeypatch: pytest.Monkey
     parts = best_by_part(scores, PARTS)
     for side in ("style", "value"):
         np.testing.assert_allclose(getattr(whole, side), getattr(parts, side))
-    # Draws are summed in single precision, and a processor rounds products of other shapes otherwise.
+    # Draws are summed in single precision; products of another shape are rounded otherwise.
     for side in ("low", "high"):
         np.testing.assert_allclose(getattr(whole, side), getattr(parts, side), rtol=1e-6)
 
