@@ -3,7 +3,6 @@
 (function () {
   var root = document, keysOff = 'plumbline-keys-off', waiting = 0, asked = '', focused = '';
   function byId(id) { return root.getElementById(id); }
-  function isPlain(event) { return event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey); }
 
   // The form's state as the server writes addresses: several values joined, what is usual left out.
   function short(form) {
@@ -41,15 +40,11 @@
   function swapTo(address, show) {
     var row = root.activeElement.closest('.board tr[id]');
     focused = row ? row.id : '';
-    htmx.ajax('GET', new URL(address, location.href).href, {
-      source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:' + (show || 'none'), push: 'true'
-    }).catch(function () {});
+    inPlace.swap(address, show || 'none');
   }
   root.addEventListener('click', function (event) {
-    var link = event.target.closest('#main a[href]');
-    if (!link || !isPlain(event) || link.target || link.hasAttribute('download')) return;
-    if (link.origin !== location.origin || link.pathname !== location.pathname) return;
-    if (link.getAttribute('href').charAt(0) === '#') return;
+    var link = inPlace.linkHere(event);
+    if (!link) return;
     event.preventDefault();
     // A link of the tray unticks a model: its address says what is left.
     if (link.closest('.tray')) root.querySelector('.boardform').dataset.unticked = '';
@@ -79,25 +74,6 @@
     if (models.length) address.searchParams.set('m', models.join(','));
     else address.searchParams.delete('m');
     detail.path = address.pathname + address.search + address.hash;
-  });
-  ['htmx:responseError', 'htmx:sendError'].forEach(function (name) {
-    root.addEventListener(name, function (event) {
-      if (event.detail.pathInfo) location.href = event.detail.pathInfo.finalRequestPath;
-    });
-  });
-
-  // Menus: one at a time, closed by Escape and by a click elsewhere.
-  function close(except) {
-    root.querySelectorAll('details.menu[open]').forEach(function (menu) {
-      if (menu !== except) menu.open = false;
-    });
-  }
-  root.addEventListener('click', function (event) { close(event.target.closest('details.menu')); });
-  root.addEventListener('keydown', function (event) {
-    var menu = event.key === 'Escape' && event.target.closest('details.menu[open]');
-    if (!menu) return;
-    menu.open = false;
-    menu.querySelector('summary').focus();
   });
 
   function label() {
@@ -201,6 +177,5 @@
     var row = focused && byId(focused), next = row ? row.querySelector('.mid') : byId('results');
     if (next) next.focus({ preventScroll: true });
   });
-  htmx.config.refreshOnHistoryMiss = true;
   ready();
 })();

@@ -3,11 +3,6 @@
 (function () {
   var root = document, waiting = 0, kept = null;
   function byId(id) { return id ? root.getElementById(id) : null; }
-  function isPlain(event) { return event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey); }
-  function leadsHere(address) {
-    var url = new URL(address, location.href);
-    return url.origin === location.origin && url.pathname === location.pathname;
-  }
 
   // What is said when something changed, to those who do not see it.
   var status = root.createElement('p');
@@ -73,8 +68,7 @@
     kept = { target: target || url.hash.slice(1), jump: jump, sent: {} };
     root.querySelectorAll('#main [type=search]').forEach(function (field) { kept.sent[field.id] = field.value; });
     url.hash = '';
-    htmx.ajax('GET', url.href, { source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:none', push: 'true' })
-      .catch(function () {});
+    inPlace.swap(url.href, 'none');
   }
   root.addEventListener('htmx:beforeSwap', function (event) {
     if (event.detail.target.id === 'main' && kept) remember(kept);
@@ -85,16 +79,10 @@
     kept = null;
     restore(was);
   });
-  ['htmx:responseError', 'htmx:sendError'].forEach(function (name) {
-    root.addEventListener(name, function (event) {
-      if (event.detail.pathInfo) location.href = event.detail.pathInfo.finalRequestPath;
-    });
-  });
 
   root.addEventListener('click', function (event) {
-    var link = event.target.closest('#main a[href]');
-    if (!link || !isPlain(event) || link.hasAttribute('download')) return;
-    if (!leadsHere(link.href) || link.getAttribute('href').charAt(0) === '#') return;
+    var link = inPlace.linkHere(event);
+    if (!link) return;
     event.preventDefault();
     var pager = link.closest('.pager'), list = pager && pager.closest('section');
     swapTo(link.href, list && !link.hash ? list.id : '', !!pager);
@@ -115,7 +103,7 @@
   }
   root.addEventListener('submit', function (event) {
     var form = event.target;
-    if (form.method !== 'get' || !form.closest('#main') || !leadsHere(form.action)) return;
+    if (form.method !== 'get' || !form.closest('#main') || !inPlace.leadsHere(form.action)) return;
     event.preventDefault();
     clearTimeout(waiting);
     submit(form);
@@ -129,18 +117,4 @@
     var form = event.target.form;
     if (form && 'live' in form.dataset && event.target.type === 'search') later(form, 350);
   });
-
-  // Menus are closed by Escape and by a click elsewhere.
-  root.addEventListener('click', function (event) {
-    root.querySelectorAll('details.menu[open]').forEach(function (menu) {
-      if (!menu.contains(event.target)) menu.open = false;
-    });
-  });
-  root.addEventListener('keydown', function (event) {
-    var menu = event.key === 'Escape' && event.target.closest('details.menu[open]');
-    if (!menu) return;
-    menu.open = false;
-    menu.querySelector('summary').focus();
-  });
-  htmx.config.refreshOnHistoryMiss = true;
 })();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,15 @@ def test_the_readme_maps_every_part_of_the_tree():
     rooms = {str(Path(room).relative_to(ROOT)) for room in rooms}
     missing = [room for room in sorted(rooms) if f"{room}/" not in readme]
     assert missing == []
+
+
+def test_every_place_that_the_guides_name_is_there():
+    guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+    top = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir()))
+    named = {
+        place
+        for guide in guides
+        for place in re.findall(rf"`((?:{top})/[\w./-]*)`", guide.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 60
+    assert sorted(place for place in named if not (ROOT / place).exists()) == []
