@@ -6,9 +6,10 @@ file goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -80,7 +81,7 @@ class Export:
                 self._add_part(family, family.parts[path.stem])
         elif self._put(path, path.read_bytes(), path):
             keys = self.library.files.own_keys(path)
-            self._add_code(keys, path.parent)
+            self._add_code(keys.values, path.parent)
             self._add_included(keys)
 
     def _add_part(self, family: Family, part: Part) -> None:
@@ -90,9 +91,8 @@ class Export:
         keys = file_of(family, part, self._bases)
         place = place_of(family, part)
         if self._put(place, _text(keys), family.path):
-            own = family.own_keys(part.name)
-            self._add_code(own, place.parent)
-            self._add_included(own)
+            self._add_code(keys, place.parent)
+            self._add_included(family.own_keys(part.name))
 
     def _add_base(self, family: Family, style: Style) -> None:
         if style in self._bases:
@@ -101,16 +101,16 @@ class Export:
         base = base_of(family, style)
         if base:
             self._put(base, _text(included_from(family, base.parent, keys.values)), family.path)
-            self._add_code(keys, base.parent)
+            self._add_code(keys.values, base.parent)
             self._add_included(keys)
 
     def _add_included(self, keys: OwnKeys) -> None:
         for name in names_of(keys.values.get("include", [])):
             self._add_file((keys.path.parent / name).resolve())
 
-    def _add_code(self, keys: OwnKeys, beside: Path) -> None:
+    def _add_code(self, keys: Mapping[str, Any], beside: Path) -> None:
         """The code that a file names, beside the file."""
-        folders = {one.folder for one in functions_in(dict(keys.values)) if not one.is_installed}
+        folders = {one.folder for one in functions_in(keys) if not one.is_installed}
         for folder in folders:
             for code in sorted(folder.rglob("*.py")):
                 self._put(beside / code.relative_to(folder), code.read_bytes(), code)

@@ -23,7 +23,7 @@ class TaskFiles(TaskFileReader):
     def __init__(self) -> None:
         super().__init__()
         self._families = _families_as_they_are()
-        self._used: dict[Family, None] = {}
+        self._asked: dict[Path, None] = {}
         self._named: dict[tuple[Path, str], TaskFile] = {}
         self._near: dict[Path, Path | None] = {}
 
@@ -32,10 +32,10 @@ class TaskFiles(TaskFileReader):
 
         Raises TaskError with what is wrong with it.
         """
-        family = self._families.at(path) if path.name == FAMILY else None
-        if family:
-            self._used[family] = None
-        return family
+        if path.name != FAMILY:
+            return None
+        self._asked[path] = None
+        return self._families.at(path)
 
     def named(self, path: Path, name: str) -> TaskFile:
         """What the file at `path` says of a task or group: all of it, or one name of a family."""
@@ -57,7 +57,7 @@ class TaskFiles(TaskFileReader):
 
     def outside(self, folder: Path) -> list[Path]:
         """The files that were read, or looked for by families, and lie in other folders."""
-        of_families = [path for family in self._used for path in family.files]
+        of_families = [path for family in self._asked for path in self._families.files_of(family)]
         files = dict.fromkeys([*super().outside(folder), *of_families])
         return [path for path in files if not path.is_relative_to(folder)]
 
@@ -111,6 +111,7 @@ class _Families:
         """What was read or looked for, as it was before that."""
         self._reader = _StampingReader(self.stamps)
         self._families: dict[Path, Family | None] = {}
+        self._files: dict[Path, tuple[Path, ...]] = {}
 
     def at(self, path: Path) -> Family | None:
         if path not in self._families:
@@ -121,9 +122,16 @@ class _Families:
         file = self._reader.read(path)
         if "task" in file.values or "group" in file.values:
             return None  # a task's file that happens to have the name
-        styles = path_of_styles(path)
-        self.stamps.setdefault(styles, stamp_of(styles))
-        return Family(file, self._reader.read(styles) if styles.is_file() else None)
+        place = path_of_styles(path)
+        self.stamps.setdefault(place, stamp_of(place))
+        self._files[path] = (*file.files, place)
+        styles = self._reader.read(place) if place.is_file() else None
+        self._files[path] += styles.files if styles else ()
+        return Family(file, styles)
+
+    def files_of(self, path: Path) -> tuple[Path, ...]:
+        """What the family at `path` is made of, and `styles.yaml` where there is none."""
+        return self._files.get(path, ())
 
     def are_as_they_were(self) -> bool:
         return all(stamp_of(path) == stamp for path, stamp in self.stamps.items())

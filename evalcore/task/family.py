@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.family_list import FamilyList, Keys, Style, path_of_styles
+from evalcore.task.family_list import FamilyList, Keys, Style
 from evalcore.task.filling import NotFilled, filled
 from evalcore.task.yaml_file import Origin, OwnKeys, TaskFile
 
@@ -44,8 +44,6 @@ class Family:
     def __init__(self, file: TaskFile, styles: TaskFile | None) -> None:
         """Raises TaskError with every problem of the file."""
         self.path = file.path
-        self.files = (*file.files, path_of_styles(file.path), *(styles.files if styles else ()))
-        """All that it is made of, and `styles.yaml` where there is none."""
         self.listed = FamilyList(file, styles)
         self._repeated = (*file.repeated, *(styles.repeated if styles else ()))
         self._made: dict[str, OwnKeys] = {}

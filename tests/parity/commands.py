@@ -149,7 +149,7 @@ def chat_model(folder: Path) -> Path:
 def run_commands(
     hub: str, home: Path, talker: Path, out: Path, exported: Path
 ) -> dict[str, tuple[Files, Files]]:
-    """By case our files and theirs; `exported` has our tasks as lm-evaluation-harness loads them."""
+    """By case our files and theirs; that engine finds our tasks in `exported`."""
     environment = client_environment(hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1")
 
     def run(engine: str, case: Case) -> Files:
