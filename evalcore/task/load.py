@@ -157,6 +157,7 @@ class TaskLibrary:
             entries = entries_at(path.expanduser().resolve(), self.files)
             named = [entry for entry in entries if entry.kind is not EntryKind.TAG]
             if path.name == FAMILY:  # whose groups name its tasks
+                named.sort(key=lambda entry: entry.name)
                 self._entries = {**{entry.name: entry for entry in named}, **self._entries}
             found += named
         return found

@@ -101,6 +101,8 @@ class TaskFileReader:
 
     def __init__(self) -> None:
         self._read: dict[Path, TaskFile] = {}
+        self._found: dict[tuple[Path, str], Path] = {}
+        """Included files, by the folder and the name by which they are included."""
 
     def read(self, path: Path) -> TaskFile:
         """The file at `path` and what it includes, merged: later includes win, its own keys win.
@@ -127,20 +129,31 @@ class TaskFileReader:
             repeated += parent.repeated
         # A list of tasks belongs to the file that states it, not to those that include it.
         values.pop("task_list", None)
-        values.update((key, value) for key, value in own.values.items() if key != "include")
+        values.update(own.values)
+        values.pop("include", None)
         origins.update(own.origins)
         return TaskFile(own.path, values, origins, repeated, own.rest, files)
 
     def paths_included(self, own: OwnKeys) -> Iterator[Path]:
         """The files that it includes. Raises TaskError where one is not there."""
-        place = TaskFile(own.path, {}, own.origins, rest=own.rest).place_of
         for name in names_of(own.values.get("include", [])):
             if not isinstance(name, str):
-                raise TaskError(f"{place('include')}: include: expected a file name, got {name!r}")
-            other = (own.path.parent / name).resolve()
-            if not self._is_there(other):
-                raise TaskError(f"{place('include')}: include: there is no file {other}")
-            yield other
+                raise TaskError(
+                    f"{self._place_of_include(own)}: include: expected a file name, got {name!r}"
+                )
+            place = (own.path.parent, name)
+            if place not in self._found:
+                other = (own.path.parent / name).resolve()
+                if not self._is_there(other):
+                    raise TaskError(
+                        f"{self._place_of_include(own)}: include: there is no file {other}"
+                    )
+                self._found[place] = other
+            yield self._found[place]
+
+    @staticmethod
+    def _place_of_include(own: OwnKeys) -> str:
+        return TaskFile(own.path, {}, own.origins, rest=own.rest).place_of("include")
 
     def _read_through(self, path: Path, including: tuple[Path, ...]) -> TaskFile:
         if path in including:
