@@ -18,6 +18,8 @@ from evalcore.task.yaml_file import Origin, OwnKeys, TaskFile
 
 _NAMING = ("task", "tag", "group", "include")
 """Keys of a task that decide by which names it goes, or may."""
+_OF_ONE, _OF_MEMBERS = "<<family>><<suffix>>", "<<family>><<suffix>>_<<name>>"
+"""What the tasks are called if nobody says it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,7 @@ class Family:
         self.listed = FamilyList(file, styles)
         self._repeated = (*file.repeated, *(styles.repeated if styles else ()))
         self._made: dict[str, OwnKeys] = {}
+        self._by_style: dict[Style, OwnKeys | None] = {}
 
     @cached_property
     def parts(self) -> Mapping[str, Part]:
@@ -74,6 +77,11 @@ class Family:
             yield Part(f"{whole}_{value}", style, value=value)
 
     def _named(self, style: Style, member: int) -> Part:
+        listed = self.listed
+        own = listed.members[member]
+        usual = self._usual(style)
+        if usual and isinstance(own.get("name"), str) and not own.keys() & {"keys", "family"}:
+            return Part(f"{listed.name}{style.suffix}_{own['name']}", style, member, naming=usual)
         keys = self._keys(style, member)
         stated = {key: keys[key] for key in _NAMING if key in keys}
         naming = self._filled(stated, style, member, self._names(style, member, stated))
@@ -84,6 +92,19 @@ class Family:
                 "<<family>>_<<name>>"
             )
         return Part(name, style, member, naming=self.stating(naming, style.place))
+
+    def _usual(self, style: Style) -> OwnKeys | None:
+        """What names a style's tasks, where they have the usual names and the rest is alike.
+
+        A list has hundreds of names: these need no template.
+        """
+        if style not in self._by_style:
+            keys = self._stated_by(style)
+            naming = {key: keys[key] for key in _NAMING if key in keys and keys[key][0] is not None}
+            others = [value for key, (value, _) in naming.items() if key != "task"]
+            usual = keys["task"][0] is _OF_MEMBERS and "<" not in f"{others}"
+            self._by_style[style] = self.stating(naming, style.place) if usual else None
+        return self._by_style[style]
 
     @cached_property
     def _values(self) -> dict[str, list[int]]:
@@ -122,12 +143,14 @@ class Family:
 
     def _keys(self, style: Style, member: int) -> Keys:
         """The keys of a task besides its metadata, nothing filled in."""
-        stated = self.listed.file.values.get("names")
-        default = "<<family>><<suffix>>" + ("_<<name>>" if self.listed.has_members else "")
-        origin = self.listed.file.origin("names" if stated else "family")
-        names = style.names or (stated or default, origin)
-        keys: Keys = {"task": names, **style.keys, **self.listed.of_member(member, "keys")}
+        keys = {**self._stated_by(style), **self.listed.of_member(member, "keys")}
         return {key: said for key, said in keys.items() if said[0] is not None}
+
+    def _stated_by(self, style: Style) -> Keys:
+        stated = self.listed.file.values.get("names")
+        default = _OF_MEMBERS if self.listed.has_members else _OF_ONE
+        origin = self.listed.file.origin("names" if stated else "family")
+        return {"task": style.names or (stated or default, origin), **style.keys}
 
     def _task(self, style: Style, member: int) -> Keys:
         listed = self.listed

@@ -127,7 +127,7 @@ def entries_at(path: Path, reader: TaskFiles) -> list[Entry]:
         named = str(part.naming.values.get("include"))
         if named not in included:
             included[named] = reader.included(part.naming)
-        tags = tags_of({**included[named], **part.naming.values})
+        tags = tags_of({**included[named], **part.naming.values, "task": part.name})
         entries.append(Entry(part.name, EntryKind.TASK, path))
         entries += [Entry(tag, EntryKind.TAG, tasks={part.name}) for tag in tags]
     return entries

@@ -99,8 +99,9 @@ def introduction() -> Iterator[str]:
     yield from prose(
         f"Compared with lm-evaluation-harness {version('lm_eval')} (transformers "
         f"{version('transformers')}, datasets {version('datasets')}), in the mode `compat`, as a "
-        "single process. Both engines read the same task files, the same real data from one local "
-        "Hub and, where a model is asked, the same weights."
+        "single process. Both engines read the same task files (of a family of ours, that one "
+        "reads what `evalcore export` writes), the same real data from one local Hub and, where a "
+        "model is asked, the same weights."
     )
     within = f"within {TOLERANCE:.0e}·max(1, x)"
     yield from table(
