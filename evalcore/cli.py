@@ -174,6 +174,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_count(validate, "--documents", 4, "prompts of each task to build")
     show = add("show", "print the first prompts exactly, with tokens", PROMPT_OPTIONS)
     _add_count(show, "--documents", 1, "documents of each task to print")
+    show.add_argument(
+        "--file",
+        action="store_true",
+        help="print each task's file instead, with all that it includes",
+    )
     for command in (validate, show):
         command.add_argument(
             "--own_rows",
@@ -181,9 +186,11 @@ def _parser() -> argparse.ArgumentParser:
             help="ask the sample rows in the tasks' folder instead of the data set",
         )
     _add_file_commands(add)
-    families = add("families", "write the task files of each family.yaml from its list")
-    families.add_argument("folders", nargs="*", type=Path, help="folders (default: our own tasks)")
-    families.add_argument("--check", action="store_true", help="only say which files would change")
+    export = add(
+        "export", "write tasks as files that another program loads", ("tasks", "include_path")
+    )
+    export.add_argument("folder", metavar="DIR", type=Path, help="a new or empty folder")
+    export.add_argument("--to", metavar="lm-eval", help="whose form: lm-evaluation-harness's")
     new = add("new-task", "make the folder of a new benchmark, with all that it has to say")
     new.set_defaults(function=_function("new_task"))
     new.add_argument("name", metavar="NAME", help="of the benchmark, such as open_questions")

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 from demo.screenshots import FLAGS
 from tests import groups, shots
 from tests.services import missing
+from tests.tasks.exported import export_to
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,14 @@ def test_data() -> Path:
     if not folder.is_dir():
         missing(f"NO TEST DATA: {folder} is no folder; set PLUMBLINE_TEST_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our tasks as files that lm-evaluation-harness loads, written once for all test processes."""
+    made = tmp_path_factory.getbasetemp()
+    shared = made.parent if "PYTEST_XDIST_WORKER" in os.environ else made
+    return export_to(shared / "exported")
 
 
 @pytest.fixture(scope="session")

@@ -142,9 +142,14 @@ def test_its_tasks_come_with_their_sample_rows(installed):
     assert shown.stdout.startswith("=== gsm8k, document 0 of test")
 
 
-@pytest.mark.parametrize(
-    "command", [("pin",), ("families",), ("new-task", "riddles", "--dataset", "org/riddles")]
-)
+def test_its_tasks_can_be_exported(installed):
+    done = installed.run("export", "arc", "--to", "lm-eval", "--tasks", "arc_easy")
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in (installed.folder / "arc").rglob("*") if path.is_file()}
+    assert written == {"_base", "arc_easy.yaml"}
+
+
+@pytest.mark.parametrize("command", [("pin",), ("new-task", "riddles", "--dataset", "org/riddles")])
 def test_what_would_write_into_the_package_asks_for_a_folder(installed, command):
     before = installed.files()
     outcome = installed.run(*command)

@@ -13,7 +13,7 @@ from typing import Any
 from evalcore.command.options import OptionError
 from evalcore.command.selection import folder_to_change
 from evalcore.task.checklist import PLACEHOLDER
-from evalcore.task.family import STYLES
+from evalcore.task.family_list import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
 
 CHOICE = Template("""\
@@ -130,7 +130,6 @@ def new_task(options: argparse.Namespace) -> int:
     steps = [
         f"fill in {folder}/ (search for {PLACEHOLDER})",
         f"write the data set's columns into {rows}/, awkward rows included",
-        *([f"evalcore families {folder}"] if options.kind == "choice" else []),
         f"evalcore show --own_rows --tasks {name}{there}",
         f"evalcore validate --own_rows --tasks {name}{there}",
         f"evalcore pin{f' {tasks}' if options.folder else ''}",

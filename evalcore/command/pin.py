@@ -23,6 +23,8 @@ def pin(options: argparse.Namespace) -> int:
     """Pins new versions; says which tasks changed under a version, and what to do."""
     stated: Path | None = options.folder
     folder = stated or OWN_TASKS if options.check else folder_to_change(stated)
+    if options.update:
+        _refuse_another_hub(folder)
     pins = read_pins(folder / LOCK)
     problems, added = [], 0
     for found in _found(folder):
@@ -42,6 +44,16 @@ def pin(options: argparse.Namespace) -> int:
     return NOT_AS_PINNED if problems else 0
 
 
+def _refuse_another_hub(folder: Path) -> None:
+    from huggingface_hub import constants
+
+    if folder == OWN_TASKS and constants.ENDPOINT != PUBLIC_HUB:
+        raise TaskError(
+            f"--update: the commits of our own tasks are those of {PUBLIC_HUB}, and HF_ENDPOINT is "
+            f"{constants.ENDPOINT}: unset it"
+        )
+
+
 def _found(folder: Path) -> Iterator[Pin | str]:
     """The pin of every task and group as it is now, or why it has none."""
     library, pinner = TaskLibrary([folder]), Pinner(folder)
@@ -55,14 +67,9 @@ def _found(folder: Path) -> Iterator[Pin | str]:
 
 def _with_commits(folder: Path, pins: dict[tuple[str, str], Pin]) -> Iterator[Pin]:
     """All pins, those of the versions in use with their data set's commit of today."""
-    from huggingface_hub import HfApi, constants
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
-    if folder == OWN_TASKS and constants.ENDPOINT != PUBLIC_HUB:
-        raise TaskError(
-            f"--update: the commits of our own tasks are those of {PUBLIC_HUB}, and HF_ENDPOINT is "
-            f"{constants.ENDPOINT}: unset it"
-        )
     library = TaskLibrary([folder])
     in_use = {(name, library.one(name).version) for name in (*library.tasks, *library.groups)}
     commits: dict[str, str | None] = {}

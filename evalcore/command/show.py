@@ -1,4 +1,4 @@
-"""`evalcore show`: what the model would be asked, exactly."""
+"""`evalcore show`: what the model would be asked, exactly; or the task's file, in full."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from evalcore.command.options import OptionError
-from evalcore.command.selection import model_of, own_rows_of, settings_of, specs_of
+from evalcore.command.selection import (
+    library_of,
+    model_of,
+    own_rows_of,
+    settings_of,
+    specs_of,
+)
+from evalcore.task.export import own_name
+from evalcore.task.family_files import as_yaml, in_order
 
 
 def show(options: argparse.Namespace) -> int:
     """Prints the first documents of each task: prompt, requests and, with a model, tokens."""
+    if options.file:
+        return _show_files(options)
     from evalcore.evaluation import chat_of, tasks_of
 
     settings = settings_of(options)
@@ -29,6 +39,19 @@ def show(options: argparse.Namespace) -> int:
         for task in tasks_of(spec, settings, chat, data_of):
             for item in task.items()[: options.documents]:
                 sys.stdout.write("".join(f"{line}\n" for line in _lines(task, item, model)))
+    return 0
+
+
+def _show_files(options: argparse.Namespace) -> int:
+    """Prints what the task files say, included files and families' lists merged in."""
+    files = library_of(options.include_path).files
+    shown: dict[str, str] = {}
+    for spec in specs_of(options):
+        name = own_name(spec.name)
+        if spec.source and name not in shown:
+            keys = files.named(spec.source, name).values
+            shown[name] = f"# {name}, of {spec.source}\n{as_yaml(in_order(keys))}"
+    sys.stdout.write("\n".join(shown.values()))
     return 0
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from evalcore.errors import TaskError
 from evalcore.task.config import TaskSpec
-from evalcore.task.family_files import differences, family_files
 from evalcore.task.functions import functions_in
 from evalcore.task.item import Item
 from evalcore.task.metadata import UNVERSIONED
@@ -40,16 +39,15 @@ class Checked:
 
 
 class Checklist:
-    """The checklist for the tasks in the folder `tasks`; each family's files are compared once."""
+    """The checklist for the tasks in the folder `tasks`."""
 
     def __init__(self, tasks: Path) -> None:
         self._tasks = tasks
-        self._families: dict[Path, list[Path]] = {}
 
     def check(self, spec: TaskSpec) -> Checked:
         """Everything that the checklist finds."""
         tasks = self._tasks
-        problems = [*_of_readme(spec, tasks), *_of_metadata(spec), *self._of_files(spec)]
+        problems = [*_of_readme(spec, tasks), *_of_metadata(spec), *_of_code(spec)]
         try:
             problems += _of_rows(spec, tasks)
             problems += _of_prompts(spec, tasks)
@@ -57,19 +55,14 @@ class Checklist:
             problems.append(error.reason)
         return Checked(spec.name, tuple(dict.fromkeys(problems)))
 
-    def _of_files(self, spec: TaskSpec) -> Iterator[str]:
-        for function in functions_in(spec):
-            if not function.name.startswith(_REVIEWED):
-                yield (
-                    f"!function {function.name}: a task brings no code of its own: write it as a "
-                    "reviewed function in evalcore/task/transforms/"
-                )
-        folder = benchmark_folder(spec, self._tasks)
-        if folder not in self._families:
-            families = family_files(folder)
-            self._families[folder] = [family for family in families if differences(family)]
-        for family in self._families[folder]:
-            yield f"its files are not as {family} says: run `evalcore families {folder}`"
+
+def _of_code(spec: TaskSpec) -> Iterator[str]:
+    for function in functions_in(spec):
+        if not function.name.startswith(_REVIEWED):
+            yield (
+                f"!function {function.name}: a task brings no code of its own: write it as a "
+                "reviewed function in evalcore/task/transforms/"
+            )
 
 
 def benchmark_folder(spec: TaskSpec, tasks: Path) -> Path:

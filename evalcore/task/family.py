@@ -1,286 +1,263 @@
-"""Families of tasks: one checked-in list, from which a task file is written for each entry.
+"""Families of tasks: what one list means, made name by name when somebody asks for it.
 
-`family.yaml` in a benchmark's folder says what its tasks have in common, in which prompt styles
-they are asked and, where there are many (subjects, languages), a list of members. `styles.yaml` in
-the folder above says once what each style looks like. The written files are plain task files that
-lm-eval reads as they are. In both files `<<name>>` stands for a value, so that `{{…}}` remains what
-it is in a task file.
+No task file is written for that (`evalcore export` can). What a name says is read like a file of
+its own beside `family.yaml`, from where it includes others.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import jinja2
-from jinja2.sandbox import SandboxedEnvironment
-
 from evalcore.errors import TaskError
-from evalcore.task.fields import FLAG, LIST, MAPPING, MAPPINGS, TEXT, Kind, Problems, one_of
-from evalcore.task.yaml_file import TaskFileReader
+from evalcore.task.family_list import FamilyList, Keys, Style
+from evalcore.task.filling import NotFilled, filled
+from evalcore.task.yaml_file import Origin, OwnKeys, TaskFile
 
-FAMILY = "family.yaml"
-STYLES = "styles.yaml"
-
-_ENVIRONMENT = SandboxedEnvironment(
-    variable_start_string="<<",
-    variable_end_string=">>",
-    block_start_string="<%",
-    block_end_string="%>",
-    comment_start_string="<#",
-    comment_end_string="#>",
-    undefined=jinja2.StrictUndefined,
-    keep_trailing_newline=True,
-    autoescape=False,
-)
-
-_KINDS: dict[str, Kind] = {
-    "family": TEXT,
-    "title": TEXT,
-    "names": TEXT,
-    "rows": MAPPING,
-    "keys": MAPPING,
-    "metadata": MAPPING,
-    "styles": one_of(LIST, MAPPING),
-    "members": MAPPINGS,
-    "folders": FLAG,
-    "groups": MAPPING,
-}
-_STYLE_KINDS: dict[str, Kind] = {
-    "names": TEXT,
-    "suffix": TEXT,
-    "title": TEXT,
-    "rows": MAPPING,
-    "keys": MAPPING,
-    "metadata": MAPPING,
-}
-_GROUPS_KINDS: dict[str, Kind] = {
-    "by": TEXT,
-    "titles": MAPPING,
-    "weight_by_size": FLAG,
-    "filters": TEXT,
-    "keys": MAPPING,
-    "metadata": MAPPING,
-}
+_NAMING = ("task", "tag", "group", "include")
+"""Keys of a task that decide by which names it goes, or may."""
+_OF_ONE, _OF_MEMBERS = "<<family>><<suffix>>", "<<family>><<suffix>>_<<name>>"
+"""What the tasks are called if nobody says it."""
 
 
-def files_of(path: Path) -> dict[Path, dict[str, Any]]:
-    """The task files of the family at `path`, by their place, with their keys.
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one name of a family stands for: a task, or a group of its members."""
 
-    Raises TaskError with every problem of the family's file, or where a template fails.
-    """
-    return dict(_Family(path).files())
+    name: str
+    style: Style
+    member: int | None = None
+    """Of a task: which one of the members."""
+    value: str | None = None
+    """Of a group: which value its members share; None for the group of all."""
+    naming: OwnKeys | None = None
+    """Of a task: the keys that decide by which names it goes."""
+
+    @property
+    def is_group(self) -> bool:
+        return self.member is None
 
 
-class _Family:
-    """One family's file, checked, and what it means."""
+class Family:
+    """What the list in one `family.yaml` means."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        reader = TaskFileReader()
-        file = reader.read(path)
-        problems = Problems(f"The family {path.parent.name}", file.place_of)
-        problems.check(file.values, _KINDS)
-        if "family" not in file.values:
-            problems.missing("family", "the name that its tasks begin with")
-        self._values = file.values
-        self._folder = path.parent
-        self._known_styles = _known_styles(path, reader)
-        self._check_parts(problems)
-        problems.settle()
-        self._name: str = file.values["family"]
-        self._groups: dict[str, Any] | None = file.values.get("groups")
-        self._members: list[dict[str, Any]] = file.values.get("members", [{}])
+    def __init__(self, file: TaskFile, styles: TaskFile | None) -> None:
+        """Raises TaskError with every problem of the file."""
+        self.path = file.path
+        self.listed = FamilyList(file, styles)
+        self._repeated = (*file.repeated, *(styles.repeated if styles else ()))
+        self._made: dict[str, OwnKeys] = {}
+        self._by_style: dict[Style, OwnKeys | None] = {}
 
-    def _check_parts(self, problems: Problems) -> None:
-        for style, own in self._stated_styles().items():
-            if style and style not in self._known_styles and not own.get("keys"):
-                problems.expected("styles", f"styles of {STYLES}, or one with `keys`", style)
-            problems.check(own, _STYLE_KINDS, f"styles.{style}")
-        groups = self._values.get("groups")
-        if isinstance(groups, dict):
-            problems.check(groups, _GROUPS_KINDS, "groups")
-        members = self._values.get("members", [])
-        names = [member.get("name") for member in members if isinstance(member, dict)]
-        if None in names:
-            problems.missing("members", "each member has a `name`")
-        if twice := {str(name) for name in names if names.count(name) > 1}:
-            problems.add("members", f"named twice: {', '.join(sorted(twice))}")
+    @cached_property
+    def parts(self) -> Mapping[str, Part]:
+        """Every task and group by its name. Raises TaskError."""
+        parts: dict[str, Part] = {}
+        for style in self.listed.styles:
+            for part in self._parts_of(style):
+                if part.name in parts:
+                    raise TaskError(
+                        f"{style.place}: styles: {part.name} is the name of two tasks or groups "
+                        "of the family: give the style a `suffix`, or `names` of its own"
+                    )
+                parts[part.name] = part
+        return parts
 
-    def _stated_styles(self) -> dict[str, dict[str, Any]]:
-        """By style what the family says of it; without `styles` one that has no name."""
-        stated = self._values.get("styles", {"": None})
-        styles = stated if isinstance(stated, dict) else dict.fromkeys(stated)
-        return {style: own or {} for style, own in styles.items()}
-
-    def files(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        for style in self._styles():
-            tasks = [self._task(style, member) for member in self._members]
-            if "members" not in self._values:
-                yield self._file("", tasks[0])
-                continue
-            in_folders = self._values.get("folders", True)
-            folder = (style["folder"] or "members") if in_folders else ""
-            shared = _common(tasks)
-            base = f"_{folder}" if folder else f"_{self._name}{style['suffix']}"
-            yield self._folder / base, self._from(self._folder, shared)
-            for task in tasks:
-                own = {"include": base, **{k: v for k, v in task.items() if k not in shared}}
-                yield self._file(folder, own)
-            if self._groups is not None:
-                yield from self._group_files(style, folder, tasks)
-
-    def _styles(self) -> Iterator[dict[str, Any]]:
-        """Every style that the family is asked in, its own keys over those of `styles.yaml`."""
-        for style, own in self._stated_styles().items():
-            known = self._known_styles.get(style, {})
-            merged = {"suffix": f"_{style}" if style else "", "title": style, **known, **own}
-            for part in ("rows", "keys", "metadata"):
-                merged[part] = {**known.get(part, {}), **own.get(part, {})}
-            if style:
-                merged["metadata"] = {"style": style, **merged["metadata"]}
-            yield {"folder": style, **merged}
-
-    def _names(self, style: Mapping[str, Any], member: Mapping[str, Any]) -> dict[str, Any]:
-        """What a template can name: the member's values, the row's expressions, the style's."""
-        names = {"family": self._name, "title": self._values.get("title", self._name), **member}
-        names |= {
-            "style": style["folder"],
-            "suffix": style["suffix"],
-            "style_title": style["title"],
-        }
-        rows = {**self._known_styles.get("rows", {}), **self._values.get("rows", {})}
-        rows |= style["rows"]
-        return names | {
-            key: _filled(value, names | rows, self._path) for key, value in rows.items()
-        }
-
-    def _task(self, style: Mapping[str, Any], member: Mapping[str, Any]) -> dict[str, Any]:
-        default = "<<family>><<suffix>>_<<name>>" if member else "<<family>><<suffix>>"
-        keys = {**self._values.get("keys", {}), **style["keys"], **member.get("keys", {})}
-        task = {"task": style.get("names", self._values.get("names", default)), **keys}
-        task = {key: value for key, value in task.items() if value is not None}
-        metadata = {
-            "benchmark": self._name,
-            **self._values.get("metadata", {}),
-            **style["metadata"],
-            **member.get("metadata", {}),
-        }
-        filled: dict[str, Any] = _filled(
-            {**task, "metadata": metadata}, self._names(style, member), self._path
-        )
-        return filled
-
-    def _group_files(
-        self, style: Mapping[str, Any], folder: str, tasks: list[dict[str, Any]]
-    ) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """The group of all members and, where `by` names a key of them, a group for each value."""
-        groups = self._groups or {}
-        by, weighted = groups.get("by"), groups.get("weight_by_size", True)
-        whole = f"{self._name}{style['suffix']}"
-        title = f"{self._values.get('title', self._name)}"
-        if style["title"]:
-            title += f" ({style['title']})"
-        named = [entry["metric"] for entry in tasks[0].get("metric_list", [])]
-        named += tasks[0]["metadata"].get("extra_metrics", [])
-        names = self._names(style, {})
-        filters = _filled(groups.get("filters"), names, self._path)
-        only = {"filter_list": filters} if filters else {}
-        metrics = [
-            {"metric": metric, "weight_by_size": weighted, **only}
-            for metric in dict.fromkeys(named)
-        ]
-        parts: dict[str, list[str]] = {}
-        for member, task in zip(self._members, tasks, strict=True):
-            parts.setdefault(str(member.get(by, "")) if by else "", []).append(task["task"])
-        common = {
-            **_filled(groups.get("keys", {}), names, self._path),
-            "aggregate_metric_list": metrics,
-            "metadata": {
-                **tasks[0]["metadata"],
-                **_filled(groups.get("metadata", {}), names, self._path),
-            },
-        }
-        if not by:
-            yield self._file(
-                "", {"group": whole, "group_alias": title, "task": parts[""], **common}
-            )
+    def _parts_of(self, style: Style) -> Iterator[Part]:
+        listed = self.listed
+        for number in range(len(listed.members)):
+            yield self._named(style, number)
+        if not listed.has_members or listed.groups is None:
             return
-        titles = groups.get("titles", {})
-        yield self._file(
-            "",
-            {
-                "group": whole,
-                "group_alias": title,
-                "task": [f"{whole}_{part}" for part in parts],
-                **common,
-            },
-        )
-        for part, members in parts.items():
-            alias = titles.get(part, part)
-            group = {"group": f"{whole}_{part}", "group_alias": alias, "task": members, **common}
-            yield self._file(folder, group)
+        whole = f"{listed.name}{style.suffix}"
+        yield Part(whole, style)
+        for value in self._values:
+            yield Part(f"{whole}_{value}", style, value=value)
 
-    def _file(self, folder: str, task: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-        place = self._folder / folder
-        name = task.get("group") or task["task"]
-        return place / f"{name}.yaml", self._from(place, task)
+    def _named(self, style: Style, member: int) -> Part:
+        listed = self.listed
+        own = listed.members[member]
+        usual = self._usual(style)
+        if usual and isinstance(own.get("name"), str) and not own.keys() & {"keys", "family"}:
+            return Part(f"{listed.name}{style.suffix}_{own['name']}", style, member, naming=usual)
+        keys = self._keys(style, member)
+        stated = {key: keys[key] for key in _NAMING if key in keys}
+        naming = self._filled(stated, style, member, self._names(style, member, stated))
+        name, origin = naming["task"]
+        if not isinstance(name, str):
+            raise TaskError(
+                f"{origin}: names: expected text, got {name!r}: write more than a number, such as "
+                "<<family>>_<<name>>"
+            )
+        return Part(name, style, member, naming=self.stating(naming, style.place))
 
-    def _from(self, place: Path, task: dict[str, Any]) -> dict[str, Any]:
-        """The keys, included files named from `place` instead of from the family's folder."""
-        include = task.get("include")
-        if include is None:
-            return task
-        files = include if isinstance(include, list) else [include]
-        relative = [os.path.relpath(self._folder / file, place) for file in files]
-        first = relative if isinstance(include, list) else relative[0]
-        return {"include": first, **{k: v for k, v in task.items() if k != "include"}}
+    def _usual(self, style: Style) -> OwnKeys | None:
+        """What names a style's tasks, where they have the usual names and the rest is alike.
 
+        A list has hundreds of names: these need no template.
+        """
+        if style not in self._by_style:
+            keys = self._stated_by(style)
+            naming = {key: keys[key] for key in _NAMING if key in keys and keys[key][0] is not None}
+            others = [value for key, (value, _) in naming.items() if key != "task"]
+            usual = keys["task"][0] is _OF_MEMBERS and "<" not in f"{others}"
+            self._by_style[style] = self.stating(naming, style.place) if usual else None
+        return self._by_style[style]
 
-@functools.cache
-def _expression(text: str) -> Callable[..., Any]:
-    return _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
+    @cached_property
+    def _values(self) -> dict[str, list[int]]:
+        """Where `groups` names a key of the members, by its values their numbers."""
+        by = (self.listed.groups or {}).get("by")
+        values: dict[str, list[int]] = {}
+        if by:
+            for number, member in enumerate(self.listed.members):
+                values.setdefault(str(member.get(by, "")), []).append(number)
+        return values
 
+    def own_keys(self, name: str) -> OwnKeys:
+        """All that the family says of one of its tasks or groups. Raises TaskError."""
+        if name not in self._made:
+            part = self.parts[name]
+            if part.member is None:
+                keys, rest = self._group(part), self.listed.file.origin("groups")
+            else:
+                keys = self._task(part.style, part.member)
+                has_members = self.listed.has_members
+                rest = self.listed.place_of(part.member) if has_members else part.style.place
+            self._made[name] = self.stating(keys, rest)
+        return self._made[name]
 
-@functools.cache
-def _template(text: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(text)
+    def stating(self, keys: Keys, rest: Origin) -> OwnKeys:
+        """These keys as those of a file, `metadata.chance` being a part of its metadata."""
+        values = {key: value for key, (value, _) in keys.items() if not key.startswith("metadata.")}
+        origins = {key: origin for key, (_, origin) in keys.items()}
+        return OwnKeys(self.path, values, origins, self._repeated, rest)
 
+    def tasks_of(self, style: Style) -> list[str]:
+        """The names of a style's tasks, in the order of the members."""
+        return [
+            part.name for part in self.parts.values() if part.style is style and not part.is_group
+        ]
 
-def _known_styles(path: Path, reader: TaskFileReader) -> dict[str, Any]:
-    file = path.parent.parent / STYLES
-    values = reader.read(file).values if file.is_file() else {}
-    styles: dict[str, Any] = values.get("styles", {})
-    return {**styles, "rows": values.get("rows", {})}
+    def _keys(self, style: Style, member: int) -> Keys:
+        """The keys of a task besides its metadata, nothing filled in."""
+        keys = {**self._stated_by(style), **self.listed.of_member(member, "keys")}
+        return {key: said for key, said in keys.items() if said[0] is not None}
 
+    def _stated_by(self, style: Style) -> Keys:
+        stated = self.listed.file.values.get("names")
+        default = _OF_MEMBERS if self.listed.has_members else _OF_ONE
+        origin = self.listed.file.origin("names" if stated else "family")
+        return {"task": style.names or (stated or default, origin), **style.keys}
 
-def _common(tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all tasks say alike, for the file that they include."""
-    first, rest = tasks[0], tasks[1:]
-    return {
-        key: value
-        for key, value in first.items()
-        if key != "task" and all(other.get(key) == value for other in rest)
-    }
+    def _task(self, style: Style, member: int) -> Keys:
+        listed = self.listed
+        about: Keys = {"benchmark": (listed.name, listed.file.origin("family"))}
+        about |= {**style.metadata, **listed.of_member(member, "metadata")}
+        keys, names = self._keys(style, member), self._names(style, member)
+        keys.pop("metadata", None)
+        made = self._filled(keys, style, member, names)
+        return made | _metadata(self._filled(about, style, member, names), style.place)
 
-
-def _filled(part: Any, names: Mapping[str, Any], path: Path) -> Any:
-    """`part` with every `<<…>>` filled in; a text that is nothing else becomes the value itself."""
-    if isinstance(part, Mapping):
-        return {
-            _filled(key, names, path): _filled(value, names, path) for key, value in part.items()
+    def _group(self, part: Part) -> Keys:
+        listed, style = self.listed, part.style
+        stated, place = listed.groups or {}, listed.file.origin("groups")
+        names = self._names(style, None)
+        filters = self._filled({"filters": (stated.get("filters"), place)}, style, None, names)
+        own = self._filled(_inside(stated, "keys", place), style, None, names)
+        about = self._filled(_inside(stated, "metadata", place), style, None, names)
+        first = self._task(style, 0)
+        metrics = [entry["metric"] for entry in first.get("metric_list", ([], place))[0]]
+        metrics += first["metadata"][0].get("extra_metrics", [])
+        how = {"weight_by_size": stated.get("weight_by_size", True)}
+        if only := filters["filters"][0]:
+            how["filter_list"] = only
+        title = f"{listed.title} ({style.title})" if style.title else listed.title
+        if part.value is not None:
+            title = stated.get("titles", {}).get(part.value, part.value)
+        made: Keys = {
+            "group": (part.name, place),
+            "group_alias": (title, place),
+            "task": (self._members_of(part), listed.file.origin("members")),
+            **own,
+            "aggregate_metric_list": (
+                [{"metric": metric, **how} for metric in dict.fromkeys(metrics)],
+                place,
+            ),
         }
-    if isinstance(part, list):
-        return [_filled(value, names, path) for value in part]
-    if not isinstance(part, str) or ("<<" not in part and "<%" not in part):
-        return part
-    try:
-        whole = part.removeprefix("<<").removesuffix(">>")
-        if f"<<{whole}>>" == part and "<<" not in whole:
-            return _expression(whole)(**names)
-        return _template(part).render(**names)
-    except (jinja2.TemplateError, TypeError) as error:
-        raise TaskError(f"{path}: {part!r} cannot be filled in: {error}") from error
+        of_tasks = {
+            key: (value, first[f"metadata.{key}"][1]) for key, value in first["metadata"][0].items()
+        }
+        return made | _metadata({**of_tasks, **about}, place)
+
+    def _members_of(self, part: Part) -> list[str]:
+        if part.value is None and self._values:
+            return [f"{part.name}_{value}" for value in self._values]
+        tasks = self.tasks_of(part.style)
+        return tasks if part.value is None else [tasks[one] for one in self._values[part.value]]
+
+    def _names(self, style: Style, member: int | None, asked: Keys | None = None) -> dict[str, Any]:
+        """What a template can name: the member's values, the style's, how a row reads.
+
+        With `asked` of the last only what those keys name.
+        """
+        listed = self.listed
+        names = {
+            "family": listed.name,
+            "title": listed.title,
+            **({} if member is None else listed.members[member]),
+            "style": style.name,
+            "suffix": style.suffix,
+            "style_title": style.title,
+        }
+        rows = style.rows
+        if asked is not None:
+            texts = repr([value for value, _ in asked.values()])
+            rows = {key: said for key, said in rows.items() if key in texts}
+        if not rows:
+            return names
+        known = names | _values(style.rows)
+        return names | _values(self._filled(rows, style, member, known))
+
+    def _filled(
+        self, keys: Keys, style: Style, member: int | None, names: Mapping[str, Any]
+    ) -> Keys:
+        """The keys with every `<<…>>` filled in. Raises TaskError that says where one stands."""
+        made: Keys = {}
+        folder = self.path.parent
+        for key, (value, origin) in keys.items():
+            try:
+                made[filled(key, names, folder)] = filled(value, names, folder), origin
+            except NotFilled as problem:
+                place = origin.inside(*problem.steps)
+                raise TaskError(
+                    f"{place}: {key}: {problem}{self._asked_by(style, member, place)}"
+                ) from problem
+        return made
+
+    def _asked_by(self, style: Style, member: int | None, place: Origin) -> str:
+        """Whose task it is, where the place alone does not say it."""
+        asked = []
+        if member is not None and self.listed.has_members:
+            asked.append(f"the member {self.listed.members[member]['name']!r}")
+        if place.file != self.path:
+            style_of = f"the style {style.name}" if style.name else "the family"
+            asked.append(f"{style_of}, {style.place}")
+        return f" (for {' in '.join(asked)})" if asked else ""
+
+
+def _values(keys: Keys) -> dict[str, Any]:
+    return {key: value for key, (value, _) in keys.items()}
+
+
+def _inside(stated: Mapping[str, Any], part: str, place: Origin) -> Keys:
+    mapping = stated.get(part) or {}
+    return {key: (value, place.inside(part, str(key))) for key, value in mapping.items()}
+
+
+def _metadata(about: Keys, place: Origin) -> Keys:
+    """The metadata, and beside them where each part of them is stated."""
+    parts: Keys = {f"metadata.{key}": (None, origin) for key, (_, origin) in about.items()}
+    return {"metadata": (_values(about), place), **parts}

@@ -1,79 +1,85 @@
-"""The task files of families on disk: written, compared, and removed when no list means them."""
+"""How the tasks of a family would stand in files, for lm-evaluation-harness and for includes.
+
+Each style has a folder for its members, and beside it a file that they include, with what they say
+alike.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from evalcore.task.family import FAMILY, files_of
+from evalcore.task.family import Family, Part
+from evalcore.task.family_list import Style
 from evalcore.task.functions import FunctionRef
+from evalcore.task.metadata import WrittenVersion
+from evalcore.task.yaml_file import OwnKeys, names_of
 
-WRITTEN = "# Written by `evalcore families` from family.yaml: change that and run it again.\n"
-
-
-def family_files(folder: Path) -> list[Path]:
-    """Every family's file in `folder` and below."""
-    return sorted(folder.rglob(FAMILY))
+WRITTEN = "# Written by `evalcore export` from family.yaml: change that and export it again.\n"
 
 
-@dataclass(frozen=True)
-class Changes:
-    """How a family's folder differs from what its list says."""
-
-    wrong: tuple[Path, ...]
-    """Files that are missing or say something else."""
-    left_over: tuple[Path, ...]
-    """Files that were written once and that the list no longer means."""
-
-    def __bool__(self) -> bool:
-        return bool(self.wrong or self.left_over)
+def place_of(family: Family, part: Part) -> Path:
+    """Where the file of a task or group would lie."""
+    beside = not family.listed.has_members or (part.is_group and part.value is None)
+    folder = family.path.parent / ("" if beside else _folder(family, part.style))
+    return folder / f"{part.name}.yaml"
 
 
-def differences(path: Path) -> Changes:
-    """What `write` would change."""
-    return _differences(path, _texts(path))
+def base_of(family: Family, style: Style) -> Path | None:
+    """The file that a style's tasks would include; None for a family without members."""
+    if not family.listed.has_members:
+        return None
+    folder = _folder(family, style)
+    name = f"_{folder}" if folder else f"_{family.listed.name}{style.suffix}"
+    return family.path.parent / name
 
 
-def _differences(path: Path, files: Mapping[Path, str]) -> Changes:
-    wrong = [file for file, text in files.items() if not _says(file, text)]
-    inner = {other.parent for other in path.parent.rglob(FAMILY)} - {path.parent}
-    written = (
-        file
-        for file in path.parent.rglob("*")
-        if not inner.intersection(file.parents) and _is_written(file)
-    )
-    return Changes(tuple(wrong), tuple(sorted(file for file in written if file not in files)))
+def _folder(family: Family, style: Style) -> str:
+    return (style.name or "members") if family.listed.in_folders else ""
 
 
-def write(path: Path) -> Changes:
-    """Writes the files of the family at `path` and removes what it no longer means."""
-    files = _texts(path)
-    changes = _differences(path, files)
-    for file in changes.wrong:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(files[file], encoding="utf-8")
-    for file in changes.left_over:
-        file.unlink()
-    return changes
+def style_of_base(family: Family, path: Path) -> Style | None:
+    """The style whose tasks would include the file at `path`."""
+    styles = (style for style in family.listed.styles if base_of(family, style) == path)
+    return next(styles, None)
 
 
-def _texts(path: Path) -> dict[Path, str]:
-    return {file: _text(keys) for file, keys in files_of(path).items()}
+def base_keys(family: Family, style: Style) -> OwnKeys:
+    """What all tasks of a style say alike."""
+    first, *rest = [family.own_keys(name) for name in family.tasks_of(style)]
+    values = {
+        key: value
+        for key, value in first.values.items()
+        if key != "task" and all(other.values.get(key) == value for other in rest)
+    }
+    origins = {key: origin for key, origin in first.origins.items() if key.split(".")[0] in values}
+    return OwnKeys(family.path, values, origins, first.repeated, style.place)
 
 
-def _says(file: Path, text: str) -> bool:
-    return file.is_file() and file.read_text(encoding="utf-8") == text
+def file_of(family: Family, part: Part, bases: Mapping[Style, OwnKeys]) -> dict[str, Any]:
+    """The keys of a task or group as its file would state them; `bases` are those of the styles."""
+    own = dict(family.own_keys(part.name).values)
+    base = base_of(family, part.style)
+    if base and not part.is_group:
+        shared = bases[part.style].values
+        own = {key: value for key, value in own.items() if key not in shared}
+        # What the base says goes over what a member includes by itself, as in its list.
+        own["include"] = [*names_of(own["include"]), base.name] if "include" in own else base.name
+    return included_from(family, place_of(family, part).parent, own)
 
 
-def _is_written(file: Path) -> bool:
-    if not file.is_file() or file.suffix not in ("", ".yaml"):
-        return False
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        return lines.readline() == WRITTEN
+def included_from(family: Family, folder: Path, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, included files named from `folder` instead of from the family's."""
+    include = keys.get("include")
+    if include is None:
+        return dict(keys)
+    files = [os.path.relpath(family.path.parent / file, folder) for file in names_of(include)]
+    rest = {key: value for key, value in keys.items() if key != "include"}
+    return {"include": files if isinstance(include, list) else files[0], **rest}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -90,6 +96,10 @@ def _function(dumper: _Dumper, function: FunctionRef) -> yaml.Node:
     return dumper.represent_scalar("!function", function.name)
 
 
+def _version(dumper: _Dumper, version: WrittenVersion) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", version.text)
+
+
 def _lines(dumper: _Dumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text.strip("\n") else None
     if "\n" in text and style is None:
@@ -98,9 +108,20 @@ def _lines(dumper: _Dumper, text: str) -> yaml.Node:
 
 
 _Dumper.add_representer(FunctionRef, _function)
+_Dumper.add_representer(WrittenVersion, _version)
 _Dumper.add_representer(str, _lines)
 
 
-def _text(task: dict[str, Any]) -> str:
-    body = yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**16)
-    return WRITTEN + body
+def in_order(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys as people expect them: the name first, what is about the task last."""
+    first = [key for key in ("task", "group", "task_alias", "group_alias") if key in keys]
+    last = [key for key in ("metadata",) if key in keys]
+    if "group" in first and isinstance(keys.get("task"), list):
+        first.remove("task")
+    between = [key for key in keys if key not in first and key not in last]
+    return {key: keys[key] for key in (*first, *between, *last)}
+
+
+def as_yaml(keys: Mapping[str, Any]) -> str:
+    """The text of a task file with these keys."""
+    return yaml.dump(dict(keys), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**16)

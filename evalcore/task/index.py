@@ -6,15 +6,17 @@ Nothing is checked and no task code runs here, so that thousands of files are in
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError
+from evalcore.task.families import TaskFiles
+from evalcore.task.family_list import FAMILY
 from evalcore.task.index_file import FolderState, Plain, keep, read_kept
-from evalcore.task.yaml_file import TaskFile, TaskFileReader
+from evalcore.task.yaml_file import TaskFile
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ class Entry:
     name: str
     kind: EntryKind
     path: Path | None = None
-    """Its file; None for a tag, which many files make up."""
+    """Its file, or its family's; None for a tag, which many files make up."""
     tasks: set[str] = field(default_factory=set)
     """The tasks of a tag."""
 
@@ -48,7 +50,7 @@ class TaskIndex:
     """Files that are no valid YAML or include what is not there, and why."""
 
 
-def build_index(folders: Iterable[Path], reader: TaskFileReader) -> TaskIndex:
+def build_index(folders: Iterable[Path], reader: TaskFiles) -> TaskIndex:
     """Indexes every *.yaml below `folders`; files without the extension are for inclusion only.
 
     The index of a large folder is kept on disk until one of its files changes. Raises TaskError if
@@ -70,11 +72,12 @@ def build_index(folders: Iterable[Path], reader: TaskFileReader) -> TaskIndex:
     return index
 
 
-def _index_of(state: FolderState, reader: TaskFileReader) -> TaskIndex:
+def _index_of(state: FolderState, reader: TaskFiles) -> TaskIndex:
     index = TaskIndex()
-    for path in state.yaml_files():
+    # Families first: what a list means is not changed unseen by a file of that name.
+    for path in sorted(state.yaml_files(), key=lambda path: path.name != FAMILY):
         try:
-            _add(entries_of(reader.read(path)), index.entries)
+            _add(entries_at(path, reader), index.entries)
         except TaskError as error:
             index.unreadable[path] = error.reason
     return index
@@ -99,13 +102,35 @@ def _as_plain(index: TaskIndex, folder: Path) -> Plain:
 
 
 def _from_plain(plain: Plain, folder: Path) -> TaskIndex:
+    paths = {path: folder / path for _, _, path, _ in plain["entries"] if path}
     return TaskIndex(
         entries={
-            name: Entry(name, EntryKind(kind), folder / path if path else None, set(tasks))
+            name: Entry(name, EntryKind(kind), paths.get(path), set(tasks))
             for name, kind, path, tasks in plain["entries"]
         },
         unreadable={folder / path: reason for path, reason in plain["unreadable"].items()},
     )
+
+
+def entries_at(path: Path, reader: TaskFiles) -> list[Entry]:
+    """The names that the file at `path` defines: one file's, or all of a family's."""
+    family = reader.family(path)
+    if family is None:
+        return entries_of(reader.read(path))
+    entries: list[Entry] = []
+    included: dict[str, Mapping[str, Any]] = {}
+    for part in family.parts.values():
+        if part.naming is None:
+            entries.append(Entry(part.name, EntryKind.GROUP, path))
+            continue
+        # Only what names it: nothing else of the task is made before somebody asks for it.
+        named = str(part.naming.values.get("include"))
+        if named not in included:
+            included[named] = reader.included(part.naming)
+        tags = tags_of({**included[named], **part.naming.values, "task": part.name})
+        entries.append(Entry(part.name, EntryKind.TASK, path))
+        entries += [Entry(tag, EntryKind.TAG, tasks={part.name}) for tag in tags]
+    return entries
 
 
 def entries_of(file: TaskFile) -> list[Entry]:
@@ -126,7 +151,7 @@ def entries_of(file: TaskFile) -> list[Entry]:
     return [Entry(name, EntryKind.TASK, file.path), *tags]
 
 
-def tags_of(values: dict[str, Any]) -> list[str]:
+def tags_of(values: Mapping[str, Any]) -> list[str]:
     """A task's tags. The key `group` in a task file is the old spelling of `tag`."""
     tags: list[str] = []
     for stated in (values.get("tag"), values.get("group")):

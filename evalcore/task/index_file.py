@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.digest import digest_of
+from evalcore.task.family_list import FAMILY
 
 Plain = dict[str, Any]
 
 _IGNORED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
 _LARGE = 500
 """From so many task files on, reading an index is quicker than making it."""
-_FORM = 1
+_OF_A_FAMILY = 50
+"""A family's file is so many: it means hundreds of tasks."""
+_FORM = 2
 """Changes with what an index holds or how names are read."""
 
 Stamp = tuple[str, int, int]
@@ -49,7 +52,11 @@ class FolderState:
 
     @property
     def is_large(self) -> bool:
-        return sum(path.endswith(".yaml") for path, _, _ in self.files) >= _LARGE
+        return sum(map(_weight, (path for path, _, _ in self.files))) >= _LARGE
+
+
+def _weight(path: str) -> int:
+    return _OF_A_FAMILY if path.endswith(f"/{FAMILY}") else path.endswith(".yaml")
 
 
 def _stamps(folder: str) -> Iterator[Stamp]:
@@ -64,6 +71,14 @@ def _stamps(folder: str) -> Iterator[Stamp]:
 
 def _stamp(path: str, stat: os.stat_result) -> Stamp:
     return path, stat.st_mtime_ns, stat.st_size
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The state of a file; that of one which is not there is a state, too."""
+    try:
+        return _stamp(str(path), path.stat())
+    except OSError:
+        return str(path), 0, 0
 
 
 def cache_folder() -> Path:
@@ -85,16 +100,12 @@ def read_kept(state: FolderState) -> Plain | None:
     try:
         kept = json.loads(_place(state).read_bytes())
         if kept["state"] == state.digest and all(
-            _is_as_it_was(*stamp) for stamp in kept["outside"]
+            stamp_of(Path(stamp[0])) == tuple(stamp) for stamp in kept["outside"]
         ):
             return {"entries": kept["entries"], "unreadable": kept["unreadable"]}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def _is_as_it_was(path: str, *was: int) -> bool:
-    return _stamp(path, Path(path).stat()) == (path, *was)
 
 
 def keep(state: FolderState, index: Plain, outside: Iterable[Path]) -> None:
@@ -107,7 +118,7 @@ def keep(state: FolderState, index: Plain, outside: Iterable[Path]) -> None:
     place = _place(state)
     unfinished = place.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):
-        stamps = [_stamp(str(path), path.stat()) for path in outside]
+        stamps = [stamp_of(path) for path in outside]
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_text(json.dumps({"state": state.digest, "outside": stamps, **index}))
         unfinished.replace(place)

@@ -14,14 +14,17 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.index import Entry, EntryKind, build_index, entries_of
+from evalcore.task.families import TaskFiles
+from evalcore.task.family_list import FAMILY
+from evalcore.task.index import Entry, EntryKind, build_index, entries_at
 from evalcore.task.members import Members, Overrides
 from evalcore.task.old_names import renamed
 from evalcore.task.prompts import SIGN, prompted
-from evalcore.task.yaml_file import TaskFileReader
 
-_INSIDE = "::"
+INSIDE = "::"
 """Between the name of a group, or of a task, and that of a part which only it has."""
+
+_FAMILY_NAME = re.compile(r"""^family:\s*['"]?([^'"\s]+)""", re.M)
 
 
 class TaskLibrary:
@@ -30,8 +33,8 @@ class TaskLibrary:
     def __init__(self, folders: Sequence[Path]) -> None:
         """Raises TaskError if a folder does not exist."""
         self.folders = tuple(Path(folder).resolve() for folder in folders)
-        self._reader = TaskFileReader()
-        index = build_index(self.folders, self._reader)
+        self.files = TaskFiles()
+        index = build_index(self.folders, self.files)
         self._entries = index.entries
         self.unreadable = index.unreadable
         """Files that could not be read, and why; their names are unknown."""
@@ -52,7 +55,7 @@ class TaskLibrary:
         return sorted(name for name, entry in self._entries.items() if entry.kind is kind)
 
     def place_of(self, name: str) -> tuple[Path | None, int]:
-        """The file that defines a name; a tag has none, but so many tasks."""
+        """The file that defines a name, or its family's; a tag has none, but so many tasks."""
         entry = self._entries[name]
         return entry.path, len(entry.tasks)
 
@@ -79,7 +82,7 @@ class TaskLibrary:
                 selected.update({spec.name: spec for spec in specs})
                 continue
             entries = self._entries_for(name)
-            members = Members(self._entries, self._reader, overrides or {}, metadata or {})
+            members = Members(self._entries, self.files, overrides or {}, metadata or {})
             specs = [spec for entry in entries for spec in members.build(entry)]
             selected.update({spec.name: spec for spec in self._meant(name, specs)})
         self._refuse_task_twice(selected.values())
@@ -97,19 +100,20 @@ class TaskLibrary:
         return found
 
     def _meant(self, name: str, specs: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
-        """Of a folder what is in no other of its groups; of `a::b` the part of `a` called so."""
+        """Of a folder or family what is in no other of its groups; of `a::b` the part of `a` called
+        so."""
         if name in self._entries:
             return specs
-        if Path(name).is_dir():
+        if Path(name).is_dir() or Path(name).name == FAMILY:
             inside = {part.name for spec in specs for part in _parts(spec) if part is not spec}
             return [spec for spec in specs if spec.name not in inside]
-        if _INSIDE not in name:
+        if INSIDE not in name:
             return specs
         parts = [part for spec in specs for part in _parts(spec)]
         found = [part for part in parts if part.name == name]
         if not found:
             raise TaskError(
-                f"{name.split(_INSIDE)[0]} has no part {name!r}"
+                f"{name.split(INSIDE)[0]} has no part {name!r}"
                 f"{did_you_mean(name, [part.name for part in parts])}"
             )
         return found[:1]
@@ -132,7 +136,7 @@ class TaskLibrary:
         if name.endswith((".yaml", ".yml")):
             paths = sorted(glob.glob(name)) or [name]  # noqa: PTH207 (a path may be absolute)
             return self._of_files([Path(path) for path in paths])
-        outer = name.split(_INSIDE)[0]
+        outer = name.split(INSIDE)[0]
         if outer != name and outer in self._entries:
             return [self._entries[outer]]
         if any(sign in name for sign in "*?["):
@@ -148,14 +152,25 @@ class TaskLibrary:
         return found
 
     def _of_files(self, paths: Iterable[Path]) -> list[Entry]:
-        entries = [entry for path in paths for entry in entries_of(self._reader.read(path))]
-        return [entry for entry in entries if entry.kind is not EntryKind.TAG]
+        found: list[Entry] = []
+        for path in paths:
+            entries = entries_at(path.expanduser().resolve(), self.files)
+            named = [entry for entry in entries if entry.kind is not EntryKind.TAG]
+            if path.name == FAMILY:  # whose groups name its tasks
+                named.sort(key=lambda entry: entry.name)
+                self._entries = {**{entry.name: entry for entry in named}, **self._entries}
+            found += named
+        return found
 
     def _unreadable(self, name: str) -> TaskError | None:
         """What is wrong with the file that is called so, or says that it defines the name."""
         states = re.compile(rf"""^(task|group):\s*['"]?{re.escape(name)}['"]?\s*(#.*)?$""", re.M)
         for path, reason in self.unreadable.items():
-            if path.stem == name or states.search(path.read_text(errors="replace")):
+            text = path.read_text(errors="replace")
+            of_family = path.name == FAMILY and _FAMILY_NAME.search(text)
+            if of_family and f"{name}_".startswith(f"{of_family[1]}_"):
+                return TaskError(f"{name}: {reason}")
+            if path.stem == name or states.search(text):
                 return TaskError(f"{name}: {reason}")
         return None
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.families import TaskFiles
 from evalcore.task.index import Entry, EntryKind
 from evalcore.task.parse import GROUP_KINDS, parse_group, parse_task
 from evalcore.task.promptsource import expanded
-from evalcore.task.yaml_file import TaskFile, TaskFileReader, is_own
+from evalcore.task.yaml_file import TaskFile, is_own
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Members:
     """Builds tasks and groups of the entries of an index."""
 
     entries: Mapping[str, Entry]
-    reader: TaskFileReader
+    reader: TaskFiles
     overrides: Overrides
     """Top-level keys of every task."""
     metadata: Mapping[str, Any]
@@ -76,7 +77,7 @@ class Members:
     def _build(self, entry: Entry, overrides: _Stated, inside: tuple[str, ...]) -> Specs:
         if entry.path is None:
             raise TaskError(f"The tag {entry.name} cannot be built as one task")
-        file = self.reader.read(entry.path)
+        file = self.reader.named(entry.path, entry.name)
         for sentence in file.repeated:
             log.warning("%s", sentence)
         if entry.kind is EntryKind.GROUP:

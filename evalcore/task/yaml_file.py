@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,22 +33,67 @@ _NUMBER_WITH_EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a key is stated: a file, and the keys that lead there."""
+
+    file: Path
+    steps: tuple[str, ...] = ()
+
+    def inside(self, *steps: str) -> Origin:
+        return Origin(self.file, (*self.steps, *steps))
+
+    def __str__(self) -> str:
+        """`file:line`, for messages; the file if the line is unknown."""
+        line = _line_of(self.file, self.steps)
+        return f"{self.file}:{line}" if line else str(self.file)
+
+
+Origins = Mapping[str, Path | Origin]
+"""For each key (`metadata`, or a part of one, `metadata.chance`) the file that states it; where it
+is called otherwise there, the place in that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """What a file says itself, before what it includes."""
+
+    path: Path
+    values: Mapping[str, Any]
+    origins: Origins
+    repeated: tuple[str, ...] = ()
+    rest: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFile:
     """A task file with everything that it includes."""
 
     path: Path
     values: dict[str, Any]
-    origins: dict[str, Path] = field(default_factory=dict)
-    """For each key the file that set it."""
+    origins: Origins = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
     """Keys that are given twice in it or in what it includes, as sentences; the last one counts."""
+    rest: Origin | None = None
+    """Where to look for a key that nobody states; None: in the file."""
+    files: tuple[Path, ...] = ()
+    """It, and those that it includes."""
+
+    def origin(self, *steps: str) -> Origin:
+        """Where a key is stated, or the key inside it that the further steps lead to."""
+        for known in range(len(steps), 0, -1):
+            stated = self.origins.get(".".join(steps[:known]))
+            if isinstance(stated, Origin):
+                return stated.inside(*steps[known:])
+            if stated is not None:
+                return Origin(stated, steps)
+        return (self.rest or Origin(self.path)).inside(*steps)
 
     def place_of(self, key: str) -> str:
         """Where `key` was set, for messages: `file:line`, or the file if the line is unknown.
 
         A key may be a path such as `metric_list[0].metric`.
         """
-        return _place(self.origins.get(_steps(key)[0], self.path), key)
+        return str(self.origin(*_steps(key)))
 
 
 class TaskFileReader:
@@ -55,6 +101,8 @@ class TaskFileReader:
 
     def __init__(self) -> None:
         self._read: dict[Path, TaskFile] = {}
+        self._found: dict[tuple[Path, str], Path] = {}
+        """Included files, by the folder and the name by which they are included."""
 
     def read(self, path: Path) -> TaskFile:
         """The file at `path` and what it includes, merged: later includes win, its own keys win.
@@ -67,36 +115,66 @@ class TaskFileReader:
         """The files read so far that lie in other folders: included ones."""
         return [path for path in self._read if not path.is_relative_to(folder)]
 
-    def _read_through(self, path: Path, including: tuple[Path, ...]) -> TaskFile:
-        if path in including:
-            cycle = " -> ".join(file.name for file in (*including[including.index(path) :], path))
-            raise TaskError(f"{including[0]}: the includes form a cycle: {cycle}")
-        if path not in self._read:
-            self._read[path] = self._merge(path, (*including, path))
-        return self._read[path]
-
-    def _merge(self, path: Path, including: tuple[Path, ...]) -> TaskFile:
-        own, repeated = _parse(path)
-        included = own.pop("include", [])
+    def merged(self, own: OwnKeys, including: tuple[Path, ...] = ()) -> TaskFile:
+        """These keys over those of the files that they include."""
         values: dict[str, Any] = {}
-        origins: dict[str, Path] = {}
-        for name in included if isinstance(included, list) else [included]:
-            if not isinstance(name, str):
-                raise TaskError(
-                    f"{_place(path, 'include')}: include: expected a file name, got {name!r}"
-                )
-            other = (path.parent / name).resolve()
-            if not other.is_file():
-                raise TaskError(f"{_place(path, 'include')}: include: there is no file {other}")
+        origins: dict[str, Path | Origin] = {}
+        repeated = own.repeated
+        files: tuple[Path, ...] = (own.path,)
+        for other in self.paths_included(own):
             parent = self._read_through(other, including)
+            files += parent.files
             values.update(parent.values)
             origins.update(parent.origins)
             repeated += parent.repeated
         # A list of tasks belongs to the file that states it, not to those that include it.
         values.pop("task_list", None)
-        values.update(own)
-        origins.update(dict.fromkeys(own, path))
-        return TaskFile(path, values, origins, repeated)
+        values.update(own.values)
+        values.pop("include", None)
+        origins.update(own.origins)
+        return TaskFile(own.path, values, origins, repeated, own.rest, files)
+
+    def paths_included(self, own: OwnKeys) -> Iterator[Path]:
+        """The files that it includes. Raises TaskError where one is not there."""
+        for name in names_of(own.values.get("include", [])):
+            if not isinstance(name, str):
+                raise TaskError(
+                    f"{self._place_of_include(own)}: include: expected a file name, got {name!r}"
+                )
+            place = (own.path.parent, name)
+            if place not in self._found:
+                other = (own.path.parent / name).resolve()
+                if not self._is_there(other):
+                    raise TaskError(
+                        f"{self._place_of_include(own)}: include: there is no file {other}"
+                    )
+                self._found[place] = other
+            yield self._found[place]
+
+    @staticmethod
+    def _place_of_include(own: OwnKeys) -> str:
+        return TaskFile(own.path, {}, own.origins, rest=own.rest).place_of("include")
+
+    def _read_through(self, path: Path, including: tuple[Path, ...]) -> TaskFile:
+        if path in including:
+            cycle = " -> ".join(file.name for file in (*including[including.index(path) :], path))
+            raise TaskError(f"{including[0]}: the includes form a cycle: {cycle}")
+        if path not in self._read:
+            self._read[path] = self.merged(self.own_keys(path), (*including, path))
+        return self._read[path]
+
+    def _is_there(self, path: Path) -> bool:
+        return path.is_file()
+
+    def own_keys(self, path: Path) -> OwnKeys:
+        """What the file at `path` says itself."""
+        values, repeated = _parse(path)
+        return OwnKeys(path, values, dict.fromkeys(values, path), repeated)
+
+
+def names_of(stated: Any) -> list[Any]:
+    """What may be one name or a list of them, as a list."""
+    return stated if isinstance(stated, list) else [stated]
 
 
 def _parse(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -197,17 +275,12 @@ _TaskLoader.add_constructor(_WRITTEN, _written)
 _StrictLoader.add_constructor(_TEXT, _text)
 
 
-def _place(file: Path, key: str) -> str:
-    line = _line_of(file, _steps(key))
-    return f"{file}:{line}" if line else str(file)
-
-
 def _steps(key: str) -> list[str]:
     """The parts of a path such as `metric_list[0].metric`."""
     return re.findall(r"[^.\[\]]+", key) or [key]
 
 
-def _line_of(path: Path, steps: list[str]) -> int | None:
+def _line_of(path: Path, steps: Sequence[str]) -> int | None:
     """Line of a key, or of the innermost one on the way to it that is there.
 
     Found by reading the file again: it is only needed for messages.

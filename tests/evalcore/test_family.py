@@ -1,4 +1,4 @@
-"""Families: task files written from one list, in the styles of one file."""
+"""Families: tasks that a list means, in the styles of one file; nothing is written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalcore.cli import main
 from evalcore.errors import TaskError
+from evalcore.task import families, family
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.family import files_of
-from evalcore.task.family_files import differences, family_files, write
 from evalcore.task.load import TaskLibrary
-from evalcore.task.yaml_file import OWN_TASKS
 
 STYLES = """\
 rows: {before: "Q: ", after: "A:"}
@@ -61,28 +58,49 @@ def birds(tmp_path: Path) -> Path:
     return folder / "family.yaml"
 
 
+def task(folder: Path, name: str) -> TaskSpec:
+    spec = TaskLibrary([folder]).one(name)
+    assert isinstance(spec, TaskSpec)
+    return spec
+
+
+def group(folder: Path, name: str) -> GroupSpec:
+    spec = TaskLibrary([folder]).one(name)
+    assert isinstance(spec, GroupSpec)
+    return spec
+
+
+def changed(family: Path, old: str, new: str) -> None:
+    text = family.read_text()
+    assert old in text
+    family.write_text(text.replace(old, new))
+
+
+def line_of(file: Path, text: str) -> str:
+    """`file:line` of the first line in which the text stands."""
+    (line, *_) = (n for n, one in enumerate(file.read_text().splitlines(), 1) if text in one)
+    return f"{file}:{line}: "
+
+
 def test_a_family_is_asked_in_each_style_for_each_member(birds: Path, tmp_path: Path) -> None:
-    write(birds)
     library = TaskLibrary([tmp_path])
     assert not library.unreadable
     assert sorted(library.tasks) == [
         *("birds_owl", "birds_swift", "birds_upside_down_owl", "birds_upside_down_swift"),
         *("birds_upside_down_wren", "birds_wren"),
     ]
-    owl, reversed_wren = library.one("birds_owl"), library.one("birds_upside_down_wren")
-    assert isinstance(owl, TaskSpec)
-    assert isinstance(reversed_wren, TaskSpec)
+    owl, reversed_wren = task(tmp_path, "birds_owl"), task(tmp_path, "birds_upside_down_wren")
     assert owl.doc_to_text == "Q: {{question}}\nA:"
     assert reversed_wren.doc_to_text == "A: {{question}}"
     assert owl.dataset_name == "owl"
     assert owl.metadata == {"benchmark": "birds", "version": 2.0, "style": "cloze"}
+    assert owl.source == birds
     assert reversed_wren.metadata["known_gaps"] == "Few rows."
+    assert [path.name for path in birds.parent.iterdir()] == ["family.yaml"]
 
 
 def test_a_familys_groups_follow_the_key_of_its_members(birds: Path, tmp_path: Path) -> None:
-    write(birds)
-    whole = TaskLibrary([tmp_path]).one("birds")
-    assert isinstance(whole, GroupSpec)
+    whole = group(tmp_path, "birds")
     assert [(group.name, group.alias) for group in whole.groups()] == [
         ("birds", "Birds"),
         ("birds_night", "At night"),
@@ -92,63 +110,220 @@ def test_a_familys_groups_follow_the_key_of_its_members(birds: Path, tmp_path: P
 
 
 def test_a_familys_groups_may_aggregate_one_filter(birds: Path, tmp_path: Path) -> None:
-    stated = birds.read_text()
-    birds.write_text(stated.replace("groups: {by", "groups: {filters: letter, by"))
-    write(birds)
-    whole = TaskLibrary([tmp_path]).one("birds")
-    assert isinstance(whole, GroupSpec)
-    for group in whole.groups():
-        assert [one.filter_list for one in group.aggregate_metric_list] == [("letter",)]
+    changed(birds, "groups: {by", "groups: {filters: letter, by")
+    for one in group(tmp_path, "birds").groups():
+        assert [how.filter_list for how in one.aggregate_metric_list] == [("letter",)]
 
 
-def test_what_the_list_no_longer_means_is_removed_and_what_people_wrote_stays(birds: Path) -> None:
-    assert len(write(birds).wrong) == len(files_of(birds))
-    assert not differences(birds)
-    by_hand = birds.parent / "birds_by_hand.yaml"
-    by_hand.write_text("task: birds_by_hand\n")
-    birds.write_text(FAMILY.replace("  - {name: owl, kind: night}\n", ""))
-    changes = differences(birds)
-    assert {file.name for file in changes.left_over} == {
-        *("birds_owl.yaml", "birds_upside_down_owl.yaml"),
-        *("birds_night.yaml", "birds_upside_down_night.yaml"),
+def test_a_folder_or_its_list_stands_for_the_whole_family(birds: Path) -> None:
+    for name in (birds.parent, birds):
+        specs = TaskLibrary([]).select([str(name)])
+        assert [spec.name for spec in specs] == ["birds", "birds_upside_down"]
+
+
+# Names are known before anything is made
+
+
+def test_only_what_is_asked_for_is_made(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int | None] = []
+    real = family.Family._task
+
+    def noted(self: family.Family, style: family.Style, member: int) -> family.Keys:
+        made.append(member)
+        return real(self, style, member)
+
+    monkeypatch.setattr(family.Family, "_task", noted)
+    library = TaskLibrary([birds.parent.parent])
+    assert len(library.tasks) == 6
+    assert made == []
+    library.one("birds_swift")
+    library.one("birds_swift")
+    TaskLibrary([birds.parent.parent]).one("birds_swift")
+    assert made == [1]
+
+
+def test_a_change_of_a_list_or_of_the_styles_is_seen_at_once(birds: Path, tmp_path: Path) -> None:
+    assert task(tmp_path, "birds_owl").doc_to_text == "Q: {{question}}\nA:"
+    changed(tmp_path / "styles.yaml", '"Q: "', '"Question: "')
+    assert task(tmp_path, "birds_owl").doc_to_text == "Question: {{question}}\nA:"
+    changed(birds, "name: owl", "name: eagle owl")
+    assert "birds_eagle owl" in TaskLibrary([tmp_path]).tasks
+
+
+def test_tags_come_from_the_family_and_from_what_it_includes(birds: Path, tmp_path: Path) -> None:
+    (birds.parent / "_base").write_text("tag: feathered\ndataset_path: org/birds\n")
+    changed(birds, "dataset_path: org/birds", "include: _base")
+    changed(birds, "{name: owl,", "{name: owl, keys: {tag: [hooting, '<<kind>>']},")
+    library = TaskLibrary([tmp_path])
+    assert library.tags == ["feathered", "hooting", "night"]
+    assert {spec.name for spec in library.select(["hooting"])} == {
+        *("birds_owl", "birds_upside_down_owl"),
     }
-    write(birds)
-    assert not differences(birds)
-    assert by_hand.exists()
-    assert not (birds.parent / "cloze" / "birds_owl.yaml").exists()
+    assert len(library.select(["feathered"])) == 4
+    assert task(tmp_path, "birds_owl").dataset_path == "org/birds"
 
 
-def test_a_file_changed_by_hand_is_told_by_check_and_put_right(
-    birds: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_of_that_name_is_a_task_where_it_says_so(tmp_path: Path) -> None:
+    keys = {"task": "family", "dataset_path": "x", "test_split": "test", "doc_to_text": "q"}
+    (tmp_path / "family.yaml").write_text(yaml.safe_dump(keys))
+    assert TaskLibrary([tmp_path]).tasks == ["family"]
+    assert task(tmp_path, "family").dataset_path == "x"
+
+
+# Files beside a family
+
+
+def test_a_task_of_its_own_may_include_what_a_style_or_a_task_of_the_family_says(
+    birds: Path, tmp_path: Path
 ) -> None:
-    folder = str(birds.parent)
-    assert main(["families", folder]) == 0
-    assert main(["families", "--check", folder]) == 0
-    changed = birds.parent / "cloze" / "birds_owl.yaml"
-    changed.write_text(changed.read_text() + "num_fewshot: 3\n")
-    capsys.readouterr()
-    assert main(["families", "--check", folder]) == 1
-    assert f"not as its list says: {changed}" in capsys.readouterr().out
-    assert main(["families", folder]) == 0
-    assert "num_fewshot" not in changed.read_text()
+    (birds.parent / "_birds.yaml").write_text(
+        "include: _upside-down\ntask: by_style\ndataset_name: heron\n"
+    )
+    (birds.parent / "heron.yaml").write_text("include: cloze/birds_owl.yaml\ntask: by_task\n")
+    library = TaskLibrary([tmp_path])
+    assert not library.unreadable
+    assert task(tmp_path, "by_style").doc_to_text == "A: {{question}}"
+    assert task(tmp_path, "by_style").dataset_name == "heron"
+    assert task(tmp_path, "by_style").metadata == {}, "one member has metadata of its own"
+    assert task(tmp_path, "by_task").dataset_name == "owl"
+    assert task(tmp_path, "by_task").doc_to_text == "Q: {{question}}\nA:"
+
+
+def test_a_member_may_include_a_file_of_its_own(birds: Path, tmp_path: Path) -> None:
+    (birds.parent / "_nights").write_text("dataset_path: org/nights\ndescription: Dark.\n")
+    changed(birds, "{name: owl,", "{name: owl, keys: {include: _nights},")
+    owl = task(tmp_path, "birds_owl")
+    assert (owl.description, owl.dataset_path) == ("Dark.", "org/birds")
+    assert task(tmp_path, "birds_wren").description == ""
+
+
+def test_code_lies_beside_the_family_whichever_file_names_it(birds: Path, tmp_path: Path) -> None:
+    named = "process_docs: !function own.run\n      metric_list: ["
+    changed(tmp_path / "styles.yaml", "metric_list: [", named)
+    (birds.parent / "own.py").write_text("def run(docs):\n    return docs\n")
+    function = task(tmp_path, "birds_owl").process_docs
+    assert function is not None
+    assert function.folder == birds.parent
+    assert function.load()([1]) == [1]
+
+
+def test_a_file_that_an_older_release_wrote_is_no_task(birds: Path, tmp_path: Path) -> None:
+    """It may say what the list once said."""
+    old = birds.parent / "cloze" / "birds_owl.yaml"
+    old.parent.mkdir()
+    old.write_text(
+        "# Written by `evalcore families` from family.yaml: change that and run it again.\n"
+        "task: birds_owl\ndataset_path: org/old\ntest_split: test\n"
+    )
+    library = TaskLibrary([tmp_path])
+    assert f"{old} is left over from a release" in library.unreadable[old]
+    assert "delete the file" in library.unreadable[old]
+    assert task(tmp_path, "birds_owl").dataset_path == "org/birds"
+
+
+def test_what_the_list_means_is_not_changed_by_a_file_of_that_name(
+    birds: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (birds.parent / "a.yaml").write_text("task: birds_owl\ndataset_path: x\ntest_split: t\n")
+    assert task(tmp_path, "birds_owl").dataset_path == "org/birds"
+    assert "birds_owl is defined twice" in caplog.text
+    assert "a.yaml is ignored" in caplog.text
+
+
+# Mistakes
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "line", "told"),
     [
-        (("styles: [cloze, upside-down]", "styles: [cloze, sideways]"), "sideways"),
-        (("rows: {question: question, choices: choices}", "rows: {choices: c}"), "question"),
-        (("{name: owl,", "{nam: owl,"), "each member has a `name`"),
-        (("{name: swift,", "{name: owl,"), "named twice: owl"),
-        (("family: birds", "famly: birds"), "unknown key (did you mean family"),
-        (("groups: {by:", "groups: {bye:"), "groups.bye: unknown key (did you mean by"),
+        (("cloze, upside-down]", "cloze, sideways]"), "styles:", "styles of styles.yaml, or one"),
+        (("styles: [cloze,", "styles: 3 #"), "styles:", "expected a list or a mapping of keys"),
+        (("{name: owl,", "{nam: owl,"), "nam: owl", "each member has a `name`"),
+        (("{name: swift,", "{name: owl,"), "owl, kind: day", "named twice: owl"),
+        (
+            ("{name: swift,", "{name: swift, keys: 3,"),
+            "swift",
+            "expected a mapping of keys",
+        ),
+        (("family: birds", "famly: birds"), "famly", "unknown key (did you mean family"),
+        (("title: Birds", "title: [3]"), "title", "expected text, got list"),
+        (("groups: {by:", "groups: {bye:"), "groups:", "groups.bye: unknown key (did you mean by"),
+        (("members:", "members: 3\nnot:"), "members:", "expected a list of mappings, got int 3"),
+        (("title: Birds", "names: birds"), "styles:", "birds is the name of two tasks"),
+        (("title: Birds", "names: <<1>>"), "names:", "names: expected text, got 1"),
     ],
 )
-def test_a_wrong_list_says_what_is_wrong(birds: Path, change: tuple[str, str], told: str) -> None:
-    birds.write_text(FAMILY.replace(*change))
+def test_a_wrong_list_says_what_is_wrong_and_on_which_line(
+    birds: Path, tmp_path: Path, change: tuple[str, str], line: str, told: str
+) -> None:
+    changed(birds, *change)
+    library = TaskLibrary([tmp_path])
+    reason = library.unreadable[birds]
+    assert told in reason
+    assert line_of(birds, line) in reason
+    if "famly" not in change[1]:
+        with pytest.raises(TaskError) as caught:
+            library.one("birds_owl")
+        assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "told"),
+    [
+        (("<<name>>", "<<nam>>"), "keys:", "dataset_name: '<<nam>>' cannot be filled in: 'nam'"),
+        (("<<name>>", "<<name +>>"), "keys:", "'<<name +>>' cannot be filled in"),
+        (("<<name>>", "'<<[1] | map(\"string\")>>'"), "keys:", "it gives a generator, which no"),
+        (("doc_to_target:", "doc_to_targt:"), "keys:", "unknown key (did you mean doc_to_target"),
+        (("test_split: test", "test_split: 3"), "keys:", "test_split: expected text"),
+        (("owl, kind: night", "owl, keys: {test_split: null}"), "owl", "test_split: missing"),
+        (("version: 2.0", "publish_samples: odd"), "metadata:", "expected one of full"),
+        (("owl, kind: night", "owl, metadata: {chance: 7}"), "owl", "metadata.chance: expected"),
+    ],
+)  # fmt: skip
+def test_a_wrong_task_names_the_line_of_the_list(
+    birds: Path, tmp_path: Path, change: tuple[str, str], line: str, told: str
+) -> None:
+    changed(birds, *change)
     with pytest.raises(TaskError) as caught:
-        files_of(birds)
+        task(tmp_path, "birds_owl")
     assert told in str(caught.value)
+    assert line_of(birds, line) in str(caught.value)
+
+
+def test_a_mistake_that_shows_in_a_style_names_both_lines(birds: Path, tmp_path: Path) -> None:
+    changed(birds, "rows: {question: question, choices: choices}", "rows: {choices: c}")
+    with pytest.raises(TaskError) as caught:
+        task(tmp_path, "birds_owl")
+    said = str(caught.value)
+    assert "'question' is undefined" in said
+    assert line_of(tmp_path / "styles.yaml", "doc_to_text") in said
+    assert "(for the member 'owl' in the style cloze, " in said
+    assert f"{birds}:6)" in said
+
+
+def test_a_mistake_in_an_included_file_names_that(birds: Path, tmp_path: Path) -> None:
+    (birds.parent / "_base").write_text("dataset_path: org/birds\ntest_splt: test\n")
+    changed(birds, "dataset_path: org/birds", "include: _base")
+    with pytest.raises(TaskError, match=r"_base:2: test_splt: unknown key"):
+        task(tmp_path, "birds_owl")
+    changed(birds, "include: _base", "include: _bas")
+    assert f"{birds}:4: include: there is no file {birds.parent}/_bas" in str(
+        TaskLibrary([tmp_path]).unreadable[birds]
+    )
+
+
+def test_a_key_given_twice_is_told_of_and_refused_among_our_own(
+    birds: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    changed(birds, "title: Birds", "title: Birds\ntitle: Fowl")
+    assert group(tmp_path, "birds").alias == "Fowl"
+    assert f"{birds}:3: the key 'title' is given twice; this one counts" in caplog.text
+    monkeypatch.setattr("evalcore.task.yaml_file.OWN_TASKS", tmp_path)
+    families._read_so_far.clear()
+    assert "the key 'title' is given twice" in TaskLibrary([tmp_path]).unreadable[birds]
 
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40))
@@ -157,15 +332,6 @@ def test_texts_come_through_unchanged(tmp_path_factory: pytest.TempPathFactory, 
         return
     folder = tmp_path_factory.mktemp("any") / "any"
     folder.mkdir()
-    family = folder / "family.yaml"
-    family.write_text(
-        yaml.safe_dump({"family": "any", "keys": {"description": f"{text}\n{text} "}})
-    )
-    write(family)
-    assert yaml.safe_load((folder / "any.yaml").read_text())["description"] == f"{text}\n{text} "
-
-
-def test_our_own_families_files_are_as_their_lists_say() -> None:
-    assert family_files(OWN_TASKS)
-    for family in family_files(OWN_TASKS):
-        assert not differences(family), f"run `evalcore families {family.parent}`"
+    keys = {"description": f"{text}\n{text} ", "dataset_path": "x", "test_split": "t"}
+    (folder / "family.yaml").write_text(yaml.safe_dump({"family": "any", "keys": keys}))
+    assert task(folder, "any").description == f"{text}\n{text} "

@@ -94,6 +94,35 @@ def test_a_cache_that_cannot_be_written_is_no_fault(folder: Path) -> None:
     assert (folder.parent / "cache").is_file()
 
 
+def test_a_folder_of_families_is_kept_by_their_names_and_styles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALCORE_CACHE", str(tmp_path / "cache"))
+    tasks = tmp_path / "all" / "tasks"
+    for number in range(12):
+        (tasks / f"f{number}").mkdir(parents=True)
+        (tasks / f"f{number}" / "family.yaml").write_text(
+            f"family: f{number}\nkeys: {{tag: all, dataset_path: x, test_split: t}}\n"
+            "members: [{name: a}, {name: b}]\ngroups: {}\n"
+        )
+    (tasks / "family.yaml").write_text("family: f\nstyles: [plain]\n")
+    made = names(tasks)
+    assert (len(made[0]), len(made[1]), made[2]) == (24, 12, ["all"])
+    assert "styles of styles.yaml" in made[3][tasks / "family.yaml"]
+
+    def unwanted(path: Path) -> None:
+        raise AssertionError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(yaml_file, "_parse", unwanted)
+        assert names(tasks) == made
+    # What a family looked for beside the folder, and did not find there, comes to be.
+    (tmp_path / "all" / "styles.yaml").write_text("styles: {plain: {keys: {tag: new}}}\n")
+    tasks_now, _, tags, unreadable = names(tasks)
+    assert "f_plain" in tasks_now
+    assert (tags, unreadable) == (["all", "new"], {})
+
+
 def test_a_small_folder_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALCORE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "t.yaml").write_text(text("t"))

@@ -155,8 +155,11 @@ FEW_DOCUMENTS = (
 ONE_LOOK = (Setting(name="two-shot", num_fewshot=2, limit=3),)
 
 
-def parts_of(drawn: Sequence[Candidate]) -> dict[str, list[Order]]:
-    """Everything that is run, from the largest part to the smallest."""
+def parts_of(drawn: Sequence[Candidate], exported: Path) -> dict[str, list[Order]]:
+    """Everything that is run, from the largest part to the smallest.
+
+    `exported` has our tasks as lm-evaluation-harness loads them.
+    """
     names = [candidate.name for candidate in drawn]
     families = sorted(f"parity_{path.stem}" for path in FAMILIES.glob("*.yaml"))
     return {
@@ -165,6 +168,7 @@ def parts_of(drawn: Sequence[Candidate]) -> dict[str, list[Order]]:
                 names=OUR_TASKS,
                 settings=FEW_DOCUMENTS,
                 folders=(str(ROOT / "tasks"),),
+                exported=(str(exported),),
                 lm_evals_own=False,
             )
         ],

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.hub import ROOT, client_environment
 from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT
 
+OWN = ROOT / "tasks"
 MODELS = ROOT / "demo" / "content" / "models" / "plumbline-demo"
 DEMO_TASKS = tuple(
     f"{benchmark}{style}"
@@ -37,7 +38,7 @@ class Case:
     model: str
     tasks: tuple[str, ...]
     options: tuple[str, ...]
-    folder: Path = ROOT / "tasks"
+    folder: Path = OWN
     chat: bool = False
 
 
@@ -145,13 +146,17 @@ def chat_model(folder: Path) -> Path:
     return made
 
 
-def run_commands(hub: str, home: Path, talker: Path, out: Path) -> dict[str, tuple[Files, Files]]:
-    """By case our files and theirs."""
+def run_commands(
+    hub: str, home: Path, talker: Path, out: Path, exported: Path
+) -> dict[str, tuple[Files, Files]]:
+    """By case our files and theirs; that engine finds our tasks in `exported`."""
     environment = client_environment(hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1")
 
     def run(engine: str, case: Case) -> Files:
         model = str(talker) if case.chat else f"plumbline-demo/{case.model}"
-        return evaluate(engine, case, model, out / engine / case.name, environment)
+        theirs = engine == "lm_eval" and case.folder == OWN
+        asked = replace(case, folder=exported) if theirs else case
+        return evaluate(engine, asked, model, out / engine / case.name, environment)
 
     asked = [(engine, case) for case in CASES for engine in ENGINES]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -37,7 +37,11 @@ def drawn(census: Census) -> list[Candidate]:
 
 @pytest.fixture(scope="session")
 def pairs(
-    drawn: list[Candidate], hub: str, home: Path, tmp_path_factory: pytest.TempPathFactory
+    drawn: list[Candidate],
+    hub: str,
+    home: Path,
+    exported: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Pair]:
     """Both engines' outcomes for every task of every part under every setting."""
-    return run_both(hub, home, tmp_path_factory.mktemp("both"), parts_of(drawn))
+    return run_both(hub, home, tmp_path_factory.mktemp("both"), parts_of(drawn, exported))

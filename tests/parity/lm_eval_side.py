@@ -100,7 +100,8 @@ def main(arguments: Sequence[str]) -> None:
     evaluator.get_git_commit_hash = lambda: None
     folder = Path(arguments[0])
     order = Order.of(json.loads((folder / "order.json").read_text()))
-    manager = TaskManager(include_path=list(order.folders), include_defaults=order.lm_evals_own)
+    folders = list(order.exported or order.folders)
+    manager = TaskManager(include_path=folders, include_defaults=order.lm_evals_own)
     model = RecordingLM(Table())
     with (folder / "lm_eval.jsonl").open("w") as out:
         for name in order.names:

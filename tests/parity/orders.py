@@ -71,6 +71,8 @@ class Order:
     settings: tuple[Setting, ...] = SETTINGS
     folders: tuple[str, ...] = ()
     """Task folders besides lm-evaluation-harness's own."""
+    exported: tuple[str, ...] = ()
+    """What lm-evaluation-harness reads in place of these, where families are among them."""
     lm_evals_own: bool = True
     """Whether lm-evaluation-harness's own folder is read, too."""
 
@@ -84,6 +86,7 @@ class Order:
                 **fields,
                 "names": tuple(fields["names"]),
                 "folders": tuple(fields["folders"]),
+                "exported": tuple(fields["exported"]),
                 "settings": tuple(_setting(one) for one in fields["settings"]),
             }
         )

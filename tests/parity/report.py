@@ -33,6 +33,7 @@ from tests.parity.compare import MEASURED, TOLERANCE, compare
 from tests.parity.half import DTYPES, MODELS, QUESTIONS, measure
 from tests.parity.likelihoods import compare_likelihoods
 from tests.parity.orders import BOOTSTRAP_ITERS, FEW_ITERS, RARE_SETTINGS, SETTINGS, Setting
+from tests.tasks.exported import export_to
 
 DOCUMENT = ROOT / "docs" / "parity.md"
 TESTS = ROOT / "tests" / "parity"
@@ -49,8 +50,9 @@ def main() -> None:
         serve([ROOT / "demo" / "content", data / "hub"]) as hub,
     ):
         work = Path(made)
-        pairs = run_both(hub, work / "home", work / "both", parts_of(drawn))
-        commands = run_commands(hub, work / "home", chat_model(work), work / "commands")
+        exported = export_to(work / "exported")
+        pairs = run_both(hub, work / "home", work / "both", parts_of(drawn, exported))
+        commands = run_commands(hub, work / "home", chat_model(work), work / "commands", exported)
     DOCUMENT.write_text("\n".join(document(census, drawn, pairs, commands)), encoding="utf-8")
     wrong = [str(one) for pair in pairs if pair.compared for one in pair.compared.differences]
     sys.stderr.write(f"{DOCUMENT}: {len(wrong)} differences\n")
@@ -97,8 +99,9 @@ def introduction() -> Iterator[str]:
     yield from prose(
         f"Compared with lm-evaluation-harness {version('lm_eval')} (transformers "
         f"{version('transformers')}, datasets {version('datasets')}), in the mode `compat`, as a "
-        "single process. Both engines read the same task files, the same real data from one local "
-        "Hub and, where a model is asked, the same weights."
+        "single process. Both engines read the same task files (of a family of ours, that one "
+        "reads what `evalcore export` writes), the same real data from one local Hub and, where a "
+        "model is asked, the same weights."
     )
     within = f"within {TOLERANCE:.0e}·max(1, x)"
     yield from table(

@@ -15,17 +15,27 @@ from tests.hub import ROOT, serve
 from tests.parity.both import Pair, run_both
 from tests.parity.orders import Order, Setting
 from tests.tasks.data import merged
+from tests.tasks.exported import export_to
 
 TASKS = str(ROOT / "tasks")
 
 
 def pairs_of(
-    names: list[str], place: Path, *, real: bool, shots: list[int], limit: int
+    names: list[str], place: Path, exported: Path, *, real: bool, shots: list[int], limit: int
 ) -> list[Pair]:
-    """What both engines say of each name, at each number of shots, told the same responses."""
+    """What both engines say of each name, at each number of shots, told the same responses.
+
+    `exported` has our tasks as lm-evaluation-harness loads them.
+    """
     settings = tuple(Setting(name=f"{k}-shot", num_fewshot=k, limit=limit) for k in shots)
     orders = [
-        Order(names=tuple(names[shard::2]), settings=settings, folders=(TASKS,), lm_evals_own=False)
+        Order(
+            names=tuple(names[shard::2]),
+            settings=settings,
+            folders=(TASKS,),
+            exported=(str(exported),),
+            lm_evals_own=False,
+        )
         for shard in range(min(2, len(names)))
     ]
     with serve([merged(place / "hub", real=real)]) as url:
@@ -44,6 +54,7 @@ def main() -> int:
         found = pairs_of(
             options.names,
             Path(place),
+            export_to(Path(place) / "exported"),
             real=options.data == "real",
             shots=options.shots,
             limit=options.limit,

@@ -1,0 +1,154 @@
+"""Task files for lm-evaluation-harness: those of families written out, those of people beside them.
+
+A file lies where it would lie among our own, so that what it includes is found; code beside a task
+file goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalcore.errors import TaskError
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.family import Family, Part
+from evalcore.task.family_files import (
+    WRITTEN,
+    as_yaml,
+    base_keys,
+    base_of,
+    file_of,
+    included_from,
+    place_of,
+    style_of_base,
+)
+from evalcore.task.family_list import Style
+from evalcore.task.functions import functions_in
+from evalcore.task.load import INSIDE, TaskLibrary
+from evalcore.task.prompts import SIGN
+from evalcore.task.yaml_file import OwnKeys, names_of
+
+
+@dataclass
+class Export:
+    """The files of tasks and groups, by their place below the folder that they are written to."""
+
+    library: TaskLibrary
+    files: dict[Path, bytes] = field(default_factory=dict)
+    _origins: dict[Path, Path] = field(default_factory=dict)
+    _bases: dict[Style, OwnKeys] = field(default_factory=dict)
+
+    def add_all(self) -> None:
+        """Every task and group of the library. Raises TaskError where a file is unreadable."""
+        for reason in self.library.unreadable.values():
+            raise TaskError(reason)
+        for name in (*self.library.tasks, *self.library.groups):
+            path, _ = self.library.place_of(name)
+            self._add(path, name)
+
+    def add(self, specs: Iterable[TaskSpec | GroupSpec]) -> None:
+        """These tasks and groups, with those that are in them. Raises TaskError."""
+        for spec in specs:
+            for part in _parts(spec):
+                self._add(part.source, own_name(part.name))
+
+    def write(self, folder: Path) -> None:
+        for place, text in self.files.items():
+            file = folder / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
+
+    def _add(self, path: Path | None, name: str) -> None:
+        if path is None:
+            return
+        family = self.library.files.family(path)
+        if family is None:
+            self._add_file(path)
+        else:
+            self._add_part(family, family.parts[name])
+
+    def _add_file(self, path: Path) -> None:
+        """A file that lies there, with all that it includes; or that a family means."""
+        near = None if path.is_file() else self.library.files.family_near(path.parent)
+        family = self.library.files.family(near) if near else None
+        if family:
+            style = style_of_base(family, path)
+            if style:
+                self._add_base(family, style)
+            else:
+                self._add_part(family, family.parts[path.stem])
+        elif self._put(path, path.read_bytes(), path):
+            keys = self.library.files.own_keys(path)
+            self._add_code(keys.values, path.parent)
+            self._add_included(keys)
+
+    def _add_part(self, family: Family, part: Part) -> None:
+        base = base_of(family, part.style)
+        if base and not part.is_group:
+            self._add_base(family, part.style)
+        keys = file_of(family, part, self._bases)
+        place = place_of(family, part)
+        if self._put(place, _text(keys), family.path):
+            self._add_code(keys, place.parent)
+            self._add_included(family.own_keys(part.name))
+
+    def _add_base(self, family: Family, style: Style) -> None:
+        if style in self._bases:
+            return
+        keys = self._bases[style] = base_keys(family, style)
+        base = base_of(family, style)
+        if base:
+            self._put(base, _text(included_from(family, base.parent, keys.values)), family.path)
+            self._add_code(keys.values, base.parent)
+            self._add_included(keys)
+
+    def _add_included(self, keys: OwnKeys) -> None:
+        for name in names_of(keys.values.get("include", [])):
+            self._add_file((keys.path.parent / name).resolve())
+
+    def _add_code(self, keys: Mapping[str, Any], beside: Path) -> None:
+        """The code that a file names, beside the file."""
+        folders = {one.folder for one in functions_in(keys) if not one.is_installed}
+        for folder in folders:
+            for code in sorted(folder.rglob("*.py")):
+                self._put(beside / code.relative_to(folder), code.read_bytes(), code)
+
+    def _put(self, place: Path, text: bytes, origin: Path) -> bool:
+        """Whether the file is new here."""
+        target = self._target(place)
+        if target not in self.files:
+            self.files[target], self._origins[target] = text, origin
+            return True
+        if self.files[target] != text:
+            raise TaskError(
+                f"{origin} and {self._origins[target]} would both be written to {target}: export "
+                "them one by one, by --tasks, to folders of their own"
+            )
+        return False
+
+    def _target(self, place: Path) -> Path:
+        for folder in reversed(self.library.folders):
+            if place.is_relative_to(folder):
+                return place.relative_to(folder)
+        raise TaskError(
+            f"{place} lies in none of the folders of tasks "
+            f"({', '.join(map(str, self.library.folders))}): name its folder by --include_path"
+        )
+
+
+def own_name(name: str) -> str:
+    """The name in the file: `a` of `a::b`, a part that only it has, and of `a@b`, a prompt."""
+    return name.split(SIGN)[0].split(INSIDE)[0]
+
+
+def _text(keys: dict[str, object]) -> bytes:
+    return (WRITTEN + as_yaml(keys)).encode()
+
+
+def _parts(spec: TaskSpec | GroupSpec) -> Iterator[TaskSpec | GroupSpec]:
+    yield spec
+    if isinstance(spec, GroupSpec):
+        for member in spec.members:
+            yield from _parts(member)
