@@ -11,24 +11,24 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import evalcore
-from evalcore.comparability import (
+from evalcore.keys import (
     chat_policy,
     cuts_thoughts,
     run_key,
 )
 from evalcore.model.base import LM, SCORING_VERSION, Computing, ModelInfo, Response
 from evalcore.record import Failure, ResultRow, RunRecord, SampleFile
-from evalcore.score.aggregate import aggregate
+from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.withholding import tasks_without_text, without_reason
 from evalcore.stats import spread
-from evalcore.task.chat import Chat
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.gold import NO_CHOICE
+from evalcore.task.asking.shot_rule import Shots, draws_at_random, shot_rule
+from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest, docs_digest, json_ready, resolved_config
-from evalcore.task.gold import NO_CHOICE
-from evalcore.task.prompts import is_prompted
-from evalcore.task.shot_rule import Shots, draws_at_random, shot_rule
-from evalcore.task.task import Task
+from evalcore.task.identity.digest import config_digest, docs_digest, json_ready, resolved_config
+from evalcore.task.library.several_prompts import is_prompted
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Settings

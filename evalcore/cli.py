@@ -30,7 +30,7 @@ from evalcore.command.options import (
 from evalcore.command.ranks import rank_of, said_once
 from evalcore.command.values import count
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
-from evalcore.model.arguments import notes_on
+from evalcore.model.hf.arguments import notes_on
 from evalcore.progress import in_words
 from evalcore.stopping import STOPPED
 

@@ -24,16 +24,16 @@ from evalcore.score.sample import spell
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task, scores_by_code
 from evalcore.score.withholding import without_text
-from evalcore.task.chat import Chat
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.fewshot import Draw
+from evalcore.task.asking.task import Item, Task, task_of
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
-from evalcore.task.fewshot import Draw
-from evalcore.task.seeds import FixedRandomness
+from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.support import check_supported
-from evalcore.task.task import Item, Task, task_of
 
 if TYPE_CHECKING:
-    from evalcore.score.decontaminate import Decontamination, Overlaps
-    from evalcore.task.dataset import TaskData
+    from evalcore.contamination.decontaminate import Decontamination, Overlaps
+    from evalcore.task.data.dataset import TaskData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ def _search_of(settings: Settings) -> Decontamination | None:
     if not settings.decontaminate:
         return None
     # Few runs search training text, whose formats have libraries of their own.
-    from evalcore.score.decontaminate import Decontamination
+    from evalcore.contamination.decontaminate import Decontamination
 
     return Decontamination(settings.decontaminate, n=settings.decontaminate_n)
 

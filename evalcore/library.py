@@ -112,7 +112,7 @@ def lm_of(
 
         return TextLM(model)
     if hasattr(model, "config") and hasattr(model, "forward"):
-        from evalcore.model.huggingface import HuggingFaceLM
+        from evalcore.model.hf.huggingface import HuggingFaceLM
 
         return HuggingFaceLM(
             None, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
@@ -212,8 +212,8 @@ def _as_theirs(
     finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
-    from evalcore.formats.lmeval import git_hash, results_json, task_hash
-    from evalcore.formats.lmeval_samples import logged_samples
+    from evalcore.formats.lmeval.results import git_hash, results_json, task_hash
+    from evalcore.formats.lmeval.samples import logged_samples
 
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for evaluation in finished:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from evalcore.errors import EvalError, ModelError, Stopped, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.task import Item, Task
 
 if TYPE_CHECKING:
-    from evalcore.score.decontaminate import Overlaps
+    from evalcore.contamination.decontaminate import Overlaps
 
 Spec = TaskSpec | GroupSpec
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 from django.core.cache import cache
 
-from evalcore.model.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard import (
     architectures,
     capacity,

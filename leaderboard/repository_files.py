@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalcore.model.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard import architectures, hub
 from leaderboard.config_sizes import MOST_TOKENS
 from leaderboard.hub import Repository

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from evalcore.command.selection import folder_to_change
 from evalcore.errors import TaskError
-from evalcore.task.family import FAMILY
 from evalcore.task.family_files import differences, family_files, write
+from evalcore.task.library.family import FAMILY
 from evalcore.task.yaml_file import OWN_TASKS
 
 NOT_WRITTEN = 1

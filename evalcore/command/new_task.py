@@ -12,8 +12,8 @@ from typing import Any
 
 from evalcore.command.options import OptionError
 from evalcore.command.selection import folder_to_change
-from evalcore.task.checklist import PLACEHOLDER
-from evalcore.task.family import STYLES
+from evalcore.task.authoring.checklist import PLACEHOLDER
+from evalcore.task.library.family import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
 
 CHOICE = Template("""\

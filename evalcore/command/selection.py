@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from evalcore.command.options import OptionError
 from evalcore.command.values import SEEDS, as_texts, typed
 from evalcore.errors import did_you_mean
-from evalcore.model.arguments import SECRETS
+from evalcore.model.hf.arguments import SECRETS
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Settings
-    from evalcore.task.dataset import TaskData
+    from evalcore.task.data.dataset import TaskData
 
 
 NO_TASKS = "--tasks: give at least one name; `evalcore ls tasks` lists them"
@@ -55,7 +55,7 @@ def own_rows_of(options: argparse.Namespace) -> Callable[[TaskSpec], TaskData] |
     """Under --own_rows: what gives a task the sample rows of its folder; else None."""
     if not options.own_rows:
         return None
-    from evalcore.task.sample_rows import sample_data
+    from evalcore.task.data.sample_rows import sample_data
 
     folders = library_of(options.include_path).folders
     return lambda spec: sample_data(spec, folder_of(spec, folders) or OWN_TASKS)

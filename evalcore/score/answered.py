@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode, Response
-from evalcore.task.gold import NO_CHOICE
+from evalcore.task.asking.gold import NO_CHOICE
 
 if TYPE_CHECKING:  # the task module asks this package which metrics there are
-    from evalcore.task.item import Item
+    from evalcore.task.asking.item import Item
 
 Floats = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from typing import Any
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode
 from evalcore.score.answered import Answered
-from evalcore.score.measures import Measures
 from evalcore.score.process import process
+from evalcore.score.task_metrics import Measures
+from evalcore.task.asking.gold import gold_of
+from evalcore.task.asking.item import Item
+from evalcore.task.asking.prompt import Doc
 from evalcore.task.config import TaskSpec
-from evalcore.task.gold import gold_of
-from evalcore.task.item import Item
-from evalcore.task.peer_task import ConfigurableTask
-from evalcore.task.prompt import Doc
+from evalcore.task.peer.classes import ConfigurableTask
 
 
 class Configured:

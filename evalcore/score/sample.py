@@ -11,9 +11,9 @@ import numpy as np
 
 from evalcore.model.base import Response, Spelled
 from evalcore.record import SCHEMA_VERSION
+from evalcore.task.asking.task import Item
 from evalcore.task.config import TaskSpec
-from evalcore.task.digest import doc_json, json_ready
-from evalcore.task.task import Item
+from evalcore.task.identity.digest import doc_json, json_ready
 
 Sample = dict[str, Any]
 """A row of SAMPLE_SCHEMA."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalcore.record import Failure
-from evalcore.score.measures import Measures
 from evalcore.score.sample import Sample
+from evalcore.score.task_metrics import Measures
 from evalcore.task.config import TaskSpec
 
 Column = tuple[str, str]

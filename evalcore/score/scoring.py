@@ -9,10 +9,9 @@ from evalcore.errors import TaskError
 from evalcore.model.base import Response
 from evalcore.record import Failure
 from evalcore.score.answered import Answered
-from evalcore.score.choices import PICKS, pick_acc
-from evalcore.score.filters import Pipeline, pipelines_of
-from evalcore.score.measures import Measures
-from evalcore.score.metrics import METRICS
+from evalcore.score.filters.registry import Pipeline, pipelines_of
+from evalcore.score.metrics.choices import PICKS, pick_acc
+from evalcore.score.metrics.registry import METRICS
 from evalcore.score.process import Processed, process
 from evalcore.score.sample import (
     Asked,
@@ -25,9 +24,10 @@ from evalcore.score.sample import (
     unmeasured,
 )
 from evalcore.score.scored import ScoredTask
+from evalcore.score.task_metrics import Measures
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import functions_in
-from evalcore.task.task import Item, Task
 
 
 def score_task(

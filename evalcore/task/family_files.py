@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from evalcore.task.family import FAMILY, files_of
 from evalcore.task.functions import FunctionRef
+from evalcore.task.library.family import FAMILY, files_of
 
 WRITTEN = "# Written by `evalcore families` from family.yaml: change that and run it again.\n"
 

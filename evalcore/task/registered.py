@@ -110,13 +110,13 @@ def _found(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registere
 def _names_of_lm_eval(kind: Kind) -> Iterable[str]:
     # Imported late: scoring is above tasks, and not needed to read them.
     if kind == "filter":
-        from evalcore.score.filters import FILTERS
+        from evalcore.score.filters.registry import FILTERS
 
         return FILTERS
     if kind == "aggregation":
-        from evalcore.score.aggregations import AGGREGATIONS
+        from evalcore.score.metrics.aggregations import AGGREGATIONS
 
         return AGGREGATIONS
-    from evalcore.score.metrics import METRICS, OURS
+    from evalcore.score.metrics.registry import METRICS, OURS
 
     return METRICS.keys() - OURS

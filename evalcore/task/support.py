@@ -66,7 +66,7 @@ def _of_task(spec: TaskSpec, confirm_unsafe: bool) -> Iterator[str]:
 
 
 def _of_filters(spec: TaskSpec) -> Iterator[str]:
-    from evalcore.score.filters import FILTERS
+    from evalcore.score.filters.registry import FILTERS
 
     if not spec.filter_list:
         yield "filter_list: empty, so nothing would be scored: name a filter, or leave it out"
@@ -93,8 +93,8 @@ def _of_metrics(spec: TaskSpec) -> Iterator[str]:
 
 
 def _of_metric(spec: TaskSpec, entry: MetricSpec, key: str) -> Iterator[str]:
-    from evalcore.score.aggregations import AGGREGATIONS
-    from evalcore.score.metrics import evaluate_metric, metric_of
+    from evalcore.score.metrics.aggregations import AGGREGATIONS
+    from evalcore.score.metrics.registry import evaluate_metric, metric_of
 
     stated, functions = entry.aggregation, list(functions_in(spec))
     if (

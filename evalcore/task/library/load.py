@@ -1,0 +1,189 @@
+"""From names to tasks: what `--tasks a,b` means, resolved against folders of task files.
+
+Imports neither torch nor datasets, and runs no task code: the site reads its tasks by it, too.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evalcore.errors import TaskError, did_you_mean
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.library.index import Entry, EntryKind, build_index, entries_of
+from evalcore.task.library.members import Members, Overrides
+from evalcore.task.library.several_prompts import SIGN, prompted
+from evalcore.task.old_names import renamed
+from evalcore.task.yaml_file import TaskFileReader
+
+_INSIDE = "::"
+"""Between the name of a group, or of a task, and that of a part which only it has."""
+
+
+class TaskLibrary:
+    """The tasks, groups and tags of some folders; a later folder overrides an earlier one."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Raises TaskError if a folder does not exist."""
+        self.folders = tuple(Path(folder).resolve() for folder in folders)
+        self._reader = TaskFileReader()
+        index = build_index(self.folders, self._reader)
+        self._entries = index.entries
+        self.unreadable = index.unreadable
+        """Files that could not be read, and why; their names are unknown."""
+
+    @property
+    def tasks(self) -> list[str]:
+        return self._names(EntryKind.TASK)
+
+    @property
+    def groups(self) -> list[str]:
+        return self._names(EntryKind.GROUP)
+
+    @property
+    def tags(self) -> list[str]:
+        return self._names(EntryKind.TAG)
+
+    def _names(self, kind: EntryKind) -> list[str]:
+        return sorted(name for name, entry in self._entries.items() if entry.kind is kind)
+
+    def place_of(self, name: str) -> tuple[Path | None, int]:
+        """The file that defines a name; a tag has none, but so many tasks."""
+        entry = self._entries[name]
+        return entry.path, len(entry.tasks)
+
+    def select(
+        self,
+        names: Iterable[str],
+        overrides: Overrides | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[TaskSpec | GroupSpec]:
+        """The tasks and groups that `names` mean, each once, in order.
+
+        A name is that of a task, group or tag, a pattern with `*`, the path of a YAML file (or a
+        pattern of paths), a folder of such files, or a task with a prompt or a pattern of prompts
+        (`x@name`, `x@*`). `overrides` replace top-level keys of every
+        task; `metadata` is merged over that of every task and group. Raises TaskError: unknown
+        name, a file with mistakes, a task in two of the selected groups.
+        """
+        selected: dict[str, TaskSpec | GroupSpec] = {}
+        for name in names:
+            task, sign, prompt = name.rpartition(SIGN)
+            if sign and name not in self._entries and self._named(task):
+                (spec,) = self._one(task, self.select([task], overrides, metadata))
+                specs = [prompted(spec, prompt, f"--tasks {name}")]
+                selected.update({spec.name: spec for spec in specs})
+                continue
+            entries = self._entries_for(name)
+            members = Members(self._entries, self._reader, overrides or {}, metadata or {})
+            specs = [spec for entry in entries for spec in members.build(entry)]
+            selected.update({spec.name: spec for spec in self._meant(name, specs)})
+        self._refuse_task_twice(selected.values())
+        return list(selected.values())
+
+    def one(self, name: str) -> TaskSpec | GroupSpec:
+        """The single task or group of that name. Raises TaskError, also for a tag of several."""
+        (found,) = self._one(name, self.select([name]))
+        return found
+
+    @staticmethod
+    def _one(name: str, found: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
+        if len(found) != 1:
+            raise TaskError(f"{name} stands for {len(found)} tasks, one is expected")
+        return found
+
+    def _meant(self, name: str, specs: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
+        """Of a folder what is in no other of its groups; of `a::b` the part of `a` called so."""
+        if name in self._entries:
+            return specs
+        if Path(name).is_dir():
+            inside = {part.name for spec in specs for part in _parts(spec) if part is not spec}
+            return [spec for spec in specs if spec.name not in inside]
+        if _INSIDE not in name:
+            return specs
+        parts = [part for spec in specs for part in _parts(spec)]
+        found = [part for part in parts if part.name == name]
+        if not found:
+            raise TaskError(
+                f"{name.split(_INSIDE)[0]} has no part {name!r}"
+                f"{did_you_mean(name, [part.name for part in parts])}"
+            )
+        return found[:1]
+
+    def _entries_for(self, name: str) -> list[Entry]:
+        """Tags are taken apart; what is left are tasks and groups."""
+        found = self._named(name)
+        if not found:
+            raise self._unreadable(name) or self._unknown(name)
+        entries: dict[str, Entry] = {}
+        for entry in found:
+            members = [self._entries[task] for task in sorted(entry.tasks)]
+            each = members if entry.kind is EntryKind.TAG else [entry]
+            entries.update({one.name: one for one in each})
+        return list(entries.values())
+
+    def _named(self, name: str) -> list[Entry]:
+        if name in self._entries:
+            return [self._entries[name]]
+        if name.endswith((".yaml", ".yml")):
+            paths = sorted(glob.glob(name)) or [name]  # noqa: PTH207 (a path may be absolute)
+            return self._of_files([Path(path) for path in paths])
+        outer = name.split(_INSIDE)[0]
+        if outer != name and outer in self._entries:
+            return [self._entries[outer]]
+        if any(sign in name for sign in "*?["):
+            return [self._entries[match] for match in fnmatch.filter(sorted(self._entries), name)]
+        if Path(name).is_dir():
+            return self._of_folder(Path(name))
+        return []
+
+    def _of_folder(self, folder: Path) -> list[Entry]:
+        """The tasks and groups of the files in a folder, not below; its groups may name them."""
+        found = self._of_files(sorted(folder.glob("*.yaml")))
+        self._entries = {**{entry.name: entry for entry in found}, **self._entries}
+        return found
+
+    def _of_files(self, paths: Iterable[Path]) -> list[Entry]:
+        entries = [entry for path in paths for entry in entries_of(self._reader.read(path))]
+        return [entry for entry in entries if entry.kind is not EntryKind.TAG]
+
+    def _unreadable(self, name: str) -> TaskError | None:
+        """What is wrong with the file that is called so, or says that it defines the name."""
+        states = re.compile(rf"""^(task|group):\s*['"]?{re.escape(name)}['"]?\s*(#.*)?$""", re.M)
+        for path, reason in self.unreadable.items():
+            if path.stem == name or states.search(path.read_text(errors="replace")):
+                return TaskError(f"{name}: {reason}")
+        return None
+
+    def _unknown(self, name: str) -> TaskError:
+        unreadable = ""
+        if self.unreadable:
+            first = next(iter(self.unreadable.values()))
+            unreadable = f". {len(self.unreadable)} task files could not be read, e.g. {first}"
+        hint = renamed(name) or did_you_mean(name, self._entries)
+        return TaskError(
+            f"There is no task, group or tag {name!r}{hint}; "
+            f"searched {', '.join(map(str, self.folders)) or 'no folder'}{unreadable}"
+        )
+
+    @staticmethod
+    def _refuse_task_twice(selected: Iterable[TaskSpec | GroupSpec]) -> None:
+        owner: dict[str, str] = {}
+        for spec in selected:
+            for task in spec.leaves():
+                if owner.setdefault(task.name, spec.name) != spec.name:
+                    raise TaskError(
+                        f"The task {task.name} is asked for twice, by {owner[task.name]} and by "
+                        f"{spec.name}: select one of them"
+                    )
+
+
+def _parts(spec: TaskSpec | GroupSpec) -> list[TaskSpec | GroupSpec]:
+    """The task, or the group and everything in it."""
+    if isinstance(spec, TaskSpec):
+        return [spec]
+    return [spec, *(part for member in spec.members for part in _parts(member))]
