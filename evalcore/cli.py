@@ -28,11 +28,11 @@ from evalcore.command.options import (
     settle,
 )
 from evalcore.command.ranks import rank_of, said_once
-from evalcore.command.values import count
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
 from evalcore.model.hf.arguments import notes_on
 from evalcore.progress import in_words
 from evalcore.stopping import STOPPED
+from evalcore.values import count
 
 WRONG_OPTION = 2
 """Exit status when an option is wrong, as argparse has it."""

@@ -20,6 +20,7 @@ from evalcore.journal import Journal
 from evalcore.model.base import LM, Mode, Spelled
 from evalcore.preparation import Benchmark, Prepared, Preparer, prepared
 from evalcore.record import RunRecord, write_samples
+from evalcore.refusals import check_supported
 from evalcore.score.sample import spell
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task, scores_by_code
@@ -29,7 +30,6 @@ from evalcore.task.asking.fewshot import Draw
 from evalcore.task.asking.task import Item, Task, task_of
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
 from evalcore.task.data.seeds import FixedRandomness
-from evalcore.task.support import check_supported
 
 if TYPE_CHECKING:
     from evalcore.contamination.decontaminate import Decontamination, Overlaps

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.command.selection import library_of, select
-from evalcore.command.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
-from evalcore.command.values import batch_size as batch_size_of
 from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import Mode
 from evalcore.progress import first_prompts
+from evalcore.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
+from evalcore.values import batch_size as batch_size_of
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Evaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalcore.command.selection import model_args_of, specs_of
-from evalcore.command.values import as_texts
+from evalcore.values import as_texts
 
 
 def fetch(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evalcore.command.options import OptionError
 from evalcore.command.selection import library_of
-from evalcore.command.values import folders
+from evalcore.values import folders
 
 KINDS = {
     "tasks": "all that --tasks takes",

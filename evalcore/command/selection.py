@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.command.options import OptionError
-from evalcore.command.values import SEEDS, as_texts, typed
 from evalcore.errors import did_you_mean
 from evalcore.model.hf.arguments import SECRETS
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
+from evalcore.values import SEEDS, as_texts, typed
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Settings

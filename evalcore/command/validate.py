@@ -19,7 +19,7 @@ def validate(options: argparse.Namespace) -> int:
 
     Tasks that state our metadata are held against the checklist of the task guide as well.
     """
-    from evalcore.task.authoring.build_check import build_checks
+    from evalcore.authoring.build_check import build_checks
 
     leaves = {leaf.name: leaf for spec in specs_of(options) for leaf in spec.leaves()}
     folders = library_of(options.include_path).folders
@@ -46,7 +46,7 @@ def validate(options: argparse.Namespace) -> int:
 
 def _checklist(leaves: Mapping[str, TaskSpec], folders: Mapping[str, Path]) -> int:
     """Prints what each task lacks, alike ones together; how many lack something."""
-    from evalcore.task.authoring.checklist import Checklist
+    from evalcore.authoring.checklist import Checklist
 
     lacking: dict[str, list[str]] = {}
     checklists = {folder: Checklist(folder) for folder in folders.values()}

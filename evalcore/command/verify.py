@@ -7,7 +7,7 @@ import sys
 
 from evalcore.command.files import read
 from evalcore.command.selection import library_of
-from evalcore.command.values import folders
+from evalcore.values import folders
 from evalcore.verify import Report
 from evalcore.verify import verify as verify_run
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from evalcore.authoring.pin import Pinner, problem_with
 from evalcore.cli import main
 from evalcore.errors import TaskError
-from evalcore.task.authoring.pin import Pinner, problem_with
 from evalcore.task.identity.lock import LOCK, Pin, pinned_commit, read_pins
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS

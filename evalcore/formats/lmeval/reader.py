@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evalcore.command.values import typed_pairs
 from evalcore.digest import digest_of
 from evalcore.formats.lmeval.lines import samples_of
 from evalcore.formats.lmeval.results import NOT_AVAILABLE, leaves_of
@@ -25,6 +24,7 @@ from evalcore.record import ResultRow, RunRecord, SampleFile
 from evalcore.stats.interval import around, normal_quantile
 from evalcore.task.identity.digest import docs_digest
 from evalcore.task.metadata import UNVERSIONED
+from evalcore.values import typed_pairs
 
 AS_WE_DO = "0.4.13"
 """The version whose ways our compat mode has."""

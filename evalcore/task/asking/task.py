@@ -9,6 +9,7 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.model.base import Mode as Mode
+from evalcore.refusals import check_supported
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.fewshot import Draw
@@ -21,7 +22,6 @@ from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
-from evalcore.task.support import check_supported
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def task_of(spec: TaskSpec, **options: Any) -> Task:
     """The task of a file, or of the Python class that the file names; options as of `Task`."""
     if spec.python_class is None:
         return Task(spec, **options)
-    from evalcore.task.peer.python_task import PythonTask
+    from evalcore.peer.python_task import PythonTask
 
     return PythonTask(spec, **options)
 

@@ -12,9 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalcore import cli
+from evalcore import cli, values
 from evalcore.cli import main
-from evalcore.command import values
 from evalcore.command.options import OPTIONS, OptionError, add_options, settle
 from evalcore.command.selection import settings_of
 from tests.evalcore.toys import write_toys

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evalcore.errors import TaskError
+from evalcore.refusals import check_supported
 from evalcore.score.filters.registry import FILTERS
-from evalcore.task.support import check_supported
 from tests.evalcore.both_scorers import GENERATE, Scene, peer, places
 
 KEYS = f"""{GENERATE}

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from evalcore.errors import TaskError
+from evalcore.refusals import check_supported
 from evalcore.task.asking.task import Item
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import config_digest, doc_digest, docs_digest, resolved_config
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.library.suite import load_suite
 from evalcore.task.metadata import STYLES
-from evalcore.task.support import check_supported
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.evalcore.worlds import World, write_tasks
 from tests.hub import TEST_DATA

@@ -2,7 +2,7 @@
 
 A class of a task overrides some of these methods; the others read the configuration, as for a task
 that is described by keys. How prompts are written and answers asked is the engine's business
-(`evalcore.task.peer.python_task`).
+(`evalcore.peer.python_task`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evalcore.task.data.dataset import load_data
 from evalcore.task.metadata import TaskMetadata
 
 if TYPE_CHECKING:
-    from evalcore.score.of_class import Configured
+    from evalcore.peer.metrics import Configured
 
 _DEFAULTS = {
     "output_type": "generate_until",

@@ -24,8 +24,8 @@ PEER = "lm_eval"
 _FILTER = "evalcore.score.filters.interface:Filter"
 _FILTERS = "evalcore.score.filters.registry"
 _AGGREGATIONS = "evalcore.score.metrics.aggregations"
-_FUNCTIONS = "evalcore.task.peer.functions"
-_TASKS = "evalcore.task.peer.classes"
+_FUNCTIONS = "evalcore.peer.functions"
+_TASKS = "evalcore.peer.classes"
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "lm_eval": {},

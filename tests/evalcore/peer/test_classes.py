@@ -242,7 +242,7 @@ def test_an_installed_lm_eval_is_as_it_was_after_task_code_is_loaded(tmp_path: P
     )
     file, same = done.stdout.splitlines()
     assert file.endswith("lm_eval/__init__.py")
-    assert same == "True evalcore.task.peer.functions"
+    assert same == "True evalcore.peer.functions"
 
 
 CASES: list[dict[str, Any]] = [

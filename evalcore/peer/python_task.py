@@ -18,6 +18,7 @@ from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
 from evalcore.model.base import Request
+from evalcore.peer.classes import ConfigurableTask, Instance
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.item import Item
@@ -28,7 +29,6 @@ from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef, GivenFunction
 from evalcore.task.parse import TASK_KINDS, parse_task
-from evalcore.task.peer.classes import ConfigurableTask, Instance
 
 _METHODS = (
     "doc_to_text",
@@ -47,7 +47,7 @@ class PythonTask(Task):
 
     def __init__(self, spec: TaskSpec, **options: Any) -> None:
         """Raises TaskError if the class cannot be loaded or made, or its configuration is wrong."""
-        from evalcore.score.of_class import Configured  # scoring is above tasks
+        from evalcore.peer.metrics import Configured  # scoring is above tasks
 
         self.instance = _made(spec)
         super().__init__(_described(spec, self.instance), **options)

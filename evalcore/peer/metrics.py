@@ -12,6 +12,7 @@ from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode
+from evalcore.peer.classes import ConfigurableTask
 from evalcore.score.answered import Answered
 from evalcore.score.process import process
 from evalcore.score.task_metrics import Measures
@@ -19,7 +20,6 @@ from evalcore.task.asking.gold import gold_of
 from evalcore.task.asking.item import Item
 from evalcore.task.asking.prompt import Doc
 from evalcore.task.config import TaskSpec
-from evalcore.task.peer.classes import ConfigurableTask
 
 
 class Configured:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from evalcore.authoring.build_check import BuildReport, build_checks
 from evalcore.cli import main
 from evalcore.record import RunRecord
-from evalcore.task.authoring.build_check import BuildReport, build_checks
 from tests.evalcore.toys import write_toys
 from tests.evalcore.worlds import write_tasks
 

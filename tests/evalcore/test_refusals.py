@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from evalcore.errors import TaskError
+from evalcore.refusals import check_supported
 from evalcore.score.filters.registry import pipelines_of
 from evalcore.task.config import TaskSpec
 from evalcore.task.library.load import TaskLibrary
-from evalcore.task.support import check_supported
 from tests.evalcore.worlds import World, write_tasks
 
 ACC = {"metric": "acc"}
@@ -216,6 +216,6 @@ def test_a_problem_of_many_tasks_is_told_once(tmp_path: Path) -> None:
 
 
 def test_checking_a_task_loads_neither_torch_nor_datasets() -> None:
-    code = "import sys, evalcore.task.support; print({'torch', 'datasets'} & set(sys.modules))"
+    code = "import sys, evalcore.refusals; print({'torch', 'datasets'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
