@@ -13,8 +13,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import TaskError
 from evalcore.model.base import SCORING_VERSION
 from evalcore.record import RunRecord
-from evalcore.task.asking.fewshot import Draw
-from evalcore.task.asking.shot_rule import Shots, draws_at_random, shot_rule
+from evalcore.task.asking.shot_rule import Draw, Shots, draws_at_random, shot_rule
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import config_digest, json_ready
 

@@ -13,6 +13,7 @@ from demo.generated.benchmarks import METRIC, MODE, STYLES, Column
 from demo.generated.fill import Filled
 from demo.generated.samples import Samples
 from evalcore import __version__
+from evalcore.building import task_of
 from evalcore.digest import digest_of
 from evalcore.keys import run_key
 from evalcore.model.base import SCORING_VERSION
@@ -21,7 +22,6 @@ from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.sample import Sample
 from evalcore.score.scoring import of_samples
 from evalcore.task.asking.shot_rule import draws_at_random, shot_rule
-from evalcore.task.asking.task import task_of
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import json_ready, resolved_config
 from leaderboard import artifacts, vectors

@@ -156,8 +156,8 @@ def _build(spec: TaskSpec, limit: int, rows: Path | None) -> BuildReport:
 def _requests_of(spec: TaskSpec, limit: int, rows: Path | None) -> int:
     """Builds the task without examples, then with its own; how many requests that makes."""
     from evalcore.authoring.answer_check import check_answers
+    from evalcore.building import task_of
     from evalcore.score.filters.registry import pipelines_of
-    from evalcore.task.asking.task import task_of
     from evalcore.task.data.sample_rows import sample_data
 
     given = {"data": sample_data(spec, rows)} if rows else {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalcore.errors import TaskError
+from evalcore.refusals import check_supported
 from evalcore.task.asking.item import Item
 from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
@@ -136,6 +137,7 @@ def _of_rows(spec: TaskSpec, tasks: Path) -> Iterator[str]:
 
 def _of_prompts(spec: TaskSpec, tasks: Path) -> Iterator[str]:
     """What is so in every row: a single one may be meant to be awkward."""
+    check_supported(spec, confirm_unsafe=True)
     items = Task(spec, num_fewshot=0, data=sample_data(spec, tasks)).items()
     rows = Counter(problem for item in items for problem in dict.fromkeys(_of_item(spec, item)))
     yield from (problem for problem, count in rows.items() if count == len(items))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalcore.digest import digest_of
+from evalcore.refusals import check_supported
 from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.data.sample_rows import sample_data
@@ -49,6 +50,7 @@ class Pinner:
         return self._asks[spec.name]
 
     def _rendered(self, spec: TaskSpec) -> list[object]:
+        check_supported(spec, confirm_unsafe=True)
         data = sample_data(spec, self._tasks)
         # A pin is of what the task itself says: the examples are those of no benchmark's draw.
         alone = replace(spec, about=replace(spec.about, benchmark=spec.name))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from evalcore.command.options import OptionError
-from evalcore.command.selection import library_of
+from evalcore.selection import library_of
 from evalcore.values import folders
 
 KINDS = {

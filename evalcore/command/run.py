@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import evalcore
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
     model_args_of,
@@ -25,6 +24,7 @@ from evalcore.command.selection import (
     typed_model_args,
 )
 from evalcore.command.superseded import AtWork
+from evalcore.engine import IMPORTED_AT
 from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -96,7 +96,7 @@ class Start:
 
     def timing(self) -> dict[str, float]:
         first = getattr(self.model, "first_forward", None)
-        since = {} if first is None else {"first_forward": first - evalcore.IMPORTED_AT}
+        since = {} if first is None else {"first_forward": first - IMPORTED_AT}
         return {"load": self.load, **since}
 
     def in_words(self) -> str:

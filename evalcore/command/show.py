@@ -15,7 +15,7 @@ from evalcore.command.selection import model_of, own_rows_of, settings_of, specs
 
 def show(options: argparse.Namespace) -> int:
     """Prints the first documents of each task: prompt, requests and, with a model, tokens."""
-    from evalcore.evaluation import chat_of, tasks_of
+    from evalcore.building import chat_of, tasks_of
 
     settings = settings_of(options)
     if settings.samples is None:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from evalcore.command.selection import folder_of, library_of, specs_of
+from evalcore.command.selection import folder_of, specs_of
+from evalcore.selection import library_of
 from evalcore.task.config import TaskSpec
 
 NOT_VALID = 1

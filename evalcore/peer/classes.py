@@ -12,16 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from evalcore.errors import TaskError
 from evalcore.task.asking.prompt import Doc, DocReader
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import load_data
 from evalcore.task.metadata import TaskMetadata
-
-if TYPE_CHECKING:
-    from evalcore.peer.metrics import Configured
 
 _DEFAULTS = {
     "output_type": "generate_until",
@@ -88,6 +85,17 @@ class Config:
         return dict(self.values)
 
 
+class OfConfiguration(Protocol):
+    """What the metrics of a class's configuration give."""
+
+    @property
+    def aggregations(self) -> Mapping[str, Callable[..., Any]]: ...
+    @property
+    def higher_is_better(self) -> Mapping[str, bool]: ...
+
+    def scores(self, doc: Doc, results: Sequence[Any]) -> dict[str, Any]: ...
+
+
 class ConfigurableTask:
     """A task that its class and its configuration describe; data are loaded at the first need."""
 
@@ -121,7 +129,7 @@ class ConfigurableTask:
         """Set by the engine: the prompt of a document, with its examples."""
         self.ask: Callable[[Doc], list[Instance]] | None = None
         """Set by the engine: the requests of a document, as its configuration says."""
-        self.configured: Configured | None = None
+        self.configured: OfConfiguration | None = None
         """Set by the engine: what the metrics of the configuration give."""
 
     @property

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from evalcore.score.filters.registry import FILTERS
+from evalcore.score.metrics.aggregations import AGGREGATIONS
+from evalcore.score.metrics.registry import METRICS, OURS
 from evalcore.task.registered import Kind, register
 
 eval_logger = logging.getLogger("evalcore.task_code")
@@ -73,8 +76,18 @@ def register_aggregation(name: str) -> Callable[[Any], Any]:
     return _registering("aggregation", name)
 
 
+_NAMES: Mapping[Kind, Collection[str]] = {
+    "filter": FILTERS.keys(),
+    "metric": METRICS.keys() - OURS,
+    "aggregation": AGGREGATIONS.keys(),
+}
+"""What has a name without task code, in lm-evaluation-harness as here."""
+
+
 def _registering(kind: Kind, name: str, **about: Any) -> Callable[[Any], Any]:
     def register_it(registered: Any) -> Any:
+        if name in _NAMES[kind]:
+            raise ValueError(f"the {kind} {name!r} is there without it: give this one another name")
         register(kind, name, registered, **about)
         return registered
 

@@ -19,6 +19,7 @@ from typing import Any
 from evalcore.errors import TaskError, keep_ours
 from evalcore.model.base import Request
 from evalcore.peer.classes import ConfigurableTask, Instance
+from evalcore.peer.metrics import Configured
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.item import Item
@@ -47,8 +48,6 @@ class PythonTask(Task):
 
     def __init__(self, spec: TaskSpec, **options: Any) -> None:
         """Raises TaskError if the class cannot be loaded or made, or its configuration is wrong."""
-        from evalcore.peer.metrics import Configured  # scoring is above tasks
-
         self.instance = _made(spec)
         super().__init__(_described(spec, self.instance), **options)
         self.instance.configured = Configured(self.instance, self.spec, self.mode)

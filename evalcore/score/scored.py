@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ class ScoredTask:
     """A leaf task with what its metrics gave for each document."""
 
     spec: TaskSpec
-    samples: Sequence[Sample]
+    samples: list[Sample]
     measures: Measures
     items: dict[Column, list[Any]] = field(default_factory=dict)
     """What is aggregated, in the order of the documents."""

@@ -16,7 +16,7 @@ from bench.ideal import work_of
 from bench.models import ARCHITECTURES, Model, save_model, save_tokenizer
 from bench.texts import running_text
 from bench.workloads import WORKLOADS
-from evalcore.task.asking.task import task_of
+from evalcore.building import task_of
 from evalcore.task.library.load import TaskLibrary
 from tests.evalcore.both_scorers import peer
 

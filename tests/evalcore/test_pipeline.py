@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, normalizers
 from transformers import AutoTokenizer
 
-from evalcore.errors import EvalError, ModelError, TaskError
-from evalcore.evaluation import Settings, Stopped, evaluate
+from evalcore.errors import EvalError, ModelError, Stopped, TaskError
+from evalcore.evaluation import evaluate
 from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
@@ -30,6 +30,7 @@ from evalcore.model.tokens.keys import RequestKeys
 from evalcore.model.tokens.texts import Texts
 from evalcore.preparation import benchmarks_of
 from evalcore.record import RunRecord
+from evalcore.settings import Settings
 from evalcore.task.data import seeds
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.library.load import TaskLibrary

@@ -23,13 +23,14 @@ from typing import Any
 import evaluate
 import pytest
 
+from evalcore.building import task_of
 from evalcore.errors import EvalError
 from evalcore.model.base import ChatTemplate, Response
 from evalcore.model.text_lm import TextRequest, response_of, text_requests
 from evalcore.score.scoring import score_task
 from evalcore.score.task_metrics import Measures
 from evalcore.task.asking.chat import Chat
-from evalcore.task.asking.task import Item, Task, task_of
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import AggregateSpec, FilterSpec, GroupSpec, TaskSpec
 from evalcore.task.data.sample_rows import sample_data
 from evalcore.task.data.seeds import FixedRandomness

@@ -15,16 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from evalcore.errors import TaskError
 from evalcore.task.asking.likeness import Asked
 from evalcore.task.asking.prompt import Doc
 
 T = TypeVar("T")
-
-Draw = Literal["per-document", "fixed"]
-"""Whether strict draws examples for each document by itself, or once for a whole task."""
 
 
 @dataclass(frozen=True, slots=True)

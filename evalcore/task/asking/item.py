@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Request
+from evalcore.model.base import Mode, Request
 from evalcore.task.asking import requests
-from evalcore.task.asking.chat import Message
+from evalcore.task.asking.chat import Chat, Message
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import gold_of, require_gold, require_one_kind
 from evalcore.task.asking.likeness import asked_by
-from evalcore.task.asking.prompt import Doc, Prompter
+from evalcore.task.asking.prompt import Doc, DocReader, Prompter
 from evalcore.task.asking.sampler import sampler_of
-
-if TYPE_CHECKING:
-    from evalcore.task.asking.task import Task
+from evalcore.task.asking.shot_rule import Draw
+from evalcore.task.config import TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +47,27 @@ class Item:
     """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
 
 
+class HowAsked(Protocol):
+    """What of a task says how its documents are asked."""
+
+    spec: TaskSpec
+    mode: Mode
+    shots: int
+    fewshot_seed: int
+    fewshot_draw: Draw
+    system_instruction: str | None
+    chat: Chat | None
+
+    @property
+    def reader(self) -> DocReader: ...
+    @property
+    def generation_kwargs(self) -> dict[str, Any] | None: ...
+
+
 class ItemBuilder:
     """Builds items one by one, in the documents' order (compat's examples depend on it)."""
 
-    def __init__(self, task: Task, documents: Documents) -> None:
+    def __init__(self, task: HowAsked, documents: Documents) -> None:
         self._task = task
         self._spec = task.spec
         self._strict = task.mode == "strict"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-from evalcore.task.asking.fewshot import Draw
 from evalcore.task.config import GroupSpec, TaskSpec
 
 DRAW_VERSION = 2
@@ -13,6 +13,9 @@ DRAW_VERSION = 2
 1 drew by the task's name, so that each style of a benchmark had other examples, and took rows for
 copies only where all their columns agree. Its rules have no number.
 """
+
+Draw = Literal["per-document", "fixed"]
+"""Whether strict draws examples for each document by itself, or once for a whole task."""
 
 Shots = int | Mapping[str, int]
 """Shots of all leaf tasks, or shots by leaf task where they differ."""

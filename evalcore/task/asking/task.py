@@ -9,15 +9,14 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.model.base import Mode as Mode
-from evalcore.refusals import check_supported
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
-from evalcore.task.asking.fewshot import Draw
 from evalcore.task.asking.gold import NO_CHOICE as NO_CHOICE
 from evalcore.task.asking.item import Item as Item
 from evalcore.task.asking.item import ItemBuilder
 from evalcore.task.asking.prompt import Doc, DocReader, call
 from evalcore.task.asking.requests import generation_arguments
+from evalcore.task.asking.shot_rule import Draw
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
@@ -27,15 +26,6 @@ log = logging.getLogger(__name__)
 
 ProcessResults = Callable[[Doc, list[Any]], dict[str, Any]]
 """A task's own scoring: from a document and its filtered responses to metrics."""
-
-
-def task_of(spec: TaskSpec, **options: Any) -> Task:
-    """The task of a file, or of the Python class that the file names; options as of `Task`."""
-    if spec.python_class is None:
-        return Task(spec, **options)
-    from evalcore.peer.python_task import PythonTask
-
-    return PythonTask(spec, **options)
 
 
 class Task:
@@ -62,10 +52,8 @@ class Task:
         conversations. `generation`: arguments over those of the task. `data`: read instead of those
         that the task names.
 
-        Raises TaskError for a task that this version cannot run, ValueError for a bad limit.
+        Raises ValueError for a bad limit.
         """
-        # Whether a task's unsafe code may run is asked by who runs it: to ask it harms nobody.
-        check_supported(spec, confirm_unsafe=True)
         if limit is not None and limit <= 0:
             raise ValueError(f"limit: expected a number above 0, got {limit}")
         if num_fewshot is not None and num_fewshot < 0:

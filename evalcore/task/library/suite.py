@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.asking.fewshot import Draw
+from evalcore.task.asking.shot_rule import Draw
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.fields import (
     COUNT,

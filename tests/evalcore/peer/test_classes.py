@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from evalcore.building import task_of
 from evalcore.errors import TaskError
 from evalcore.score.filters.registry import FILTERS
 from evalcore.task.asking.chat import Chat
-from evalcore.task.asking.task import Task, task_of
+from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import FunctionRef
 from tests.evalcore.worlds import TEMPLATE, capitals, write_tasks

@@ -54,7 +54,7 @@ def both_prompts(scene: Scene, shots: int) -> tuple[list[Any], list[Any]]:
     """What we and lm-eval send, in the order of documents."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    from evalcore.task.asking.task import task_of
+    from evalcore.building import task_of
 
     ours = task_of(scene.spec, mode="compat", num_fewshot=shots)
     config = load_yaml(scene.spec.source, resolve_func=True)

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from evalcore.building import task_of
 from evalcore.model.base import Response
 from evalcore.record import SAMPLE_SCHEMA, read_samples, write_samples
 from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scoring import of_samples, score_task
-from evalcore.task.asking.task import task_of
 from tests.evalcore.both_scorers import (
     CHOICES,
     GENERATE,

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from evalcore.evaluation import Settings, evaluate
+from evalcore.evaluation import evaluate
 from evalcore.model.base import Request
 from evalcore.model.fake import FakeLM
 from evalcore.record import RunRecord
+from evalcore.settings import Settings
 from evalcore.task.library.load import TaskLibrary
 
 TASK = """\

@@ -8,8 +8,8 @@ from textwrap import dedent
 import pytest
 import yaml
 
+from evalcore.building import task_of
 from evalcore.score.numbers.aggregate import aggregate
-from evalcore.task.asking.task import task_of
 from tests.evalcore.both_scorers import PLACES, Scene, chances, peer, places, scored
 from tests.evalcore.worlds import World, capitals, write_tasks
 

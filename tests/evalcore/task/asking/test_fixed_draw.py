@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from evalcore.cli import main
 from evalcore.errors import TaskError
-from evalcore.evaluation import Settings
 from evalcore.keys import run_key
+from evalcore.settings import Settings
 from evalcore.task.asking.fewshot import FixedSampler, Question
 from evalcore.task.asking.likeness import Asked
 from evalcore.task.asking.shot_rule import draws_at_random, shot_rule

@@ -11,8 +11,8 @@ import datasets
 import pytest
 import yaml
 
-from evalcore.command.selection import select
 from evalcore.errors import TaskError
+from evalcore.selection import select
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import load_data
 from evalcore.task.identity.digest import config_digest, resolved_config

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from evalcore.cli import main
-from evalcore.command.selection import library_of
 from evalcore.errors import TaskError
 from evalcore.library import evaluate
 from evalcore.record import RunRecord
+from evalcore.selection import library_of
 from evalcore.stats import spread, standard_error
 from evalcore.task.config import GroupSpec, TaskSpec
 from tests.evalcore.toys import ToyLM, write_run
