@@ -70,8 +70,8 @@ class Ours:
         """How the requests of the last call were computed."""
 
     def _loaded(self, window: int | None) -> Any:
-        from evalcore.model.huggingface import HuggingFaceLM
-        from evalcore.model.snapshot import Arguments
+        from evalcore.model.hf.huggingface import HuggingFaceLM
+        from evalcore.model.hf.snapshot import Arguments
 
         return HuggingFaceLM(
             Arguments(pretrained="bench", max_length=window),

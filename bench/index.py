@@ -22,7 +22,7 @@ print(time.perf_counter() - begin)
 OUR_INDEX = """
 import sys, time
 from pathlib import Path
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 begin = time.perf_counter()
 TaskLibrary([Path(sys.argv[1])])
 print(time.perf_counter() - begin)

@@ -32,8 +32,8 @@ def compare() -> Iterator[Comparison]:
     logging.disable(logging.WARNING)
     from lm_eval.tasks import TaskManager
 
-    from evalcore.task.load import TaskLibrary
-    from evalcore.task.task import Task
+    from evalcore.task.asking.task import Task
+    from evalcore.task.library.load import TaskLibrary
 
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder))

@@ -103,8 +103,8 @@ class Worker:
 
     def build(self, folder: str, task: str) -> dict[str, Any]:
         """The requests of a task file in text, and the CPU seconds that making them took."""
-        from evalcore.task.load import TaskLibrary
-        from evalcore.task.task import task_of
+        from evalcore.building import task_of
+        from evalcore.task.library.load import TaskLibrary
 
         spec: Any = TaskLibrary([Path(folder)]).one(task)
         found = task_of(spec, mode="compat")

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
+
+from evalcore.engine import VERSION
 
 if TYPE_CHECKING:
     from evalcore.library import evaluate as evaluate
     from evalcore.library import simple_evaluate as simple_evaluate
 
-__version__ = "0.1.0"
-
-IMPORTED_AT = time.monotonic()
-"""The start of a command, but for that of Python itself."""
+__version__ = VERSION
 
 __all__ = ["__version__", "evaluate", "simple_evaluate"]
 

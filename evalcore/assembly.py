@@ -5,62 +5,33 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import evalcore
-from evalcore.comparability import (
+from evalcore.asking import Account
+from evalcore.engine import VERSION
+from evalcore.errors import TaskError
+from evalcore.keys import (
     chat_policy,
     cuts_thoughts,
     run_key,
 )
 from evalcore.model.base import LM, SCORING_VERSION, Computing, ModelInfo, Response
 from evalcore.record import Failure, ResultRow, RunRecord, SampleFile
-from evalcore.score.aggregate import aggregate
+from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.withholding import tasks_without_text, without_reason
+from evalcore.settings import Settings
 from evalcore.stats import spread
-from evalcore.task.chat import Chat
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.gold import NO_CHOICE
+from evalcore.task.asking.shot_rule import Shots, draws_at_random, shot_rule
+from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest, docs_digest, json_ready, resolved_config
-from evalcore.task.gold import NO_CHOICE
-from evalcore.task.prompts import is_prompted
-from evalcore.task.shot_rule import Shots, draws_at_random, shot_rule
-from evalcore.task.task import Task
-
-if TYPE_CHECKING:
-    from evalcore.evaluation import Settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """How the answers came about."""
-
-    responses: Sequence[Response]
-    journalled: int
-    """How many of them an earlier process had given."""
-    started: str
-    prompts: float
-    """Seconds for its documents and prompts; the next three: for their tokens, its share of the
-    answers to all that were asked together, and its scores."""
-    tokens: float
-    answers: float
-    scores: float
-    energy: list[dict[str, Any]]
-    """What the answers took, as the record has it."""
-    command: Mapping[str, float]
-    """Seconds that whoever started the evaluation measured."""
-
-    @property
-    def timing(self) -> dict[str, float]:
-        own = {name: getattr(self, name) for name in ("prompts", "tokens", "answers", "scores")}
-        return {name: round(seconds, 3) for name, seconds in {**own, **self.command}.items()}
-
-    @property
-    def seconds(self) -> float:
-        return round(self.prompts + self.tokens + self.answers + self.scores, 3)
+from evalcore.task.identity.digest import config_digest, docs_digest, json_ready, resolved_config
+from evalcore.task.library.several_prompts import is_prompted
 
 
 def record_of(
@@ -119,6 +90,31 @@ def record_of(
         timing=account.timing,
         energy=account.energy,
     )
+
+
+def without_number(record: RunRecord) -> TaskError | None:
+    """What to say of a record in which a task has no number at all; None where all have one.
+
+    In strict a group has one, too, if it says how its tasks are averaged. lm-evaluation-harness,
+    and so compat, passes over an average that no task gives.
+    """
+    expected = list(record.configs)
+    if record.mode == "strict" and record.groups.get(record.task, {}).get("aggregate_metric_list"):
+        expected.append(record.task)
+    measured = {row.task for row in record.results}
+    lacking = [name for name in expected if name not in measured]
+    if not lacking:
+        return None
+    reasons = {
+        one.task: f"{one.metric} ({one.filter}): {one.reason}" for one in reversed(record.failures)
+    }
+    told = "; ".join(
+        f"{name} has no number: {reasons.get(name, 'no metric gave one for any document')}"
+        for name in lacking
+    )
+    error = TaskError(told)
+    error.task = record.task
+    return error
 
 
 def _execution(model: LM, responses: Sequence[Response]) -> dict[str, Any]:
@@ -205,7 +201,7 @@ def _identity(
         },
         "engine": {
             "name": "evalcore",
-            "version": evalcore.__version__,
+            "version": VERSION,
             "scoring_version": SCORING_VERSION,
         },
     }

@@ -16,7 +16,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import evalcore
 from evalcore.command.notes import noted_once
 from evalcore.command.options import (
     OPTIONS,
@@ -28,11 +27,12 @@ from evalcore.command.options import (
     settle,
 )
 from evalcore.command.ranks import rank_of, said_once
-from evalcore.command.values import count
+from evalcore.engine import VERSION
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
-from evalcore.model.arguments import notes_on
+from evalcore.model.hf.arguments import notes_on
 from evalcore.progress import in_words
 from evalcore.stopping import STOPPED
+from evalcore.values import count
 
 WRONG_OPTION = 2
 """Exit status when an option is wrong, as argparse has it."""
@@ -142,7 +142,7 @@ _OWN_OPTIONS = ("-h", "--help", "--version")
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="evalcore", description="Evaluate language models.")
-    parser.add_argument("--version", action="version", version=f"evalcore {evalcore.__version__}")
+    parser.add_argument("--version", action="version", version=f"evalcore {VERSION}")
     commands = parser.add_subparsers(metavar="command")
 
     def add(name: str, says: str, options: Sequence[str] = ()) -> argparse.ArgumentParser:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from evalcore.comparability import cuts_thoughts
-from evalcore.formats.lmeval import leaves_of
+from evalcore.formats.lmeval.results import leaves_of
 from evalcore.formats.run_files import Run
+from evalcore.keys import cuts_thoughts
 from evalcore.record import ResultRow, RunRecord
 from evalcore.stats import PairedDifference, holm, mcnemar, paired_difference
 

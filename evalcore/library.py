@@ -14,26 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalcore.command.selection import library_of, select
-from evalcore.command.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
-from evalcore.command.values import batch_size as batch_size_of
 from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import Mode
 from evalcore.progress import first_prompts
+from evalcore.selection import library_of, select
+from evalcore.settings import Settings
+from evalcore.values import SEEDS, as_texts, pairs, seed_or_fresh, typed_pairs
+from evalcore.values import batch_size as batch_size_of
+from evalcore.watch import Silent, Watch
 
 if TYPE_CHECKING:
     from evalcore.evaluation import Evaluation
-
-
-class Silent:
-    """Looks on and says nothing."""
-
-    def phase(self, name: str) -> None: ...
-
-    def progress(self, task: str, done: int, total: int, tokens: int) -> None: ...
-
-    def wants_stop(self) -> bool:
-        return False
 
 
 def evaluate(
@@ -47,7 +38,7 @@ def evaluate(
     include_path: str | Path | Iterable[str | Path] = (),
     metadata: Mapping[str, Any] | None = None,
     use_cache: str | Path | None = None,
-    watch: Any = None,
+    watch: Watch | None = None,
     **settings: Any,
 ) -> list[Evaluation]:
     """Evaluates a model on tasks; gives a record with its samples for each task or group.
@@ -55,13 +46,12 @@ def evaluate(
     `model`: the name of a kind (`hf`, with `model_args`), an initialised `transformers` model (with
     its `tokenizer`), an object with the LM protocol of `evalcore.model.base`, or one with
     lm-evaluation-harness's three methods. A `transformers` model is left as it was: in the same
-    mode, on the same device. `settings` are fields of `evalcore.evaluation.Settings`.
+    mode, on the same device. `settings` are fields of `evalcore.settings.Settings`.
 
     Raises TaskError, ModelError or InfraError by whose fault it is. A task that fails, or whose
     scoring gives no number, does not keep the others from being evaluated; the error is raised
     after them, and its `finished` has the evaluations.
     """
-    from evalcore.evaluation import Settings
     from evalcore.evaluation import evaluate as evaluations
     from evalcore.journal import Journal
 
@@ -112,7 +102,7 @@ def lm_of(
 
         return TextLM(model)
     if hasattr(model, "config") and hasattr(model, "forward"):
-        from evalcore.model.huggingface import HuggingFaceLM
+        from evalcore.model.hf.huggingface import HuggingFaceLM
 
         return HuggingFaceLM(
             None, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
@@ -212,8 +202,8 @@ def _as_theirs(
     finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
-    from evalcore.formats.lmeval import git_hash, results_json, task_hash
-    from evalcore.formats.lmeval_samples import logged_samples
+    from evalcore.formats.lmeval.results import git_hash, results_json, task_hash
+    from evalcore.formats.lmeval.samples import logged_samples
 
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for evaluation in finished:

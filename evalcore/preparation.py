@@ -1,29 +1,27 @@
-"""Tasks made ready to be asked: benchmark by benchmark, the next one while one is computed."""
+"""Tasks made ready to be asked: documents read, prompts written, requests encoded."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from evalcore.errors import EvalError, ModelError, Stopped, TaskError
+from evalcore.building import tasks_of
+from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
+from evalcore.settings import Settings
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.task import Item, Task
 
 if TYPE_CHECKING:
-    from evalcore.score.decontaminate import Overlaps
+    from evalcore.contamination.decontaminate import Decontamination, Overlaps
 
 Spec = TaskSpec | GroupSpec
-
-SECONDS_BETWEEN_LOOKS = 0.1
-SECONDS_TO_END = 1.0
 
 
 @dataclass(kw_only=True)
@@ -84,22 +82,22 @@ class Cancelled(Exception):
 class Preparer:
     """Prepares benchmarks for one model."""
 
-    def __init__(
-        self,
-        model: LM,
-        render: Callable[[Spec], Iterator[tuple[Task, list[Item]]]],
-        search: Callable[[Sequence[Task], Sequence[list[Item]]], Sequence[list[Overlaps] | None]],
-        *,
-        seed: int,
-        forbid_truncation: bool,
-    ) -> None:
-        """`render` gives the tasks of a spec with their documents as they are asked; `search` the
-        passages of those that training text has, too."""
+    def __init__(self, model: LM, settings: Settings, chat: Chat | None) -> None:
+        """Raises TaskError where the training text to search is none."""
         self._model = model
-        self._render = render
-        self._search = search
-        self._seed = seed
-        self._forbid_truncation = forbid_truncation
+        self._settings = settings
+        self._chat = chat
+        self._search: Decontamination | None = None
+        if settings.decontaminate:
+            # Few runs search training text, whose formats have libraries of their own.
+            from evalcore.contamination.decontaminate import Decontamination
+
+            self._search = Decontamination(settings.decontaminate, n=settings.decontaminate_n)
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether the next benchmark is prepared while the model answers to one."""
+        return bool(getattr(self._model, "reads_ahead", False))
 
     def prepare(self, specs: Sequence[Spec], cancelled: threading.Event) -> Benchmark:
         """All specs but those that fail, up to an error that is no task's. Raises Cancelled."""
@@ -123,31 +121,44 @@ class Preparer:
         started, clock = datetime.now(UTC), time.monotonic()
         tasks: list[Task] = []
         items: list[list[Item]] = []
-        for task, of_task in self._render(spec):
+        for task in tasks_of(spec, self._settings, self._chat):
+            tasks.append(task)
+            items.append(task.items())
             if cancelled.is_set():
                 raise Cancelled
-            tasks.append(task)
-            items.append(of_task)
         return Prepared(
             spec=spec,
             tasks=tasks,
             items=items,
-            overlaps=self._search(tasks, items),
+            overlaps=self._overlaps(tasks, items),
             started=started,
             prompt_seconds=time.monotonic() - clock,
+        )
+
+    def _overlaps(
+        self, tasks: Sequence[Task], items: Sequence[Sequence[Item]]
+    ) -> Sequence[list[Overlaps] | None]:
+        """The passages of every document that the training text has, too, in one pass over it."""
+        if self._search is None:
+            return [None] * len(tasks)
+        return self._search.search(
+            [
+                [task.query_of(item) for item in of_task]
+                for task, of_task in zip(tasks, items, strict=True)
+            ]
         )
 
     def _encode(self, parts: Sequence[Prepared]) -> None:
         """All requests at once, so that what several parts ask is tokenised once."""
         clock = time.monotonic()
         requests = [request for part in parts for request in part.requests]
-        pending = iter(self._model.encode(requests, seed=self._seed) if requests else [])
+        pending = iter(self._model.encode(requests, seed=self._settings.seed) if requests else [])
         seconds = time.monotonic() - clock
         for part in parts:
             asked = part.requests
             part.encoded = [next(pending) for request in asked for _ in range(request.repeats)]
             part.token_seconds = seconds * len(asked) / len(requests) if requests else 0.0
-            if self._forbid_truncation:
+            if self._settings.forbid_truncation:
                 self._refuse_truncated(part)
 
     def _encode_one_by_one(self, benchmark: Benchmark) -> None:
@@ -175,64 +186,3 @@ class Preparer:
                 f"{self._model.info.max_length} tokens, and truncation is forbidden: ask with "
                 "fewer examples, or allow it"
             )
-
-
-class Ahead:
-    """A benchmark that is being prepared in a thread of its own."""
-
-    def __init__(self, prepare: Callable[[], Benchmark]) -> None:
-        self._prepare = prepare
-        self._outcome: Benchmark | None = None
-        # Nobody waits at the end for a download that hangs.
-        self._thread = threading.Thread(target=self._run, name="evalcore-prepare", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        with suppress(BaseException):  # whatever it is, it is met again in the caller's thread
-            self._outcome = self._prepare()
-
-    def outcome(self, wants_stop: Callable[[], bool]) -> Benchmark | None:
-        """What was prepared; None where something failed. Raises Stopped."""
-        while self._thread.is_alive():
-            if wants_stop():
-                raise Stopped
-            self._thread.join(SECONDS_BETWEEN_LOOKS)
-        return self._outcome if self._outcome and self._outcome.is_whole else None
-
-    def end(self) -> None:
-        """Waits a little for a thread that was told to end."""
-        self._thread.join(SECONDS_TO_END)
-
-
-def prepared(
-    preparer: Preparer,
-    specs: Sequence[Spec],
-    begin: Callable[[], None],
-    wants_stop: Callable[[], bool],
-    *,
-    ahead: bool,
-) -> Iterator[Benchmark]:
-    """The benchmarks of the specs in turn, up to one with an `error`; `begin` is told of each.
-
-    With `ahead` the next one is prepared in a thread while the caller works on the one at hand.
-    What fails there is tried again in the caller's own thread when it is its turn: some code works
-    in no other. Raises Stopped when it waits for that thread and the caller wants to stop.
-    """
-    waiting = benchmarks_of(specs)
-    cancelled = threading.Event()
-    coming: Ahead | None = None
-    try:
-        for place, alike in enumerate(waiting):
-            begin()
-            benchmark = coming.outcome(wants_stop) if coming else None
-            benchmark = benchmark or preparer.prepare(alike, cancelled)
-            coming = None
-            if ahead and not benchmark.error and place + 1 < len(waiting):
-                coming = Ahead(partial(preparer.prepare, waiting[place + 1], cancelled))
-            yield benchmark
-            if benchmark.error:
-                return
-    finally:
-        cancelled.set()
-        if coming:
-            coming.end()

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from evalcore.digest import digest_of_file
 from evalcore.model.base import name_of
-from evalcore.task.shot_rule import Shots
+from evalcore.task.asking.shot_rule import Shots
 from evalcore.whole_file import whole_file, write_whole
 
 SCHEMA_VERSION = 1

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from evalcore.errors import TaskError
 from evalcore.score.withholding import tasks_without_text
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from leaderboard.models import Run
 
 REASON = "the reason is withheld: it may quote a data set that stays offline"

@@ -29,11 +29,11 @@ def test_imports_point_down_only():
     ("module", "heavy"),
     [
         ("evalcore.cli", {"torch", "transformers", "datasets", "pyarrow", "numpy", "rich"}),
-        ("evalcore.task.load", {"torch", "transformers", "datasets", "django"}),
-        ("evalcore.model.snapshot", {"torch", "transformers", "datasets"}),
+        ("evalcore.task.library.load", {"torch", "transformers", "datasets", "django"}),
+        ("evalcore.model.hf.snapshot", {"torch", "transformers", "datasets"}),
         ("evalcore.record", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.evaluation", {"torch", "transformers", "datasets", "django", "celery"}),
-        ("evalcore.formats.lmeval", {"torch", "transformers", "datasets"}),
+        ("evalcore.formats.lmeval.results", {"torch", "transformers", "datasets"}),
     ],
 )
 def test_importing_one_part_does_not_load_another(module, heavy):

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from demo.generated.questions import question
 from demo.generated.words import Words, subjects
-from evalcore.comparability import comparability_key, run_key
+from evalcore.keys import comparability_key, run_key
 from evalcore.model.base import Mode
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest, doc_digest, docs_digest
+from evalcore.task.identity.digest import config_digest, doc_digest, docs_digest
 from evalcore.task.parse import parse_group, parse_task
 from leaderboard.samples.vectors import Layout
 

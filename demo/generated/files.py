@@ -13,17 +13,17 @@ from demo.generated.benchmarks import METRIC, MODE, STYLES, Column
 from demo.generated.fill import Filled
 from demo.generated.samples import Samples
 from evalcore import __version__
-from evalcore.comparability import run_key
+from evalcore.building import task_of
 from evalcore.digest import digest_of
+from evalcore.keys import run_key
 from evalcore.model.base import SCORING_VERSION
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
-from evalcore.score.aggregate import aggregate
+from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.sample import Sample
 from evalcore.score.scoring import of_samples
+from evalcore.task.asking.shot_rule import draws_at_random, shot_rule
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.digest import json_ready, resolved_config
-from evalcore.task.shot_rule import draws_at_random, shot_rule
-from evalcore.task.task import task_of
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import State
 from leaderboard.samples import store as artifacts

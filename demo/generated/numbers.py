@@ -1,7 +1,7 @@
 """Value, error and interval of many models' answers at once, as the engine makes them of one.
 
-The arithmetic is that of `evalcore.score.uncertainty` over rows of an array; a test holds every
-row against the engine's own functions.
+The arithmetic is that of `evalcore.score.numbers.uncertainty` over rows of an array; a test holds
+every row against the engine's own functions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.generated.benchmarks import Benchmark
-from evalcore.score.uncertainty import FEW, ROUNDING
+from evalcore.score.numbers.uncertainty import FEW, ROUNDING
 from evalcore.stats.interval import normal_quantile
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from evalcore.command.files import read
 from evalcore.command.options import OptionError
-from evalcore.formats import every_eval_ever, table
-from evalcore.formats.lmeval import folder_name, results_json, task_hash, write_task_lines
+from evalcore.formats import table
+from evalcore.formats.every_eval_ever import aggregate
+from evalcore.formats.lmeval.results import folder_name, results_json, task_hash, write_task_lines
 from evalcore.formats.run_files import Run
 from evalcore.record import write_samples
 from evalcore.whole_file import write_whole
@@ -102,7 +103,7 @@ def _every_eval_ever(runs: Sequence[Run], folder: Path, organization: str) -> li
     return [
         path
         for run in runs
-        for path in every_eval_ever.write(
+        for path in aggregate.write(
             run.record, run.samples, folder, organization=organization, now=now
         )
     ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from evalcore.command.selection import model_args_of, specs_of
-from evalcore.command.values import as_texts
+from evalcore.values import as_texts
 
 
 def fetch(options: argparse.Namespace) -> int:
     """Download the pinned model and the data of the tasks."""
-    from evalcore.model.snapshot import Arguments, download
-    from evalcore.task.dataset import load_data
+    from evalcore.model.hf.snapshot import Arguments, download
+    from evalcore.task.data.dataset import load_data
 
     arguments = as_texts(model_args_of(options))
     options.show.start()

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from evalcore.command.options import OptionError
-from evalcore.command.selection import library_of
-from evalcore.command.values import folders
+from evalcore.selection import library_of
+from evalcore.values import folders
 
 KINDS = {
     "tasks": "all that --tasks takes",

@@ -10,9 +10,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from evalcore.authoring.checklist import PLACEHOLDER
 from evalcore.command.options import OptionError
 from evalcore.command.selection import folder_to_change
-from evalcore.task.checklist import PLACEHOLDER
 from evalcore.task.family_list import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from evalcore.command import values
+from evalcore import values
 from evalcore.errors import did_you_mean
 
 

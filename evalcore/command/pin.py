@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from evalcore.authoring.pin import Pinner, problem_with
 from evalcore.command.selection import folder_to_change
 from evalcore.errors import EvalError, TaskError
-from evalcore.task.load import TaskLibrary
-from evalcore.task.pinning import Pinner, problem_with
-from evalcore.task.pins import LOCK, PUBLIC_HUB, Pin, read_pins, write_pins
+from evalcore.task.identity.lock import LOCK, PUBLIC_HUB, Pin, read_pins, write_pins
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 
 NOT_AS_PINNED = 1

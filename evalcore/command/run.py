@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import evalcore
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
     model_args_of,
@@ -24,9 +23,10 @@ from evalcore.command.selection import (
     specs_of,
     typed_model_args,
 )
+from evalcore.command.superseded import AtWork
+from evalcore.engine import IMPORTED_AT
 from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
-from evalcore.superseded import AtWork
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.whole_file import write_whole
 
@@ -76,7 +76,7 @@ def _loaded(
     """The model; the data of the first benchmark are loaded meanwhile."""
     from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
-    from evalcore.task.data_ahead import DataAhead
+    from evalcore.task.data.ahead import DataAhead
 
     began = time.monotonic()
     backend_of(options.model)  # here, so that the two threads do not import the same at once
@@ -96,7 +96,7 @@ class Start:
 
     def timing(self) -> dict[str, float]:
         first = getattr(self.model, "first_forward", None)
-        since = {} if first is None else {"first_forward": first - evalcore.IMPORTED_AT}
+        since = {} if first is None else {"first_forward": first - IMPORTED_AT}
         return {"load": self.load, **since}
 
     def in_words(self) -> str:
@@ -136,7 +136,7 @@ def _check_writable(path: Path | None) -> None:
 @contextmanager
 def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
     """Without --output_path the files live as long as the command."""
-    from evalcore.formats.lmeval import folder_name
+    from evalcore.formats.lmeval.results import folder_name
 
     stamp = datetime.now().isoformat().replace(":", "-")
     path: Path | None = options.output_path
@@ -169,7 +169,7 @@ class Written:
 
     def add(self, evaluation: Any) -> None:
         """Writes a finished task or group, and says so."""
-        from evalcore.formats.lmeval import folder_name
+        from evalcore.formats.lmeval.results import folder_name
 
         record = evaluation.record
         stem = f"{folder_name(record.task)}_{self.place.stamp}"
@@ -195,7 +195,12 @@ class Written:
 
     def _theirs(self) -> tuple[str, dict[str, Path]]:
         """The results JSON, and what was written where: that and, if asked for, samples."""
-        from evalcore.formats.lmeval import git_hash, results_json, task_hash, write_task_lines
+        from evalcore.formats.lmeval.results import (
+            git_hash,
+            results_json,
+            task_hash,
+            write_task_lines,
+        )
         from evalcore.record import read_samples
 
         options, place = self.options, self.place

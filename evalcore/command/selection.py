@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.command.options import OptionError
-from evalcore.command.values import SEEDS, as_texts, typed
 from evalcore.errors import did_you_mean
-from evalcore.model.arguments import SECRETS
+from evalcore.model.hf.arguments import SECRETS
+from evalcore.selection import library_of, select
+from evalcore.settings import Settings, exclusion
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
+from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed
 
 if TYPE_CHECKING:
-    from evalcore.evaluation import Settings
-    from evalcore.task.dataset import TaskData
+    from evalcore.task.data.dataset import TaskData
 
 
 NO_TASKS = "--tasks: give at least one name; `evalcore ls tasks` lists them"
-
-
-def library_of(folders: Sequence[Path | str]) -> TaskLibrary:
-    """Our own tasks and those of other folders, which win."""
-    return TaskLibrary([OWN_TASKS, *map(Path, folders)])
 
 
 def folder_to_change(stated: Path | None) -> Path:
@@ -55,7 +49,7 @@ def own_rows_of(options: argparse.Namespace) -> Callable[[TaskSpec], TaskData] |
     """Under --own_rows: what gives a task the sample rows of its folder; else None."""
     if not options.own_rows:
         return None
-    from evalcore.task.sample_rows import sample_data
+    from evalcore.task.data.sample_rows import sample_data
 
     folders = library_of(options.include_path).folders
     return lambda spec: sample_data(spec, folder_of(spec, folders) or OWN_TASKS)
@@ -94,32 +88,6 @@ def _check_samples(
         raise OptionError(f"--samples: there is no task {name!r}{did_you_mean(name, known)}")
 
 
-def select(
-    library: TaskLibrary,
-    names: Sequence[str],
-    *,
-    metadata: Mapping[str, Any],
-    model_args: Mapping[str, Any],
-) -> list[TaskSpec | GroupSpec]:
-    """The tasks and groups of these names.
-
-    The metadata of those that are made by code hold the model's arguments, too, as in
-    lm-evaluation-harness: some documents are made to a tokenizer's measure.
-    """
-    specs = library.select(names, metadata=metadata)
-    told = {name: value for name, value in model_args.items() if name not in metadata}
-    return [_told_of_model(spec, told) for spec in specs]
-
-
-def _told_of_model(spec: TaskSpec | GroupSpec, arguments: dict[str, Any]) -> TaskSpec | GroupSpec:
-    if isinstance(spec, GroupSpec):
-        members = tuple(_told_of_model(member, arguments) for member in spec.members)
-        return dataclasses.replace(spec, members=members)
-    if not spec.custom_dataset and not spec.python_class:
-        return spec
-    return dataclasses.replace(spec, model_arguments=arguments)
-
-
 def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments as lm-evaluation-harness types them, for files: without secrets."""
     given = options.model_args or {}
@@ -132,18 +100,10 @@ def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Raises OptionError for options that exclude one another."""
-    from evalcore.evaluation import Settings
-
     if not options.tasks:
         raise OptionError(NO_TASKS)
-    if options.limit is not None and options.samples is not None:
-        raise OptionError("--limit and --samples exclude one another: give one of them")
-    if options.fewshot_as_multiturn and not options.apply_chat_template:
-        raise OptionError("--fewshot_as_multiturn needs --apply_chat_template")
-    if options.fewshot_draw == "fixed" and options.mode != "strict":
-        raise OptionError("--fewshot_draw fixed needs --mode strict; compat draws as lm-eval does")
-    if options.decontaminate_n is not None and not options.decontaminate:
-        raise OptionError("--decontaminate_n needs --decontaminate: the training text to search")
+    if problem := exclusion(options, "--{name}", "--{name} {value}"):
+        raise OptionError(problem)
     python, numpy, torch, fewshot = options.seed
     if (python, numpy) != SEEDS[:2] and len({python, numpy, torch, fewshot}) > 1:
         sys.stderr.write(
@@ -153,9 +113,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return Settings(
         mode=options.mode,
         num_fewshot=options.num_fewshot,
-        fewshot_seed=_fresh() if fewshot is None else fewshot,
+        fewshot_seed=seed_or_fresh(fewshot),
         fewshot_draw=options.fewshot_draw,
-        seed=_fresh() if torch is None else torch,
+        seed=seed_or_fresh(torch),
         limit=options.limit,
         samples=options.samples,
         system_instruction=options.system_instruction,
@@ -169,11 +129,6 @@ def settings_of(options: argparse.Namespace) -> Settings:
         decontaminate=tuple(options.decontaminate),
         decontaminate_n=options.decontaminate_n,
     )
-
-
-def _fresh() -> int:
-    """A seed for who wants none; it stands in the record."""
-    return random.SystemRandom().randrange(2**31)
 
 
 def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:

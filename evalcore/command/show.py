@@ -25,7 +25,7 @@ def show(options: argparse.Namespace) -> int:
     """Prints the first documents of each task: prompt, requests and, with a model, tokens."""
     if options.file:
         return _show_files(options)
-    from evalcore.evaluation import chat_of, tasks_of
+    from evalcore.building import chat_of, tasks_of
 
     settings = settings_of(options)
     if settings.samples is None:

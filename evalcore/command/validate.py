@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from evalcore.command.selection import folder_of, library_of, specs_of
+from evalcore.command.selection import folder_of, specs_of
+from evalcore.selection import library_of
 from evalcore.task.config import TaskSpec
 
 NOT_VALID = 1
@@ -19,7 +20,7 @@ def validate(options: argparse.Namespace) -> int:
 
     Tasks that state our metadata are held against the checklist of the task guide as well.
     """
-    from evalcore.task.build_check import build_checks
+    from evalcore.authoring.build_check import build_checks
 
     leaves = {leaf.name: leaf for spec in specs_of(options) for leaf in spec.leaves()}
     folders = library_of(options.include_path).folders
@@ -46,7 +47,7 @@ def validate(options: argparse.Namespace) -> int:
 
 def _checklist(leaves: Mapping[str, TaskSpec], folders: Mapping[str, Path]) -> int:
     """Prints what each task lacks, alike ones together; how many lack something."""
-    from evalcore.task.checklist import Checklist
+    from evalcore.authoring.checklist import Checklist
 
     lacking: dict[str, list[str]] = {}
     checklists = {folder: Checklist(folder) for folder in folders.values()}

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from evalcore.command.files import read
-from evalcore.command.selection import library_of
-from evalcore.command.values import folders
+from evalcore.selection import library_of
+from evalcore.values import folders
 from evalcore.verify import Report
 from evalcore.verify import verify as verify_run
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalcore.formats import every_eval_ever_reader, lmeval_reader, table
+from evalcore.formats import table
+from evalcore.formats.every_eval_ever import reader
+from evalcore.formats.lmeval import reader as lmeval_reader
 from evalcore.formats.samples_file import SamplesFinder
 from evalcore.record import RunRecord, read_samples
 
@@ -79,8 +81,8 @@ def _read(path: Path, finder: SamplesFinder) -> Iterator[Run]:
             (leaf, *_) = record.configs
             why = f"there is no {lmeval_reader.samples_path(path, leaf).name} beside it"
             yield Run(record, rows, path, why_without=why)
-    elif every_eval_ever_reader.is_results(content):
-        record, rows = every_eval_ever_reader.read(path)
+    elif reader.is_results(content):
+        record, rows = reader.read(path)
         yield Run(record, rows, path)
     else:
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.base import LM, Mode
 
-HUGGING_FACE = "evalcore.model.huggingface:HuggingFaceLM"
+HUGGING_FACE = "evalcore.model.hf.huggingface:HuggingFaceLM"
 
 MODELS = {
     "hf": HUGGING_FACE,

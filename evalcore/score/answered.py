@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode, Response
-from evalcore.task.gold import NO_CHOICE
-
-if TYPE_CHECKING:  # the task module asks this package which metrics there are
-    from evalcore.task.item import Item
+from evalcore.task.asking.gold import NO_CHOICE
+from evalcore.task.asking.item import Item
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
 from evalcore.score.answered import Answered
-from evalcore.score.generated import AsLmEval, best
-from evalcore.score.measures import PROCESS_RESULTS, Measure, Measures
+from evalcore.score.metrics.generated import AsLmEval, best
+from evalcore.score.task_metrics import PROCESS_RESULTS, Measure, Measures
 
 OwnProcess = Callable[[dict[str, Any], list[Any]], dict[str, Any]]
 """A task's own `process_results(doc, results)`: from a document and its results to its items."""

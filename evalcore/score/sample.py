@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from evalcore.model.base import Response, Spelled
+from evalcore.model.base import Request, Response, Spelled
 from evalcore.record import SCHEMA_VERSION
-from evalcore.task.config import TaskSpec
-from evalcore.task.digest import doc_json, json_ready
-from evalcore.task.task import Item
+from evalcore.task.asking.task import Item, Task
+from evalcore.task.identity.digest import doc_json, json_ready
 
 Sample = dict[str, Any]
 """A row of SAMPLE_SCHEMA."""
@@ -38,18 +37,45 @@ def _result(response: Response) -> Any:
     return response.loglikelihood if response.kind == "loglikelihood_rolling" else response.text
 
 
-def sample_of(spec: TaskSpec, asked: Asked, *, cluster: str | None, subset: str | None) -> Sample:
-    """A row of SAMPLE_SCHEMA without what filters and metrics make of the responses."""
+@dataclass
+class Marks:
+    """What filters and metrics make of the responses to one document."""
+
+    filtered: list[dict[str, Any]] = field(default_factory=list)
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    pick: int | None = None
+    correct: float | None = None
+    why_null: str | None = None
+
+    def on(self, unscored: Sample) -> Sample:
+        """The finished row."""
+        return {**unscored, **vars(self)}
+
+
+def unscored_sample(
+    task: Task,
+    asked: Asked,
+    *,
+    part: str | None,
+    overlaps: Sequence[str] | None,
+    spelled: Spelled | None,
+) -> Sample:
+    """A document's row of SAMPLE_SCHEMA but for its marks; task code may change the document later.
+
+    `part` is the subset where the task names none, `overlaps` the passages that training text has,
+    too: None where none was searched, or the text is too short to tell whether it is contaminated.
+    `spelled` says what the tokens of continuations read.
+    """
     item = asked.item
     return {
         "schema_version": SCHEMA_VERSION,
-        "task": spec.name,
+        "task": task.name,
         "split": item.split,
         "doc_id": item.doc_id,
         "doc_digest": item.doc_digest,
         "doc": doc_json(item.doc),
-        "cluster": cluster,
-        "subset": subset,
+        "cluster": task.cluster_of(item),
+        "subset": task.subset_of(item) or part,
         "shots": [{"split": split, "row": row} for split, row in item.shots],
         "prompt": item.prompt,
         "choices": list(item.choices),
@@ -58,37 +84,37 @@ def sample_of(spec: TaskSpec, asked: Asked, *, cluster: str | None, subset: str 
         "answer": json.dumps(json_ready(item.answer), ensure_ascii=False),
         "choices_are_contexts": item.choices_are_contexts,
         "several_answers": item.several_answers,
-        "arguments": [
-            {
-                "context": request.context,
-                "continuation": request.continuation,
-                "kind": request.kind,
-                "generation": None
-                if request.generation is None
-                else json.dumps(json_ready(dict(request.generation)), ensure_ascii=False),
-            }
-            for request in item.requests
-        ],
+        "arguments": [_arguments(request) for request in item.requests],
         "repeats": item.requests[0].repeats,
-        "responses": [asdict(response) for repeats in asked.responses for response in repeats],
-        "filtered": [],
-        "scores": [],
-        "pick": None,
-        "correct": None,
-        "why_null": None,
-        "contaminated": None,
-        "overlaps": None,
+        "responses": [
+            _response(response, spelled) for repeats in asked.responses for response in repeats
+        ],
+        "contaminated": None if overlaps is None else bool(overlaps),
+        "overlaps": overlaps,
     }
 
 
-def spell(sample: Sample, model: Spelled) -> None:
-    """Puts beside the tokens of each scored continuation what they read.
+def _arguments(request: Request) -> dict[str, Any]:
+    stated = request.generation
+    return {
+        "context": request.context,
+        "continuation": request.continuation,
+        "kind": request.kind,
+        "generation": None
+        if stated is None
+        else json.dumps(json_ready(dict(stated)), ensure_ascii=False),
+    }
+
+
+def _response(response: Response, spelled: Spelled | None) -> dict[str, Any]:
+    """With what each token of a scored continuation reads, where the model shows it.
 
     Long texts, and what a model wrote, are read as they are.
     """
-    for response in sample["responses"]:
-        if response["kind"] == "loglikelihood" and response["token_ids"]:
-            response["token_texts"] = model.token_texts(response["token_ids"])
+    fields = asdict(response)
+    if spelled and response.kind == "loglikelihood" and response.token_ids:
+        fields["token_texts"] = spelled.token_texts(response.token_ids)
+    return fields
 
 
 def score_of(metric: str, filter: str, item: Any) -> dict[str, Any]:

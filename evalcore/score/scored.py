@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalcore.record import Failure
-from evalcore.score.measures import Measures
 from evalcore.score.sample import Sample
+from evalcore.score.task_metrics import Measures
 from evalcore.task.config import TaskSpec
 
 Column = tuple[str, str]
@@ -20,7 +20,7 @@ class ScoredTask:
     """A leaf task with what its metrics gave for each document."""
 
     spec: TaskSpec
-    samples: Sequence[Sample]
+    samples: list[Sample]
     measures: Measures
     items: dict[Column, list[Any]] = field(default_factory=dict)
     """What is aggregated, in the order of the documents."""

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, islice, repeat
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Response
+from evalcore.model.base import Response, Spelled
 from evalcore.record import Failure
 from evalcore.score.answered import Answered
-from evalcore.score.choices import PICKS, pick_acc
-from evalcore.score.filters import Pipeline, pipelines_of
-from evalcore.score.measures import Measures
-from evalcore.score.metrics import METRICS
+from evalcore.score.filters.registry import Pipeline, pipelines_of
+from evalcore.score.metrics.choices import PICKS, pick_acc
+from evalcore.score.metrics.registry import METRICS
 from evalcore.score.process import Processed, process
 from evalcore.score.sample import (
     Asked,
+    Marks,
     Sample,
     as_json,
     is_number,
     item_of,
-    sample_of,
     score_of,
     unmeasured,
+    unscored_sample,
 )
 from evalcore.score.scored import ScoredTask
+from evalcore.score.task_metrics import Measures
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import functions_in
-from evalcore.task.task import Item, Task
 
 
 def score_task(
@@ -37,27 +38,26 @@ def score_task(
     *,
     part: str | None = None,
     predict_only: bool = False,
+    overlaps: Sequence[Sequence[str] | None] | None = None,
+    spelled: Spelled | None = None,
 ) -> ScoredTask:
     """Scores the documents of a task; takes their responses off the iterator, in order.
 
     `part` is the subset of a task in a group that names none itself. With `predict_only` the
-    responses are recorded and not scored.
+    responses are recorded and not scored. `overlaps` are those of each document with training text,
+    where that was searched; `spelled` says what tokens read.
     """
     asked = [
         Asked(item, [list(islice(responses, request.repeats)) for request in item.requests])
         for item in items
     ]
-    samples = [
-        sample_of(
-            task.spec,
-            one,
-            cluster=task.cluster_of(one.item),
-            subset=task.subset_of(one.item) or part,
-        )
-        for one in asked
+    unscored = [
+        unscored_sample(task, one, part=part, overlaps=found, spelled=spelled)
+        for one, found in zip(asked, overlaps or repeat(None, len(asked)), strict=True)
     ]
+    marks = [Marks() for _ in asked]
     measures, own = _measures_of(task, predict_only), task.own_process_results
-    scored = ScoredTask(measures.spec, samples, measures)
+    scored = ScoredTask(measures.spec, [], measures)
     for pipeline in pipelines_of(measures.spec):
         try:
             answered = _answered(pipeline, asked, measures)
@@ -68,7 +68,8 @@ def score_task(
             )
             continue
         processed = [process(one, measures, own) for one in answered]
-        _enter(scored, pipeline.name, answered, processed)
+        _enter(scored, pipeline.name, marks, answered, processed)
+    scored.samples.extend(marked.on(row) for marked, row in zip(marks, unscored, strict=True))
     return scored
 
 
@@ -99,7 +100,7 @@ def of_samples(
     Raises TaskError where the samples do not tell how a score is aggregated.
     """
     measures = _measures_of(task, predict_only)
-    scored = ScoredTask(task.spec, samples, measures, failures=list(failures))
+    scored = ScoredTask(task.spec, list(samples), measures, failures=list(failures))
     for position, sample in enumerate(samples):
         for score in sample["scores"]:
             if score["value"] is not None or score["item"] is not None:
@@ -139,32 +140,36 @@ def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) ->
 
 
 def _enter(
-    scored: ScoredTask, filter: str, answered: Sequence[Answered], processed: Sequence[Processed]
+    scored: ScoredTask,
+    filter: str,
+    marks: Sequence[Marks],
+    answered: Sequence[Answered],
+    processed: Sequence[Processed],
 ) -> None:
-    """Enters what one filter's results are worth into the samples and the columns."""
+    """Enters what one filter's results are worth into the documents' marks and the columns."""
     measures = scored.measures
     failed: dict[str, list[tuple[int, str]]] = {}
-    for position, (sample, one, given) in enumerate(
-        zip(scored.samples, answered, processed, strict=True)
+    for position, (of_document, one, given) in enumerate(
+        zip(marks, answered, processed, strict=True)
     ):
-        sample["filtered"].append({"filter": filter, "values": as_json(list(one.results))})
+        of_document.filtered.append({"filter": filter, "values": as_json(list(one.results))})
         for name, item in given.items.items():
             scored.enter(name, filter, item, position)
-            sample["scores"].append(score_of(name, filter, item))
+            of_document.scores.append(score_of(name, filter, item))
         for origin, why in given.problems.items():
             failed.setdefault(origin, []).append((position, why))
             whole = why if why.startswith(origin) else f"{origin}: {why}"
-            sample["why_null"] = sample["why_null"] or whole
-        _judge(sample, one, given, scored.primary_metric)
+            of_document.why_null = of_document.why_null or whole
+        _judge(of_document, one, given, scored.primary_metric)
     undeclared = [name for name, of_filter in scored.items if of_filter == filter]
     for name in dict.fromkeys([*measures.names, *undeclared]):
         lacking = failed.get(measures.origin(name), [])
         for position, _ in lacking:
-            scored.samples[position]["scores"].append(unmeasured(name, filter))
+            marks[position].scores.append(unmeasured(name, filter))
         if name in measures.problems:
             reason = measures.problems[name]
         elif lacking:
-            reason = _reason(lacking, scored.samples)
+            reason = _reason(lacking, answered)
         elif (name, filter) not in scored.items and measures.expects(name):
             reason = "no document was given a value"
         else:
@@ -172,25 +177,25 @@ def _enter(
         scored.failures.append(Failure(task=scored.name, metric=name, filter=filter, reason=reason))
 
 
-def _reason(failed: Sequence[tuple[int, str]], samples: Sequence[Sample]) -> str:
+def _reason(failed: Sequence[tuple[int, str]], answered: Sequence[Answered]) -> str:
     position, why = failed[0]
     others = f" (and {len(failed) - 1} more documents)" if len(failed) > 1 else ""
-    sample = samples[position]
-    return f"document {sample['doc_id']} of {sample['split']}: {why}{others}"
+    item = answered[position].item
+    return f"document {item.doc_id} of {item.split}: {why}{others}"
 
 
-def _judge(sample: Sample, answered: Answered, given: Processed, primary: str) -> None:
+def _judge(marks: Marks, answered: Answered, given: Processed, primary: str) -> None:
     """The pick and the score that a page shows of the document: those of the primary metric."""
-    if sample["correct"] is not None or sample["pick"] is not None:
+    if marks.correct is not None or marks.pick is not None:
         return  # an earlier filter said
     value = given.items.get(primary)
     if value is not None and is_number(value):
-        sample["correct"] = float(value)
+        marks.correct = float(value)
     if answered.item.requests[0].kind != "loglikelihood" or not answered.item.gold:
         return
     try:
-        sample["pick"] = PICKS.get(primary, pick_acc)(answered)
+        marks.pick = PICKS.get(primary, pick_acc)(answered)
     except (TaskError, TypeError, ValueError):
         return  # a filter made something else of the loglikelihoods
-    if sample["correct"] is None and value is not None:
-        sample["correct"] = float(sample["pick"] in answered.item.gold)
+    if marks.correct is None and value is not None:
+        marks.correct = float(marks.pick in answered.item.gold)

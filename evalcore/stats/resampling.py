@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats.sums import SumStatistic, sum_statistic
-from evalcore.stats.translation import (
+from evalcore.stats.segments import (
     TRANSLATION,
     references_and_predictions,
     segment_statistics,
     translation_score,
 )
+from evalcore.stats.sums import SumStatistic, sum_statistic
 
 CHUNK = 1000
 """Resamples drawn from one seed."""

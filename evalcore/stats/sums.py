@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats.translation import TRANSLATION, segment_statistics, translation_score
+from evalcore.stats.segments import TRANSLATION, segment_statistics, translation_score
 
 Array = NDArray[Any]
 Values = NDArray[np.float64]

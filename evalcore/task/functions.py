@@ -20,8 +20,8 @@ from typing import Any
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import TaskError, keep_ours
-from evalcore.task.peer_names import stand_ins
 from evalcore.task.registered import attributed_to
+from evalcore.task.stand_ins import stand_ins
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from evalcore.errors import TaskError
-
-if TYPE_CHECKING:
-    from evalcore.task.functions import FunctionRef
 
 Kind = Literal["filter", "metric", "aggregation"]
 
@@ -43,6 +40,19 @@ class Registered:
         return getattr(self.value, "__qualname__", "")
 
 
+class Code(Protocol):
+    """A function that a task names, by the file that registers things beside it."""
+
+    @property
+    def is_reviewed(self) -> bool: ...
+    @property
+    def module_name(self) -> str: ...
+
+    def names(self, text: str) -> bool: ...
+
+    def value(self) -> Any: ...
+
+
 _by_module: dict[str, dict[tuple[Kind, str], Registered]] = {}
 _loading: list[str] = []
 """The modules that are being loaded, the innermost last; their loader holds a lock."""
@@ -64,10 +74,8 @@ def attributed_to(module: str) -> Iterator[None]:
 def register(kind: Kind, name: str, value: Any, **about: Any) -> None:
     """Makes the class or function known by name to the code that is being loaded.
 
-    Raises ValueError for a name that lm-evaluation-harness has, and for one that is taken here.
+    Raises ValueError for a name that is taken.
     """
-    if name in _names_of_lm_eval(kind):
-        raise ValueError(f"the {kind} {name!r} is there without it: give this one another name")
     made_in = str(getattr(value, "__module__", ""))
     file = str(getattr(sys.modules.get(made_in), "__file__", made_in))
     made = Registered(kind, name, value, file, **about)
@@ -82,7 +90,7 @@ def register(kind: Kind, name: str, value: Any, **about: Any) -> None:
         _by_module.setdefault(module, {})[kind, name] = made
 
 
-def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:
+def registered(kind: Kind, name: str, functions: Iterable[Code]) -> Registered | None:
     """What the code of a task registers by that name; `functions` are those that the task names.
 
     Loads the files in which the name stands, and the others where none of those registers it.
@@ -93,7 +101,7 @@ def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Regis
     return _found(kind, name, naming) or _found(kind, name, named)
 
 
-def _found(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:
+def _found(kind: Kind, name: str, functions: Iterable[Code]) -> Registered | None:
     found: Registered | None = None
     for function in functions:
         function.value()
@@ -105,18 +113,3 @@ def _found(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registere
             )
         found = found or one
     return found
-
-
-def _names_of_lm_eval(kind: Kind) -> Iterable[str]:
-    # Imported late: scoring is above tasks, and not needed to read them.
-    if kind == "filter":
-        from evalcore.score.filters import FILTERS
-
-        return FILTERS
-    if kind == "aggregation":
-        from evalcore.score.aggregations import AGGREGATIONS
-
-        return AGGREGATIONS
-    from evalcore.score.metrics import METRICS, OURS
-
-    return METRICS.keys() - OURS

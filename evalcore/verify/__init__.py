@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from evalcore.errors import EvalError
 from evalcore.formats.run_files import Run
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.verify.files import check_file
 from evalcore.verify.lmeval import check_their_numbers
 from evalcore.verify.numbers import check_numbers

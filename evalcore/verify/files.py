@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from evalcore.comparability import run_key_of
 from evalcore.digest import digest_of_file
 from evalcore.formats.run_files import Run
-from evalcore.task.digest import docs_digest
+from evalcore.keys import run_key_of
+from evalcore.task.identity.digest import docs_digest
 from evalcore.verify.report import Report
 
 

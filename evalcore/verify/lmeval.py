@@ -11,11 +11,11 @@ from math import sqrt
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.formats.lmeval import leaves_of
+from evalcore.formats.lmeval.results import leaves_of
 from evalcore.formats.run_files import Run
 from evalcore.record import ResultRow
-from evalcore.score.aggregations import AGGREGATIONS, Aggregation
-from evalcore.score.metrics import METRICS
+from evalcore.score.metrics.aggregations import AGGREGATIONS, Aggregation
+from evalcore.score.metrics.registry import METRICS
 from evalcore.score.sample import item_of
 from evalcore.stats import pooled_standard_error
 from evalcore.stats.resampling import compat_draws, compat_stderr

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from evalcore.formats.lmeval_reader import is_results, samples_path
-from evalcore.formats.lmeval_samples import sha256_of
+from evalcore.formats.lmeval.reader import is_results, samples_path
+from evalcore.formats.lmeval.samples import sha256_of
 from evalcore.formats.run_files import Run
 from evalcore.verify.report import Report
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from evalcore.formats.run_files import Run
 from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
-from evalcore.score.aggregate import aggregate
+from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.verify.report import Report

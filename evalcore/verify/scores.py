@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from evalcore.building import task_of
 from evalcore.formats.run_files import Run
 from evalcore.model.base import Request, Response
 from evalcore.record import Failure
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import of_samples, score_task
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import doc_digest
-from evalcore.task.task import Item, Task, task_of
+from evalcore.task.identity.digest import doc_digest
 from evalcore.verify.report import Report, same
 
 Sample = Mapping[str, Any]

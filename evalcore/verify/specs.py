@@ -13,8 +13,8 @@ from typing import Any
 from evalcore.errors import TaskError
 from evalcore.record import RunRecord
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import resolved_config
-from evalcore.task.load import TaskLibrary
+from evalcore.task.identity.digest import resolved_config
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.parse import parse_group, parse_task
 
 _SCORING = ("class", "output_type", "process_results", "filter_list", "metric_list", "repeats")

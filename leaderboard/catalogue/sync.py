@@ -12,16 +12,16 @@ from pathlib import Path
 
 from django.db import transaction
 
-from evalcore.comparability import run_key
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
-from evalcore.task import suite as suite_file
+from evalcore.keys import run_key
+from evalcore.task.asking.shot_rule import draws_at_random, shot_rule
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import config_digest
-from evalcore.task.load import TaskLibrary
+from evalcore.task.identity.digest import config_digest
+from evalcore.task.identity.lock import LOCK, Pin, Pins, read_pins
+from evalcore.task.library import suite as suite_file
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
-from evalcore.task.pins import LOCK, Pin, Pins, read_pins
-from evalcore.task.shot_rule import draws_at_random, shot_rule
 from leaderboard.catalogue.origin import origin
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 

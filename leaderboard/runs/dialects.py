@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from evalcore.formats import every_eval_ever, every_eval_ever_instances, lmeval
+from evalcore.formats.every_eval_ever import aggregate, instances
+from evalcore.formats.lmeval import results as lmeval
 from evalcore.record import RunRecord, read_samples
 
 
@@ -54,23 +55,21 @@ def lm_eval_results(source: Source) -> Iterator[str]:
 
 
 def every_eval_ever_aggregate(source: Source) -> Iterator[str]:
-    _, lines = every_eval_ever.places_of(source.record)
+    _, lines = aggregate.places_of(source.record)
     pointer = {"format": "jsonl", "file_path": lines.as_posix()}
     yield _as_file({**_aggregate(source), "detailed_evaluation_results": pointer})
 
 
 def every_eval_ever_samples(source: Source) -> Iterator[str]:
     """One line for each question and score."""
-    lines = every_eval_ever_instances.instances_of(
+    lines = instances.instances_of(
         source.record, read_samples(source.samples), _aggregate(source)["evaluation_id"]
     )
     return (json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def _aggregate(source: Source) -> dict[str, Any]:
-    return every_eval_ever.aggregate_of(
-        source.record, organization=source.site, now=source.finished
-    )
+    return aggregate.aggregate_of(source.record, organization=source.site, now=source.finished)
 
 
 def _as_file(content: dict[str, Any]) -> str:
@@ -101,7 +100,7 @@ DIALECTS = (
         format="JSON",
         content_type="application/json",
         pieces=every_eval_ever_aggregate,
-        name=lambda record: every_eval_ever.places_of(record)[0].name,
+        name=lambda record: aggregate.places_of(record)[0].name,
     ),
     Dialect(
         file="every_eval_ever_samples.jsonl",
@@ -110,6 +109,6 @@ DIALECTS = (
         format="JSONL",
         content_type="application/x-ndjson",
         pieces=every_eval_ever_samples,
-        name=lambda record: every_eval_ever.places_of(record)[1].name,
+        name=lambda record: aggregate.places_of(record)[1].name,
     ),
 )

@@ -20,9 +20,9 @@ from demo.generated.numbers import measure
 from demo.generated.population import Population, populate
 from evalcore.formats.run_files import Run as RunFile
 from evalcore.record import RunRecord, read_samples
-from evalcore.score import uncertainty
+from evalcore.score.numbers import uncertainty
 from evalcore.stats import interval
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.verify import verify
 from leaderboard.models import Artifact, HubModel, Result, Run, Submission, Variant
 from leaderboard.models.run import State

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from demo import train
 from demo.architectures import CONTEXT, RECIPES, SLIDING_WINDOW, Recipe
 from demo.reading import exam_header, exam_question
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 
 CHANCE = 0.25
 JINJA = Environment(keep_trailing_newline=True)

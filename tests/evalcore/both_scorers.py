@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from evalcore.building import task_of
 from evalcore.model.base import Request, Response
-from evalcore.score.aggregate import aggregate
+from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task
-from evalcore.task.task import Mode, Task, task_of
+from evalcore.task.asking.task import Mode, Task
 from tests.evalcore.worlds import Rows, World, write_tasks
 
 WITHOUT_PEER = importlib.util.find_spec("lm_eval") is None

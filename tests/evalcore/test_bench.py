@@ -16,8 +16,8 @@ from bench.ideal import work_of
 from bench.models import ARCHITECTURES, Model, save_model, save_tokenizer
 from bench.texts import running_text
 from bench.workloads import WORKLOADS
-from evalcore.task.load import TaskLibrary
-from evalcore.task.task import task_of
+from evalcore.building import task_of
+from evalcore.task.library.load import TaskLibrary
 from tests.evalcore.both_scorers import peer
 
 SMALL = {"documents": 2, "most_shots": 4}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from evalcore.energy import Meter, processor_counters
-from evalcore.evaluation import Settings, evaluate
+from evalcore.evaluation import evaluate
 from evalcore.journal import Journal
-from evalcore.library import Silent
-from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.snapshot import Arguments
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.snapshot import Arguments
 from evalcore.record import RunRecord
-from evalcore.task.load import TaskLibrary
+from evalcore.settings import Settings
+from evalcore.task.library.load import TaskLibrary
+from evalcore.watch import Silent
 from tests import tiny
 from tests.evalcore.toys import ToyLM, write_toys
 

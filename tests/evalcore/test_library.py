@@ -12,7 +12,7 @@ import pytest
 
 import evalcore
 from evalcore.errors import ModelError, TaskError
-from evalcore.formats.lmeval_samples import task_lines
+from evalcore.formats.lmeval.samples import task_lines
 from tests import tiny
 from tests.evalcore.toys import ToyLM, evaluated, write_toys
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evalcore.score.aggregations import AGGREGATIONS
-from evalcore.score.filters import FILTERS
-from evalcore.score.metrics import known_metrics
+from evalcore.score.filters.registry import FILTERS
+from evalcore.score.metrics.aggregations import AGGREGATIONS
+from evalcore.score.metrics.registry import known_metrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
 

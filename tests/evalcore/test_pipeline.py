@@ -20,19 +20,20 @@ from hypothesis import strategies as st
 from tokenizers import Regex, normalizers
 from transformers import AutoTokenizer
 
-from evalcore.errors import EvalError, ModelError, TaskError
-from evalcore.evaluation import Settings, Stopped, evaluate
+from evalcore.errors import EvalError, ModelError, Stopped, TaskError
+from evalcore.evaluation import evaluate
 from evalcore.model.base import EncodedRequest, Request
-from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.keys import RequestKeys
-from evalcore.model.snapshot import Arguments
-from evalcore.model.texts import Texts
-from evalcore.model.tokens import Encoder
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.snapshot import Arguments
+from evalcore.model.tokens.encoder import Encoder
+from evalcore.model.tokens.keys import RequestKeys
+from evalcore.model.tokens.texts import Texts
 from evalcore.preparation import benchmarks_of
 from evalcore.record import RunRecord
-from evalcore.task import seeds
-from evalcore.task.load import TaskLibrary
-from evalcore.task.seeds import FixedRandomness
+from evalcore.settings import Settings
+from evalcore.task.data import seeds
+from evalcore.task.data.seeds import FixedRandomness
+from evalcore.task.library.load import TaskLibrary
 from tests import tiny
 from tests.evalcore.toys import ToyLM, write_toys
 

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from evalcore.model.base import ChatTemplate
-from evalcore.task.chat import Chat
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.task import Mode, Task
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
-from evalcore.task.task import Mode, Task
+from evalcore.task.library.load import TaskLibrary
 
 Rows = Sequence[Mapping[str, Any]]
 

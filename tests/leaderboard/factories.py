@@ -17,8 +17,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from evalcore.comparability import comparability_key
 from evalcore.digest import digest_of
+from evalcore.keys import comparability_key
 from evalcore.record import ResultRow, RunRecord, write_samples
 from evalcore.stats import interval, standard_error
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant

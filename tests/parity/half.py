@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evalcore.model.base import Request
-from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.snapshot import Arguments
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.snapshot import Arguments
 from tests.hub import ROOT
 
 DEMO = ROOT / "demo" / "content" / "models" / "plumbline-demo"

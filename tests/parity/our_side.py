@@ -18,11 +18,12 @@ import yaml
 
 from evalcore import evaluation
 from evalcore.errors import TaskError
-from evalcore.evaluation import Evaluation, Settings, evaluate
-from evalcore.formats.lmeval import results_json, task_hash, task_lines
+from evalcore.evaluation import Evaluation, evaluate
+from evalcore.formats.lmeval.results import results_json, task_hash, task_lines
 from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
-from evalcore.task.load import TaskLibrary
+from evalcore.settings import Settings
+from evalcore.task.library.load import TaskLibrary
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
 

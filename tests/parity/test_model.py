@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from evalcore.model.base import Request, Response
-from evalcore.model.huggingface import HuggingFaceLM
-from evalcore.model.snapshot import Arguments
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.snapshot import Arguments
 from tests import tiny
 from tests.hub import ROOT
 from tests.parity import half

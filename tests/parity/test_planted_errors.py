@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from evalcore.model.base import Request
-from evalcore.score.metrics import METRICS
-from evalcore.task import chat, fewshot
-from evalcore.task.load import TaskLibrary
+from evalcore.score.metrics.registry import METRICS
+from evalcore.task.asking import chat, fewshot
+from evalcore.task.library.load import TaskLibrary
 from tests.hub import ROOT
 from tests.parity.both import FAMILIES, Pair, run_both
 from tests.parity.compare import Kind, compare
@@ -123,7 +123,7 @@ def test_acc_norm_by_bytes_is_found_on_text_that_is_not_ascii(
 def test_a_standard_error_over_n_is_found(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evalcore.score import aggregate
+    from evalcore.score.numbers import aggregate
 
     right = aggregate.compat_stderr
 

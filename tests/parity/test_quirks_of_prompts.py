@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from evalcore.errors import TaskError
-from evalcore.task.chat import Chat
-from evalcore.task.task import Item
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.task import Item
 from tests.evalcore.worlds import TEMPLATE, World, capitals, written_turns
 
 pytestmark = [

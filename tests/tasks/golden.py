@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
-from evalcore.task.sample_rows import sample_data
-from evalcore.task.task import Task
+from evalcore.task.data.sample_rows import sample_data
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.tasks.representatives import folder_of
 

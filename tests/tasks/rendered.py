@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from evalcore.building import task_of
 from evalcore.errors import EvalError
-from evalcore.task.load import TaskLibrary
-from evalcore.task.task import task_of
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.parity.our_side import lm_evals_tasks
 

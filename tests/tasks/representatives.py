@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 
 

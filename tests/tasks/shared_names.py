@@ -23,19 +23,20 @@ from typing import Any
 import evaluate
 import pytest
 
+from evalcore.building import task_of
 from evalcore.errors import EvalError
 from evalcore.model.base import ChatTemplate, Response
 from evalcore.model.text_lm import TextRequest, response_of, text_requests
-from evalcore.score.measures import Measures
 from evalcore.score.scoring import score_task
-from evalcore.task.chat import Chat
+from evalcore.score.task_metrics import Measures
+from evalcore.task.asking.chat import Chat
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import AggregateSpec, FilterSpec, GroupSpec, TaskSpec
-from evalcore.task.digest import json_ready
+from evalcore.task.data.sample_rows import sample_data
+from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
-from evalcore.task.load import TaskLibrary
-from evalcore.task.sample_rows import sample_data
-from evalcore.task.seeds import FixedRandomness
-from evalcore.task.task import Item, Task, task_of
+from evalcore.task.identity.digest import json_ready
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.transforms.answers import exact, overlap
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.parity.compare import agree

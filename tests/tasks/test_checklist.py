@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from evalcore.authoring.checklist import PLACEHOLDER, Checklist
 from evalcore.cli import main
-from evalcore.task.checklist import PLACEHOLDER, Checklist
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 
 

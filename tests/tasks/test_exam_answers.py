@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalcore.score.filters import pipelines_of
+from evalcore.score.filters.registry import pipelines_of
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 
 NONE = "[invalid]"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import TaskSpec
-from evalcore.task.digest import resolved_config
-from evalcore.task.load import TaskLibrary
-from evalcore.task.task import Item, Task
+from evalcore.task.identity.digest import resolved_config
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.evalcore.worlds import World, write_tasks
 from tests.hub import ROOT

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from evalcore.authoring.pin import Pinner, problem_with
 from evalcore.cli import main
 from evalcore.errors import TaskError
-from evalcore.task.load import TaskLibrary
-from evalcore.task.pinning import Pinner, problem_with
-from evalcore.task.pins import LOCK, Pin, pinned_commit, read_pins
+from evalcore.task.identity.lock import LOCK, Pin, pinned_commit, read_pins
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.hub import ROOT, run_client, serve
 
@@ -128,8 +128,8 @@ def test_update_reads_commits_from_the_hub_and_never_a_local_hubs_for_our_own(
 def test_a_pinned_commit_is_read_from_the_public_hub_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    from evalcore.task import pins
     from evalcore.task.config import TaskSpec
+    from evalcore.task.identity import lock as pins
 
     spec: Any = TaskLibrary([OWN_TASKS]).one("arc_easy")
     assert isinstance(spec, TaskSpec)

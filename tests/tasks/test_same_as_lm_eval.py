@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.hub import TEST_DATA
 from tests.parity.both import Pair

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from tests.tasks.shared_names import differences, libraries, shared, stand_ins
 
 pytestmark = [

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from evalcore.comparability import run_key
-from evalcore.task.load import TaskLibrary
+from evalcore.keys import run_key
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.metadata import STYLES
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.catalogue.sync import CatalogueError

@@ -1,0 +1,1 @@
+"""For those who write tasks: checks, pins."""

@@ -1,0 +1,1 @@
+"""Which test documents does the training text contain?"""

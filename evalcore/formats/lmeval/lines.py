@@ -1,0 +1,146 @@
+"""The lines of lm-evaluation-harness's samples JSONL, read as samples of ours."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalcore.record import SCHEMA_VERSION
+from evalcore.task.identity.digest import doc_digest
+
+Line = Mapping[str, Any]
+
+_KINDS = {"multiple_choice": "loglikelihood"}
+
+
+def samples_of(path: Path, task: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Samples (fields of SAMPLE_SCHEMA) of one task; none where there is no such file.
+
+    A document has one line for each filter there, and is one sample here.
+    """
+    if not path.is_file():
+        return
+    lines: dict[int, dict[str, Line]] = {}
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            line = json.loads(text)
+            lines.setdefault(line["doc_id"], {})[line["filter"]] = line
+    for by_filter in lines.values():
+        yield _sample(list(by_filter.values()), task, config)
+
+
+def _sample(lines: list[Line], task: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    first = lines[0]
+    output_type = config.get("output_type", "generate_until")
+    kind = _KINDS.get(output_type, output_type)
+    arguments = [_argument(kind, one) for one in first["arguments"].values()]
+    responses = [_response(kind, one) for results in first["resps"] for one in results]
+    scores = [score for line in lines for score in _scores(line)]
+    is_choice = output_type == "multiple_choice"
+    answer = _answer(first["target"], is_choice)
+    delimiter = config.get("target_delimiter", " ")
+    best = max(
+        range(len(responses)), key=lambda place: responses[place]["loglikelihood"], default=0
+    )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task": task,
+        "split": config.get("test_split") or config.get("validation_split"),
+        "doc_id": first["doc_id"],
+        "doc_digest": doc_digest(first["doc"]),
+        "doc": json.dumps(first["doc"], ensure_ascii=False),
+        "cluster": None,
+        "subset": None,
+        "shots": [],
+        "prompt": arguments[0]["context"] if arguments else "",
+        "choices": [x["continuation"].removeprefix(delimiter) for x in arguments if is_choice],
+        "gold": [answer] if is_choice and isinstance(answer, int) else [],
+        "target": first["target"],
+        "answer": json.dumps(answer, ensure_ascii=False),
+        "choices_are_contexts": False,
+        "several_answers": None,
+        "pick": best if is_choice else None,
+        "correct": scores[0]["value"] if scores else None,
+        "arguments": arguments,
+        "repeats": max((len(results) for results in first["resps"]), default=1),
+        "responses": responses,
+        "filtered": [
+            {
+                "filter": line["filter"],
+                "values": json.dumps([_result(kind, one) for one in line["filtered_resps"]]),
+            }
+            for line in lines
+        ],
+        "scores": scores,
+        "why_null": None,
+        "contaminated": None,
+        "overlaps": None,
+    }
+
+
+def _argument(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    if kind == "loglikelihood_rolling":
+        return {"context": "", "continuation": given["arg_0"], "kind": kind, "generation": None}
+    if kind == "generate_until":
+        generation = json.dumps(given["arg_1"], ensure_ascii=False)
+        return {
+            "context": given["arg_0"], "continuation": "", "kind": kind, "generation": generation
+        }  # fmt: skip
+    return {
+        "context": given["arg_0"], "continuation": given["arg_1"], "kind": kind, "generation": None
+    }  # fmt: skip
+
+
+def _response(kind: str, given: Any) -> dict[str, Any]:
+    """Tokens are not in those files."""
+    result = _result(kind, given)
+    number = result[0] if isinstance(result, list) else result
+    return {
+        "key": "",
+        "kind": kind,
+        "loglikelihood": 0.0 if kind == "generate_until" else number,
+        "is_greedy": bool(result[1]) if isinstance(result, list) else False,
+        "token_ids": [],
+        "token_logprobs": [],
+        "n_context_tokens": 0,
+        "n_truncated": 0,
+        "text": result if kind == "generate_until" else None,
+        "finish_reason": None,
+        "path": None,
+    }
+
+
+def _result(kind: str, given: Any) -> Any:
+    """Numbers are text in those files: here they are numbers again."""
+    if kind == "loglikelihood_rolling":
+        return float(given)
+    if kind == "loglikelihood" and isinstance(given, list) and len(given) == 2:
+        return [float(given[0]), given[1] == "True"]
+    return given
+
+
+def _scores(line: Line) -> Iterator[dict[str, Any]]:
+    for metric in line["metrics"]:
+        found = line[metric]
+        is_number = isinstance(found, int | float)
+        yield {
+            "metric": metric,
+            "filter": line["filter"],
+            "value": float(found) if is_number else None,
+            "item": None if is_number else json.dumps(found, ensure_ascii=False),
+        }
+
+
+def _answer(target: str, is_choice: bool) -> Any:
+    """`doc_to_target` as it was before it was written as text, as far as that can be told."""
+    if is_choice and target.lstrip("-").isdecimal():
+        return int(target)
+    if target.startswith("[") and target.endswith("]"):
+        try:
+            return ast.literal_eval(target)
+        except (ValueError, SyntaxError):
+            return target
+    return target

@@ -1,0 +1,136 @@
+"""The keys of runs and columns: what two numbers must share to be compared (docs/method.md).
+
+A key holds what decides which questions are asked and how answers are scored. Whose answers they
+are, and on which machine, does not: those are pins, shown beside the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evalcore.digest import digest_of
+from evalcore.errors import TaskError
+from evalcore.model.base import SCORING_VERSION
+from evalcore.record import RunRecord
+from evalcore.task.asking.shot_rule import Draw, Shots, draws_at_random, shot_rule
+from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.identity.digest import config_digest, json_ready
+
+
+def run_key(
+    spec: TaskSpec | GroupSpec,
+    *,
+    shots: Shots,
+    mode: str,
+    fewshot_seed: int = 1234,
+    fewshot_draw: Draw = "per-document",
+    chat: Mapping[str, Any] | None = None,
+    system_instruction: str | None = None,
+    generation: Mapping[str, Any] | None = None,
+    cuts_thoughts: bool = False,
+) -> str:
+    """The comparability key as far as it is known before a run: without metric and documents.
+
+    `shots` as in the record; `chat` is the policy (which template, whether examples are turns, what
+    the template is told), `generation` the arguments given over those of the tasks, `cuts_thoughts`
+    whether an answer begins only after what the model thought. Two runs of one variant with the
+    same key would give the same numbers.
+    Raises TaskError for a mode that does not exist.
+    """
+    if mode not in ("strict", "compat"):
+        raise TaskError(f"mode: expected 'strict' or 'compat', got {mode!r}")
+    rule = shot_rule(spec, shots, mode=mode, draw=fewshot_draw)
+    return _run_digest(
+        task=spec.name,
+        version=spec.version,
+        config_digest=config_digest(spec),
+        style=spec.about.style,
+        shots=shots,
+        shot_rule=rule,
+        shot_seed=fewshot_seed if draws_at_random(rule) else None,
+        mode=mode,
+        chat=chat,
+        system_instruction=system_instruction,
+        generation=generation,
+        cuts_thoughts=cuts_thoughts,
+        scoring_version=SCORING_VERSION,
+    )
+
+
+def run_key_of(record: RunRecord) -> str:
+    """The run key that a record's own fields give, for who doubts the one that it states."""
+    generates, arguments = bool(record.generation), record.model.get("arguments") or {}
+    return _run_digest(
+        task=record.task,
+        version=record.version,
+        config_digest=record.config_digest,
+        style=record.style or None,
+        shots=record.shots,
+        shot_rule=record.shot_rule,
+        shot_seed=record.shot_seed,
+        mode=record.mode,
+        chat=chat_policy(record.chat),
+        system_instruction=record.system_instruction,
+        generation=record.settings.get("gen_kwargs") if generates else None,
+        cuts_thoughts=generates and cuts_thoughts(arguments),
+        scoring_version=record.engine["scoring_version"],
+    )
+
+
+def chat_policy(chat: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What of a record's `chat` decides whether two numbers compare.
+
+    A model's own template is its own; a named one is the same for all. What the template is told
+    stands in the policy only where it is told something.
+    """
+    if chat is None:
+        return None
+    template = "own" if chat["name"] is None else chat["digest"]
+    told = chat.get("arguments")
+    policy = {"template": template, "multiturn": chat["multiturn"]}
+    return {**policy, "arguments": dict(told)} if told else policy
+
+
+def cuts_thoughts(arguments: Mapping[str, Any]) -> bool:
+    """Whether a model with these arguments is judged by what it says after its thoughts.
+
+    The token that ends them is the model's own, as its template is: that there is one counts.
+    """
+    return arguments.get("think_end_token") is not None
+
+
+def _run_digest(
+    *,
+    shots: Shots,
+    chat: Mapping[str, Any] | None,
+    system_instruction: str | None,
+    generation: Mapping[str, Any] | None,
+    cuts_thoughts: bool,
+    **others: str | int | None,
+) -> str:
+    return digest_of(
+        {
+            **others,
+            **({"thoughts": "cut"} if cuts_thoughts else {}),
+            "shots": shots if isinstance(shots, int) else dict(shots),
+            "chat": None if chat is None else dict(chat),
+            "system_prompt": None if system_instruction is None else digest_of(system_instruction),
+            "generation": dict(generation) if generation else None,
+        }
+    )
+
+
+def comparability_key(
+    run: str, *, docs_digest: str, metric: str, arguments: Mapping[str, Any], filter: str
+) -> str:
+    """What two numbers must share to stand in one column; `run` is a `run_key`."""
+    return digest_of(
+        {
+            "run": run,
+            "docs_digest": docs_digest,
+            "metric": metric,
+            "arguments": json_ready(dict(arguments)),
+            "filter": filter,
+        }
+    )

@@ -1,0 +1,1 @@
+"""One forward pass: which rows, how much memory, and from hidden rows to log-probabilities."""

@@ -1,0 +1,146 @@
+"""Every distinct row fed whole, rows of like length together: what any causal model can do.
+
+One forward pass a batch over right-padded rows without an attention mask: what lies to the right of
+a position cannot reach it. Logits are asked for only where a target is scored.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evalcore.errors import ModelError
+from evalcore.model.forward.batching import Row, batches_of, rows_of
+from evalcore.model.forward.head import Scores, read, rows_at_once
+
+LOGITS_PER_BATCH = 1 << 25
+"""Logits of one forward pass, 128 MiB in float32; a single row may need more."""
+
+
+class PlainPath:
+    """Scores targets after what is fed, in batches of at most `batch_size` rows."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        batch_size: int | None = None,
+        softmax: torch.dtype = torch.float32,
+    ) -> None:
+        self._model = model
+        self._batch_size = batch_size
+        self._softmax = softmax
+
+    def scores(
+        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
+    ) -> Iterator[list[tuple[int, Scores]]]:
+        """Scores of each request by its index, a batch of at most `budget` padded tokens at a time.
+
+        Request i feeds `sequences[i]`, whose last positions predict `targets[i]`. Raises ModelError
+        for one row that does not fit the memory, torch.OutOfMemoryError for several.
+        """
+        for batch in batches_of(rows_of(sequences), budget=budget, most_rows=self._batch_size):
+            for part in self._parts(batch, targets):
+                try:
+                    scored = self._scores(part, targets)
+                except torch.OutOfMemoryError as problem:
+                    if len(part) > 1:
+                        raise
+                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
+                yield scored
+
+    def _parts(
+        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
+    ) -> Iterator[Sequence[Row]]:
+        """The batch, halved until its logits are few enough."""
+        vocabulary = len(self._model.get_input_embeddings().weight)
+        n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
+        if len(batch) == 1 or n_logits <= LOGITS_PER_BATCH:
+            yield batch
+            return
+        for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+            yield from self._parts(half, targets)
+
+    @torch.inference_mode()
+    def _scores(
+        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
+    ) -> list[tuple[int, Scores]]:
+        width = max(len(row.tokens) for row in batch)
+        padded = [row.tokens + (0,) * (width - len(row.tokens)) for row in batch]
+        columns = _columns(batch, targets)
+        device = self._model.device
+        logits = logits_at(
+            self._model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
+        )
+        column_of = {place: column for column, place in enumerate(columns)}
+        asked = [
+            (request, line * len(columns) + column_of[place], token)
+            for line, row in enumerate(batch)
+            for request in row.requests
+            for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
+        ]
+        return scores_of(logits.flatten(0, 1), asked, softmax=self._softmax)
+
+
+def scores_of(
+    logits: Tensor,
+    asked: Sequence[tuple[int, int, int]],
+    *,
+    softmax: torch.dtype = torch.float32,
+) -> list[tuple[int, Scores]]:
+    """Scores of each request from (request, row of `logits`, target), a request's in a row.
+
+    `logits` has shape (rows, vocabulary), and `softmax` is the precision of the log-softmax. Raises
+    ModelError for logits that are not numbers.
+    """
+    table = np.array(asked, np.int64)
+    needed, rows = np.unique(table[:, 1], return_inverse=True)
+    # Rows are picked a chunk at a time: a copy of all of them could be as large as the logits.
+    logprobs, greedy = read(
+        torch.from_numpy(needed).to(logits.device),
+        lambda chosen: logits[chosen],
+        rows,
+        table[:, 2],
+        at_once=rows_at_once(logits.shape[-1]),
+        softmax=softmax,
+    )
+    borders = [0, *(np.flatnonzero(np.diff(table[:, 0])) + 1).tolist(), len(table)]
+    return [
+        (asked[i][0], Scores(tuple(logprobs[i:j].tolist()), bool(greedy[i:j].all())))
+        for i, j in pairwise(borders)
+    ]
+
+
+def logits_at(model: Any, tokens: Tensor, places: Tensor) -> Tensor:
+    """Logits of shape (rows, len(places), vocabulary) at the given positions of each row."""
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        return model(tokens, use_cache=False, logits_to_keep=places).logits  # type: ignore[no-any-return]
+    return model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def dtype_of_logits(model: Any) -> torch.dtype:
+    """The precision in which a model gives its logits: not every one keeps to that of its weights,
+    which is the answer for one that cannot be run."""
+    if model.device.type == "meta":
+        return model.dtype  # type: ignore[no-any-return]
+    first = torch.zeros((1, 1), dtype=torch.long, device=model.device)
+    return logits_at(model, first, first[0]).dtype
+
+
+def _columns(batch: Sequence[Row], targets: Sequence[Sequence[int]]) -> list[int]:
+    """The positions that any row of the batch is scored at."""
+    return sorted(
+        {place for row in batch for one in row.requests for place in _places(row, targets[one])}
+    )
+
+
+def _places(row: Row, targets: Sequence[int]) -> range:
+    """Positions of the row whose logits predict the targets."""
+    return range(len(row.tokens) - len(targets), len(row.tokens))

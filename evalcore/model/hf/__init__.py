@@ -1,0 +1,1 @@
+"""Causal language models of `transformers`: their files, their loading, the backend."""

@@ -1,0 +1,166 @@
+"""An adapter over a model: every weight of it is used, none is made up, and it changes something.
+
+The layers and weights are put in as `PeftModel.from_pretrained` does it, which is what
+lm-evaluation-harness calls: transformers' own `load_adapter` leaves DoRA's magnitudes as they were
+initialised, and neither says a word about weights under other names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig, PeftModel, set_peft_model_state_dict
+from safetensors.torch import load_file
+from torch import Tensor
+
+from evalcore.errors import ModelError
+from evalcore.model.forward.plain import logits_at
+
+CONFIGURATION, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+NAME, PREFIX = "default", "base_model.model."
+"""Under which its layers stand in the model, and with what their names in its file begin."""
+
+PLACES, OWN_TOKENS = 16, 16
+"""Tokens of the row that is asked with and without it: some of all, and of those that each of its
+tables says something about."""
+
+ROUNDING, ROUNDING_HALF = 1e-4, 1e-1
+"""Share of the largest logit by which magnitudes that change nothing may move it all the same: DoRA
+divides by a norm and multiplies by it again."""
+
+
+def put_on(model: Any, folder: Path, name: str) -> None:
+    """Puts the adapter in `folder` into the model's layers, where the model is.
+
+    Raises ModelError, with names, for weights that are missing or left over, and for an adapter
+    that changes no logit; `name` is the adapter's in messages. What peft and torch raise for files
+    that they cannot read passes.
+    """
+    if not (folder / WEIGHTS).is_file():
+        raise ModelError(f"{name} has no {WEIGHTS}: publish it with save_pretrained")
+    config = PeftConfig.from_pretrained(str(folder))
+    config.inference_mode = True
+    if config.is_prompt_learning:
+        raise _not_of_layers(name, config)
+    weights = {
+        f"{PREFIX}{key.removeprefix(PREFIX)}": weight
+        for key, weight in load_file(folder / WEIGHTS).items()
+    }
+    tokens = _telling_tokens(model, config, weights)
+    without = _logits(model, tokens)
+    known = {id(tensor) for tensor in _state(model).values()}
+    wrapped = PeftModel(model, config, adapter_name=NAME)
+    expected = {
+        key: tensor
+        for key, tensor in _state(wrapped).items()
+        if id(tensor) not in known or _is_trained_bias(config, key)
+    }
+    left: Any = set_peft_model_state_dict(wrapped, weights, adapter_name=NAME)
+    _check_complete(name, expected, left.missing_keys, left.unexpected_keys)
+    having = _logits(model, tokens)
+    if not torch.equal(having, _logits(wrapped, tokens)):
+        raise _not_of_layers(name, config)
+    _check_effective(name, without, having, weights)
+
+
+def _not_of_layers(name: str, config: Any) -> ModelError:
+    return ModelError(
+        f"{name} is an adapter of the kind {config.peft_type.value}, which does not lie in the "
+        "model's layers alone: merge it into its model and evaluate that"
+    )
+
+
+def _state(model: Any) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = model.state_dict(keep_vars=True)
+    return state
+
+
+def _is_trained_bias(config: Any, key: str) -> bool:
+    """Whether it is a bias of the model itself that the adapter has trained and must bring."""
+    kind = getattr(config, "bias", "none")
+    if not key.endswith("bias") or not isinstance(kind, str):
+        return False
+    return kind == "all" or (kind.endswith("_only") and key.endswith("base_layer.bias"))
+
+
+def _check_complete(
+    name: str, expected: Mapping[str, Tensor], missing: Iterable[str], unexpected: Sequence[str]
+) -> None:
+    """A tensor that stands under two names (tied tables) is there if one of them was found."""
+    absent = set(missing)
+    found = {id(tensor) for key, tensor in expected.items() if key not in absent}
+    lacking = sorted(
+        key for key, tensor in expected.items() if key in absent and id(tensor) not in found
+    )
+    problems = []
+    if lacking:
+        problems.append(
+            f"its file lacks {len(lacking)} weights that {CONFIGURATION} asks for, "
+            f"such as {_some(lacking)}"
+        )
+    if unexpected:
+        problems.append(
+            f"{len(unexpected)} weights of its file have no place in the model, "
+            f"such as {_some(sorted(unexpected))}"
+        )
+    if problems:
+        raise ModelError(
+            f"{name} does not fit the model: {'; '.join(problems)}: name the model that it was "
+            "trained on, or publish it again with save_pretrained"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(name.removeprefix(PREFIX).replace(f".{NAME}", "") for name in names[:3])
+
+
+def _check_effective(
+    name: str, without: Tensor, having: Tensor, weights: Mapping[str, Tensor]
+) -> None:
+    changed = float((having - without).abs().max())
+    least = 0.0
+    if not any(weight.any() for key, weight in weights.items() if _is_update(key)):
+        share = ROUNDING if without.dtype == torch.float32 else ROUNDING_HALF
+        least = share * float(without.abs().max())
+    if changed <= least:
+        raise ModelError(
+            f"{name} changes no logit of the model, as a LoRA whose B matrices are zero does: "
+            "publish the adapter after its training, or evaluate the model without it"
+        )
+
+
+def _is_update(key: str) -> bool:
+    """Whether a weight of an adapter, where it is not zero, changes something by itself."""
+    return "lora_A" not in key and not key.endswith("lora_magnitude_vector")
+
+
+def _telling_tokens(model: Any, config: Any, weights: Mapping[str, Tensor]) -> list[int]:
+    """Tokens to ask about: some from the whole vocabulary, and of those that the adapter's own
+    tables name, which may be a few of a hundred thousand."""
+    table = model.get_input_embeddings().weight
+    size = len(table)
+    tokens = [*range(0, size, max(1, size // PLACES))][:PLACES]
+    named = getattr(config, "trainable_token_indices", None) or []
+    for one in named.values() if isinstance(named, Mapping) else [named]:
+        tokens += [token for token in one[:OWN_TOKENS] if 0 <= token < size]
+    for weight in weights.values():
+        if weight.dim() != 2 or size not in weight.shape:
+            continue
+        rows = weight if len(weight) == size else weight.T
+        if rows.shape == table.shape:
+            rows = rows.to(table.device, table.dtype) - table.detach()
+        tokens += rows.any(dim=1).nonzero()[:OWN_TOKENS, 0].tolist()
+    return tokens
+
+
+@torch.inference_mode()
+def _logits(model: Any, tokens: Sequence[int]) -> Tensor:
+    """What the model says after each token of the row, shape (tokens, vocabulary)."""
+    model.eval()
+    row = torch.tensor([tokens], device=model.get_input_embeddings().weight.device)
+    logits: Tensor = logits_at(model, row, torch.arange(len(tokens), device=row.device))
+    return logits

@@ -1,0 +1,176 @@
+"""Which model, and its files on this machine: pinned to one commit, weights in safetensors only.
+
+Runs nothing of the model and imports neither torch nor transformers: a fetch is quick and safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import errors as hub
+
+from evalcore.digest import digest_of, digest_of_file
+from evalcore.errors import InfraError, ModelError
+from evalcore.model.hf.arguments import values_of
+from evalcore.model.hf.repository import fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The `--model_args` of the `hf` backend (docs/engine.md lists them)."""
+
+    pretrained: str
+    revision: str = "main"
+    subfolder: str = ""
+    tokenizer: str | None = None
+    """Another repository or folder to take the tokenizer from, at the same revision."""
+    use_fast_tokenizer: bool = True
+    backend: str = "causal"
+    dtype: str = "auto"
+    softmax_dtype: str | None = None
+    """Of the log-softmax in compat; None: that of the logits. In strict it is float32."""
+    attn_implementation: str | None = None
+    parallelize: bool = False
+    """Whether the layers are spread over all devices."""
+    trust_remote_code: bool = False
+    """Refused where the model has code of its own, which is never run; changes nothing else."""
+    peft: str | None = None
+    """An adapter to load over the model."""
+    max_length: int | None = None
+    truncation: bool = False
+    """Whether prompts of generations are first cut to the tokenizer's own limit."""
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    rolling_stride: int | None = None
+    """Tokens that each further window of a long text scores; by default windows do not overlap."""
+    think_end_token: str | int | None = None
+    enable_thinking: bool | None = None
+    chat_template_args: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Arguments:
+        """Typed from the command line's texts; raises ModelError naming every wrong one."""
+        return cls(**values_of(given))
+
+    def as_json(self) -> dict[str, Any]:
+        """What differs from the defaults and may change a number, and the name of the model."""
+        default = {**asdict(Arguments(pretrained="")), "trust_remote_code": self.trust_remote_code}
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A repository's files on this machine."""
+
+    name: str
+    """Its Hub ID or folder, as the caller wrote it."""
+    folder: Path
+    commit: str | None
+    """Commit of the Hub repository; None for a local folder."""
+
+    @property
+    def files_digest(self) -> str | None:
+        """What stands for the commit where there is none: the digest of what is loaded."""
+        if self.commit:
+            return None
+        kinds = ("config.json", "adapter_config.json", "*.safetensors")
+        files = sorted(file for kind in kinds for file in self.folder.glob(kind))
+        return digest_of([[file.name, digest_of_file(file)] for file in files])
+
+
+@dataclass(frozen=True)
+class Files:
+    """Everything that is loaded."""
+
+    model: Snapshot
+    tokenizer: Snapshot
+    """The model's own, unless another repository is named."""
+    adapter: Snapshot | None
+
+
+def download(arguments: Arguments, *, weights: bool = True) -> Files:
+    """The files at the commits that the revision names now; downloads what is missing.
+
+    Without `weights` no adapter either.
+
+    Offline, the answer of the last download counts. Raises ModelError for a repository that is not
+    there, not open or without safetensors, InfraError where the Hub cannot be reached.
+    """
+    revision, inside = arguments.revision, arguments.subfolder
+    model = _snapshot(arguments.pretrained, revision, inside, weights=weights)
+    if weights:
+        _with_weights(model)
+    if arguments.trust_remote_code:
+        _refuse_code(model)
+    tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
+    adapter = None
+    if weights and arguments.peft is not None:
+        adapter = _with_weights(_snapshot(arguments.peft, revision, "", weights=True))
+    return Files(model, tokenizer, adapter)
+
+
+def download_tokenizer(arguments: Arguments) -> Snapshot:
+    """The files of the tokenizer alone; raises as `download`."""
+    name = arguments.tokenizer or arguments.pretrained
+    return _snapshot(name, arguments.revision, arguments.subfolder, weights=False)
+
+
+def _snapshot(name: str, revision: str, subfolder: str, *, weights: bool) -> Snapshot:
+    if Path(name).is_dir():
+        return Snapshot(name, Path(name) / subfolder, None)
+    with _errors_named(f"{name} at {revision}"):
+        folder = fetch(name, revision, f"{subfolder}/" if subfolder else "", weights=weights)
+    return Snapshot(name, folder / subfolder, folder.name)
+
+
+def _with_weights(snapshot: Snapshot) -> Snapshot:
+    if not list(snapshot.folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{snapshot.name} has no weights in safetensors format, and no other is loaded "
+            "here (pickled weights can run code): publish them with save_pretrained"
+        )
+    return snapshot
+
+
+def _refuse_code(snapshot: Snapshot) -> None:
+    """Who trusts a model's code means it to run: without it the numbers would be others."""
+    for file in ("config.json", "tokenizer_config.json"):
+        path = snapshot.folder / file
+        if path.is_file() and '"auto_map"' in path.read_text(encoding="utf-8", errors="replace"):
+            raise ModelError(
+                f"{snapshot.name}: trust_remote_code=True: {file} names code of the repository "
+                "(auto_map), and code from a repository is never run: leave the argument out to "
+                "evaluate with what transformers itself has for the model"
+            )
+
+
+@contextmanager
+def _errors_named(what: str) -> Iterator[None]:
+    """Turn what the Hub's client raises into the class of who must act, with what to do."""
+    try:
+        yield
+    except hub.LocalEntryNotFoundError as problem:
+        # The client looks into its cache first, and tells of what the Hub said as of a cause.
+        if isinstance(problem.__cause__, hub.DisabledRepoError):
+            raise ModelError(_disabled(what)) from problem
+        raise InfraError(f"{what}: not downloaded, and the Hub cannot be reached") from problem
+    except hub.GatedRepoError as problem:
+        raise ModelError(f"{what} is gated: its owner must open it, or grant access") from problem
+    except hub.RevisionNotFoundError as problem:
+        raise ModelError(f"{what}: the Hub knows no such revision of the model") from problem
+    except hub.RepositoryNotFoundError as problem:
+        raise ModelError(f"{what} is not on the Hub, or is private: check the ID") from problem
+    except hub.DisabledRepoError as problem:
+        raise ModelError(_disabled(what)) from problem
+    except hub.HFValidationError as problem:
+        raise ModelError(f"{what} is no model ID: expected owner/name or a folder") from problem
+    except (hub.HfHubHTTPError, OSError) as problem:
+        raise InfraError(f"{what} could not be downloaded: {problem}") from problem
+
+
+def _disabled(what: str) -> str:
+    return f"{what} was disabled on the Hub, which serves its files to nobody: ask its owner"

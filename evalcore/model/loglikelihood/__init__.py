@@ -1,0 +1,1 @@
+"""How likely given texts are: the ways to compute it, and how each is checked."""

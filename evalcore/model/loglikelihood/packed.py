@@ -1,0 +1,193 @@
+"""Loglikelihoods in packs: each distinct prefix of all requests is computed once.
+
+`prefix.py` says which tokens share a forward pass, `attention.py` lets each see its own ancestors
+and nothing else, and `head.py` reads the rows that are asked for. The model itself runs unchanged:
+it is fed one long row whose position ids say where in its sequence each token stands.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evalcore.model.forward.head import Scores, read, rows_at_once
+from evalcore.model.packs import attention
+from evalcore.model.packs.attention import AttentionPass, KeysAndValues
+from evalcore.model.packs.prefix import Pack, Plan, plan
+
+
+class PackRunner:
+    """Runs the packs of one plan, in order; of what it computed it holds what later packs need."""
+
+    def __init__(self, model: Any, plan: Plan) -> None:
+        self.kept: dict[int, list[KeysAndValues]] = {}
+        """Piece to the keys and values of its tokens, a layer each."""
+        self._model = model
+        self._plan = plan
+        self._configurations = configurations_of(model)
+        self._layers = int(model.config.get_text_config().num_hidden_layers)
+
+    @torch.inference_mode()
+    def run(self, pack: Pack, *, keep: Collection[int] = ()) -> Any:
+        """What the model's base says of the pack: `last_hidden_state` is of shape (1, n, width).
+
+        Pieces of the pack that `keep` names stay in `kept` until the caller takes them out. Raises
+        NotImplementedError for a model that does not leave all its attention to `transformers`.
+        """
+        one = AttentionPass(
+            self._plan,
+            pack,
+            inherited=[self.kept[above.piece] for above in pack.inherited],
+            keep={*pack.kept, *keep},
+        )
+        device = self._model.get_input_embeddings().weight.device
+        with attention_of_packs(self._configurations), attention.during(one):
+            output = self._model.base_model(
+                input_ids=torch.from_numpy(pack.tokens)[None].to(device),
+                position_ids=torch.from_numpy(pack.positions)[None].to(device),
+                use_cache=False,
+            )
+        if one.calls != self._layers:
+            raise NotImplementedError(
+                f"the model has {self._layers} layers and asked for attention {one.calls} times"
+            )
+        self.kept.update(one.kept)
+        for piece in pack.freed:
+            del self.kept[piece]
+        return output
+
+
+class PackedPath:
+    """Scores requests in packs."""
+
+    def __init__(
+        self, model: Any, *, through_head: bool, softmax: torch.dtype = torch.float32
+    ) -> None:
+        """With `through_head` logits are what the output embeddings alone make of hidden rows; else
+        the model's own way from hidden rows to logits is taken, with all it does there. `softmax`
+        is the precision of the log-softmax."""
+        self._model = model
+        self._through_head = through_head
+        self._softmax = softmax
+
+    def scores(
+        self,
+        sequences: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        budget: int,
+    ) -> Iterator[list[tuple[int, Scores]]]:
+        """Scores of each request, with its index, as soon as its last target is read.
+
+        The last `len(targets[i])` positions of `sequences[i]` predict `targets[i]`. No forward pass
+        has more than `budget` tokens. Raises ModelError for a model whose output is not a number,
+        NotImplementedError for one that cannot be computed in packs, and ValueError as `plan`.
+        """
+        counts = [len(tokens) for tokens in targets]
+        todo = plan(sequences, counts, budget=budget)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        tokens = np.fromiter((token for one in targets for token in one), np.int64, first[-1])
+        logprobs = np.empty(len(tokens), np.float32)
+        greedy = np.empty(len(tokens), np.bool_)
+        runner = PackRunner(self._model, todo)
+        for pack in todo.packs:
+            output = runner.run(pack)
+            if not len(pack.rows):
+                continue
+            row, request, ordinal = pack.reads.T
+            places = first[request] + ordinal
+            logprobs[places], greedy[places] = self._read(output, pack, row, tokens[places])
+            if pack.done:
+                yield [
+                    (
+                        index,
+                        Scores(
+                            tuple(logprobs[first[index] : first[index + 1]].tolist()),
+                            bool(greedy[first[index] : first[index + 1]].all()),
+                        ),
+                    )
+                    for index in pack.done
+                ]
+
+    @torch.inference_mode()
+    def _read(
+        self, output: Any, pack: Pack, rows: NDArray[np.int64], targets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        states = output.last_hidden_state
+        hidden = states[0, torch.from_numpy(pack.rows).to(states.device)]
+        embeddings = self._model.get_output_embeddings()
+        at_once = rows_at_once(embeddings.weight.shape[0], device=hidden.device.type)
+        scored = partial(
+            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self._softmax
+        )
+        if self._through_head:
+            return scored(embeddings)
+        with whole_way(self._model, output) as to_logits:
+            return scored(to_logits)
+
+
+@contextmanager
+def whole_way(model: Any, output: Any) -> Iterator[Callable[[Tensor], Tensor]]:
+    """The model's own way from hidden rows (k, width) to logits (k, vocabulary), chunk by chunk.
+
+    The whole model is called, while its base answers with rows that it gave before (`output`).
+    Raises NotImplementedError for a model that goes past its base.
+    """
+    base, answer, asked = model.base_model, copy.copy(output), 0
+
+    def answer_again(*_: Any, **__: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return answer
+
+    def to_logits(hidden: Tensor) -> Tensor:
+        nonlocal asked
+        answer.last_hidden_state, asked = hidden[None], 0
+        ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=hidden.device)
+        logits = model(input_ids=ids, use_cache=False).logits
+        if asked != 1:
+            raise NotImplementedError(f"the model asks its base {asked} times for hidden rows")
+        return logits[0]  # type: ignore[no-any-return]
+
+    own = vars(base).get("forward")
+    base.forward = answer_again
+    try:
+        yield to_logits
+    finally:
+        del base.forward
+        if own is not None:
+            base.forward = own
+
+
+@contextmanager
+def attention_of_packs(configs: Sequence[Any]) -> Iterator[None]:
+    """Meanwhile layers with these configurations ask `attention.packed_attention` for attention.
+
+    Set and unset for each pass, so that the model is as it was whenever another has it in hand.
+    """
+    before = [config._attn_implementation for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation = attention.NAME
+        yield
+    finally:
+        for config, name in zip(configs, before, strict=True):
+            config._attn_implementation = name
+
+
+def configurations_of(model: Any) -> list[Any]:
+    """Of the model and its parts, the outer before the inner ones, on which setting one acts."""
+    found = {
+        id(module.config): module.config
+        for module in model.modules()
+        if hasattr(getattr(module, "config", None), "_attn_implementation")
+    }
+    return list(found.values())

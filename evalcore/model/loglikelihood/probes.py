@@ -1,0 +1,285 @@
+"""The few of a run's own requests by which a path is checked, and what the model says of them.
+
+Short made-up probes miss what matters: a window that only long rows leave, an embedding of
+positions that changes with length, a memory that is wrong from the second token on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from evalcore.model.forward.head import Scores
+from evalcore.model.forward.plain import PlainPath, logits_at, scores_of
+from evalcore.model.loglikelihood.shared import families_of
+from evalcore.model.packs.prefix import plan
+
+Tokens = tuple[int, ...]
+
+SIBLINGS = 3
+"""Requests of a group: two that branch off one another, and a third beside them."""
+
+END = 64
+"""Tokens that are left of a context where its length is of no concern, and targets of any probe."""
+
+BRANCH = 8
+"""Tokens of a branch that is made up."""
+
+ANSWERED = 256
+"""Targets of a request that a check answers whole: logits of so many positions are held at once."""
+
+FAMILY = 16
+"""Requests after one context that are answered with the one that is a probe: it is read then."""
+
+TOLERANCE, TOLERANCE_HALF = (1e-4, 1e-6), (0.02, 1e-3)
+"""Nats by which a loglikelihood may move, and that share of it; and in half precision."""
+
+COPIES, TIMES_NOISE = 4, 3
+"""In half precision, three times what a batch of four copies differs by from one is no mistake."""
+
+TIMES_IF_EXACT = 4
+"""What is right in float32 may be rounded so much farther: only a kernel of its own for half
+precision can then be wrong, which shows."""
+
+TIMES_ROUNDING = 2
+"""Nor are two steps between neighbouring numbers at a logit: at 20 in bfloat16 one is 0.125."""
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Requests of the run, some of which share their beginning."""
+
+    sequences: tuple[Tokens, ...]
+    targets: tuple[Tokens, ...]
+    n_compared: int
+    """How many of them, from the first on, a path is judged by; it answers the others, too."""
+    answers: Mapping[int, int] = field(default_factory=dict)
+    """Which of them answers a request of the run, by its index, for each that is answered whole."""
+
+    @cached_property
+    def rows(self) -> frozenset[Tokens]:
+        return frozenset(self.sequences)
+
+    @property
+    def n_tokens(self) -> int:
+        """What it costs to feed them one by one."""
+        return sum(map(len, self.rows))
+
+    @property
+    def n_unique(self) -> int:
+        """What it costs to feed each of their tokens once."""
+        return plan(self.sequences, list(map(len, self.targets)), budget=self.n_tokens).n_unique
+
+
+def probes_of(sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Probes:
+    """The longest request, and the one that begins most like it, for what depends on length. Of a
+    group after one context, of the request with most targets and of the shortest the ends.
+
+    Where no context has two continuations a branch is made up, for a run that has may follow. What
+    is read off the same rows is answered as well.
+    """
+    found = list(dict.fromkeys(_probes(sequences, targets)))
+    rows = {fed for fed, _ in found}
+    probes = Probes(tuple(fed for fed, _ in found), tuple(asked for _, asked in found), len(found))
+    return _answering(
+        probes, sequences, targets, (i for i, fed in enumerate(sequences) if tuple(fed) in rows)
+    )
+
+
+def with_families(
+    probes: Probes, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> Probes:
+    """The probes, and the other continuations of contexts that are read for them anyway."""
+    families = families_of(sequences, list(map(len, targets)))
+    members = (
+        [one for requests in family.fed.values() for one in requests]
+        for family in families.values()
+    )
+    return _answering(
+        probes,
+        sequences,
+        targets,
+        (
+            one
+            for of_family in members
+            if len(of_family) <= FAMILY and not probes.answers.keys().isdisjoint(of_family)
+            for one in of_family
+        ),
+    )
+
+
+def with_all(
+    probes: Probes, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> Probes:
+    """The probes, and all other requests."""
+    return _answering(probes, sequences, targets, range(len(sequences)))
+
+
+def _answering(
+    probes: Probes,
+    sequences: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    requests: Iterable[int],
+) -> Probes:
+    """The probes, and after them these requests of the run, but for those with many targets."""
+    entries = list(zip(probes.sequences, probes.targets, strict=True))
+    place_of = {entry: place for place, entry in enumerate(entries)}
+    answers = dict(probes.answers)
+    for one in requests:
+        entry = tuple(sequences[one]), tuple(targets[one])
+        if len(entry[1]) > ANSWERED:
+            continue
+        if entry not in place_of:
+            place_of[entry] = len(entries)
+            entries.append(entry)
+        answers[one] = place_of[entry]
+    return replace(
+        probes,
+        sequences=tuple(fed for fed, _ in entries),
+        targets=tuple(asked for _, asked in entries),
+        answers=answers,
+    )
+
+
+def _probes(
+    sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> Iterator[tuple[Tokens, Tokens]]:
+    def whole(one: int) -> tuple[Tokens, Tokens]:
+        return tuple(sequences[one]), tuple(targets[one][-END:])
+
+    def end(one: int) -> tuple[Tokens, Tokens]:
+        fed, asked = whole(one)
+        return fed[-(END + len(asked)) :], asked
+
+    requests = range(len(sequences))
+    longest = max(requests, key=lambda one: len(sequences[one]))
+    yield whole(longest)
+    alike = _most_alike(sequences, longest)
+    if alike is not None:
+        yield whole(alike)
+    shortest = min(requests, key=lambda one: len(sequences[one]))
+    groups = [
+        [members[0] for fed, members in family.fed.items() if fed]
+        for family in families_of(sequences, list(map(len, targets))).values()
+        if len(family.fed) > 1
+    ]
+    if groups:
+        group = max(groups, key=lambda group: max(len(sequences[one]) for one in group))
+        yield from map(end, group[:SIBLINGS])
+        # A memory may be wrong only from some token on.
+        yield end(
+            max((one for group in groups for one in group), key=lambda one: len(targets[one]))
+        )
+    else:
+        fed, asked = end(longest)
+        yield fed, asked
+        yield fed[: (len(fed) + 1) // 2] + tuple(sequences[shortest][-BRANCH:]), asked[-1:]
+    yield end(shortest)
+
+
+def _most_alike(sequences: Sequence[Sequence[int]], one: int) -> int | None:
+    """The request that shares most of its beginning with this one, and is not equal to it."""
+    whole, best, shared = tuple(sequences[one]), None, 0
+    for other, sequence in enumerate(sequences):
+        if shared and (len(sequence) < shared or sequence[shared - 1] != whole[shared - 1]):
+            continue
+        common = _common(whole, tuple(sequence), shared)
+        if common > shared and tuple(sequence) != whole:
+            best, shared = other, common
+    return best
+
+
+def _common(one: Tokens, other: Tokens, least: int) -> int:
+    """Tokens that both begin with; 0 if these are fewer than `least`."""
+    if one[:least] != other[:least]:
+        return 0
+    length = min(len(one), len(other))
+    return next((place for place in range(least, length) if one[place] != other[place]), length)
+
+
+class Reference:
+    """What the model itself says of the probes one by one, and how far an answer may be from it."""
+
+    def __init__(self, model: Any, probes: Probes, *, softmax: torch.dtype = torch.float32) -> None:
+        self._model = model
+        self._probes = probes
+        self._half = is_half(model)
+        self._softmax = softmax
+        alone = PlainPath(model, batch_size=1, softmax=softmax)
+        self._scores = dict(
+            pair
+            for pack in alone.scores(probes.sequences, probes.targets, budget=1)
+            for pair in pack
+        )
+
+    @property
+    def answers(self) -> dict[int, Scores]:
+        """To requests of the run."""
+        return {one: self._scores[place] for one, place in self._probes.answers.items()}
+
+    @cached_property
+    def _allowance(self) -> float:
+        """Nats by which half precision itself moves a loglikelihood: what copies of the longest
+        probe in one batch do to it, and how coarsely its logits are stored."""
+        if not self._half:
+            return 0.0
+        model, probes = self._model, self._probes
+        place = max(range(probes.n_compared), key=lambda one: len(probes.sequences[one]))
+        fed, targets = probes.sequences[place], probes.targets[place]
+        rows = torch.tensor([fed] * COPIES, device=model.device)
+        places = torch.arange(len(fed) - len(targets), len(fed), device=model.device)
+        with torch.inference_mode():
+            logits = logits_at(model, rows, places).flatten(0, 1)
+        asked = [
+            (copy, copy * len(targets) + column, token)
+            for copy in range(COPIES)
+            for column, token in enumerate(targets)
+        ]
+        alone = _total(self._scores[place])
+        noise = max(abs(_total(one) - alone) for _, one in scores_of(logits, asked))
+        largest = max(abs(float(logits[row, token])) for _, row, token in asked)
+        rounding = torch.finfo(model.dtype).eps * largest
+        return max(TIMES_NOISE * noise, TIMES_ROUNDING * rounding)
+
+    def difference(
+        self, found: Mapping[int, Scores], *, times: int = 1
+    ) -> tuple[float, str | None]:
+        """The largest difference in loglikelihood, and what is wrong with these answers if any is,
+        which may lack some.
+
+        Greedy flags are not held against a path: where two tokens are nearly as likely, rounding
+        decides. `times` as far as usual they may be.
+        """
+        largest = 0.0
+        share, base = (TOLERANCE_HALF if self._half else TOLERANCE)[::-1]
+        if self._softmax != torch.float32:  # both answers are rounded, their parts as their sum
+            share += 2 * TIMES_ROUNDING * torch.finfo(self._softmax).eps
+        for probe in range(self._probes.n_compared):
+            expected = self._scores[probe]
+            if probe not in found:
+                continue
+            total = _total(expected)
+            moved = abs(_total(found[probe]) - total)
+            largest = max(largest, moved)
+            # Of several targets each is rounded for itself.
+            several = math.sqrt(len(expected.logprobs))
+            if not (
+                moved <= times * (base + share * abs(total))
+                or moved <= times * several * self._allowance
+            ):
+                return moved, f"a loglikelihood of {total:.4f} became {_total(found[probe]):.4f}"
+        return largest, None
+
+
+def is_half(model: Any) -> bool:
+    """Whether a model is computed in less than float32."""
+    return int(model.dtype.itemsize) < torch.float32.itemsize
+
+
+def _total(scores: Scores) -> float:
+    return float(sum(scores.logprobs))

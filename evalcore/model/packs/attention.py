@@ -1,0 +1,311 @@
+"""Attention over one pack of a prefix tree, for any model that asks `transformers` for attention.
+
+The function is registered in `transformers`' table of attention functions. What it is handed is all
+that a model says of its attention: queries, keys and values as they are after the position
+embedding, and numbers such as scale, window or soft cap. There is no mask, nor a need of one: which
+rows see which keys follows from the pack (`blocks.py`).
+
+Exact, not approximate: the softmax over a union of key sets follows from the softmaxes over the
+sets and their log-sum-exps (online softmax, Milakov and Gimelshein 2018; over shared prefixes:
+Hydragen, Juravsky et al. 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from evalcore.model.packs.prefix import Pack, Plan
+from evalcore.model.packs.rectangles import Block, Blocks, blocks_of
+
+NAME = "evalcore_packed"
+"""Under which `transformers` knows the attention of a pack."""
+
+HARMLESS = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states"})
+"""What models pass on to their attention function and what does not change its answer."""
+
+SCORES_AT_ONCE = 1 << 22
+"""Scores (row, key, head) that the eager way holds at a time."""
+
+KeysAndValues = tuple[Tensor, Tensor]
+"""Of one layer: (1, heads of keys, tokens, size) and (1, heads of keys, tokens, size of values)."""
+
+
+class AttentionPass:
+    """One forward pass over one pack: what its attention reads, and what it leaves behind."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        pack: Pack,
+        *,
+        inherited: Sequence[Sequence[KeysAndValues]] = (),
+        keep: Collection[int] = (),
+    ) -> None:
+        """`inherited` has the layers of each piece of `pack.inherited`, by depth; `keep` names the
+        pieces of the pack whose keys and values are wanted."""
+        self.calls = 0
+        """How many layers have asked for attention so far."""
+        self.kept: dict[int, list[KeysAndValues]] = {piece: [] for piece in keep}
+        """Piece to its layers, in the order in which they asked."""
+        self._plan = plan
+        self._pack = pack
+        self._inherited = inherited
+        self._blocks: dict[int | None, Blocks] = {}
+        self._masks: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
+    ) -> Tensor:
+        """Attention of the next layer: from (1, heads, n, size) to (1, n, heads, size of values).
+
+        Layers are told apart by the order in which they ask, the same in each pass. `sinks` has a
+        score for each head, which takes part in the softmax and adds nothing to the sum.
+        """
+        n = len(self._pack.tokens)
+        if query.shape[0] != 1 or query.shape[2] != n or key.shape[2] != n:
+            raise NotImplementedError(f"attention over other rows than the pack's {n}")
+        layer = self.calls
+        self.calls += 1
+        self._keep(key, value)
+        if window not in self._blocks:
+            self._blocks[window] = blocks_of(self._pack, self._plan.pieces, window=window)
+        path = _joined([piece[layer] for piece in self._inherited] or [(key, value)])
+
+        def answer(block: Block) -> tuple[Tensor, Tensor]:
+            keys, values = path if block.inherited else (key, value)
+            stretch = slice(*block.keys)
+            return softmax_attention(
+                query[:, :, slice(*block.rows)],
+                keys[:, :, stretch],
+                values[:, :, stretch],
+                scale=scale,
+                causal=block.causal,
+                hidden=self._hidden(block, query),
+                softcap=softcap,
+            )
+
+        wide = torch.promote_types(query.dtype, torch.float32)
+        # Laid out as the model wants it back, so that turning the heads inwards copies nothing.
+        out = query.new_empty((1, n, query.shape[1], value.shape[3]), dtype=wide).transpose(1, 2)
+        logsumexp = query.new_empty((1, query.shape[1], n), dtype=wide)
+        blocks = self._blocks[window]
+        for block in blocks.own:
+            rows = slice(*block.rows)
+            out[:, :, rows], logsumexp[:, :, rows] = answer(block)
+        for block in blocks.cross:
+            rows = slice(*block.rows)
+            _merge(out[:, :, rows], logsumexp[:, :, rows], *answer(block))
+        if sinks is not None:
+            out *= torch.sigmoid(logsumexp - sinks.to(wide).reshape(1, -1, 1)).unsqueeze(-1)
+        return out.transpose(1, 2).to(query.dtype)
+
+    def _keep(self, key: Tensor, value: Tensor) -> None:
+        for index, layers in self.kept.items():
+            piece = self._plan.pieces[index]
+            stretch = slice(piece.start, piece.start + piece.length)
+            layers.append((key[:, :, stretch].clone(), value[:, :, stretch].clone()))
+
+    def _hidden(self, block: Block, query: Tensor) -> Tensor | None:
+        """The block's mask as what is added to the scores: 0, or minus infinity where hidden."""
+        if block.mask is None:
+            return None
+        name = (id(block.mask), query.dtype, query.device)
+        if name not in self._masks:
+            seen = torch.from_numpy(block.mask).to(query.device)
+            added = torch.zeros(seen.shape, dtype=query.dtype, device=query.device)
+            self._masks[name] = added.masked_fill_(~seen, float("-inf"))
+        return self._masks[name]
+
+
+def _joined(pieces: Sequence[KeysAndValues]) -> KeysAndValues:
+    """Keys and values of pieces that go on from each other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    keys, values = [key for key, _ in pieces], [value for _, value in pieces]
+    return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+
+def softmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float,
+    causal: bool = False,
+    hidden: Tensor | None = None,
+    softcap: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention of one block and the log-sum-exp of each row's scores.
+
+    Shapes (1, heads, rows, size), (1, heads of keys, keys, size) and (1, heads of keys, keys, size
+    of values), where the heads of keys divide the heads; (rows, keys) of `hidden`, added to the
+    scores. Gives (1, heads, rows, size of values), and (1, heads, rows) in at least float32. A row
+    that sees no key has zeros and a log-sum-exp of minus infinity.
+    """
+    if query.device.type == "cpu" and softcap is None:
+        out, logsumexp = _cpu_flash(query, key, value, scale, causal, hidden)
+    else:
+        out, logsumexp = _eager(query, key, value, scale, causal, hidden, softcap)
+    if hidden is not None:
+        blind = (hidden == float("-inf")).all(dim=-1)
+        logsumexp = logsumexp.masked_fill(blind, float("-inf"))
+        out = out.masked_fill(blind[:, None], 0.0)
+    return out, logsumexp
+
+
+def _cpu_flash(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool, hidden: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The operator behind `scaled_dot_product_attention`, which gives the log-sum-exp, too.
+
+    It wants heads of one size: zeros at the end of a query, key or value change nothing.
+    """
+    size, value_size = query.shape[-1], value.shape[-1]
+    if value_size < size:
+        value = torch.nn.functional.pad(value, (0, size - value_size))
+    elif size < value_size:
+        query = torch.nn.functional.pad(query, (0, value_size - size))
+        key = torch.nn.functional.pad(key, (0, value_size - size))
+    out, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, 0.0, causal, attn_mask=hidden, scale=scale
+    )
+    return out[..., :value_size], logsumexp
+
+
+def _eager(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    causal: bool,
+    hidden: Tensor | None,
+    softcap: float | None,
+) -> tuple[Tensor, Tensor]:
+    """Attention in plain operations, some rows at a time."""
+    heads, rows, n_keys = query.shape[1], query.shape[2], key.shape[2]
+    key = key.repeat_interleave(heads // key.shape[1], dim=1)
+    value = value.repeat_interleave(heads // value.shape[1], dim=1)
+    step = max(1, SCORES_AT_ONCE // (heads * n_keys))
+    parts, logsumexps = [], []
+    for first in range(0, rows, step):
+        scores = query[:, :, first : first + step] @ key.transpose(2, 3)
+        scores = scores.to(torch.promote_types(query.dtype, torch.float32)) * scale
+        if softcap is not None:
+            scores = torch.tanh(scores / softcap) * softcap
+        if hidden is not None:
+            scores = scores + (
+                hidden if hidden.shape[-2] == 1 else hidden[..., first : first + step, :]
+            )
+        if causal:
+            later = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device)
+            scores = scores.masked_fill(later.triu(first + 1), float("-inf"))
+        logsumexp = scores.logsumexp(dim=-1)
+        weights = (scores - logsumexp.unsqueeze(-1)).exp()
+        parts.append(weights.to(value.dtype) @ value)
+        logsumexps.append(logsumexp)
+    return torch.cat(parts, dim=2), torch.cat(logsumexps, dim=2)
+
+
+def _merge(out: Tensor, logsumexp: Tensor, part: Tensor, part_logsumexp: Tensor) -> None:
+    """Take another block's answer for the same rows into `out` and `logsumexp`, in place."""
+    share = torch.sigmoid(part_logsumexp - logsumexp).unsqueeze(-1)
+    out.lerp_(part.to(out.dtype), share)
+    torch.logaddexp(logsumexp, part_logsumexp, out=logsumexp)
+
+
+class Pass(Protocol):
+    """A forward pass whose layers are answered one after another."""
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
+    ) -> Tensor:
+        """As `AttentionPass.attend`."""
+        ...
+
+
+_current: ContextVar[Pass | None] = ContextVar("attention of a pass", default=None)
+"""The forward pass under way. Not every architecture hands keywords of ours down to its layers."""
+
+
+@contextmanager
+def during(one: Pass) -> Iterator[None]:
+    """In this thread and meanwhile, the registered function answers for this pass."""
+    token = _current.set(one)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def packed_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    is_causal: bool | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """What `transformers` calls in each layer; its arguments have the names used there.
+
+    Raises NotImplementedError for whatever might change the answer and is not known here: a wrong
+    answer would look like any other.
+    """
+    one = _current.get()
+    if one is None:
+        raise NotImplementedError("attention of a pack, asked outside of a pass over one")
+    unknown = sorted(
+        name for name, what in others.items() if what is not None and name not in HARMLESS
+    )
+    if attention_mask is not None:
+        unknown.append("attention_mask")
+    if dropout:
+        unknown.append("dropout")
+    if is_causal is False or (is_causal is None and not getattr(module, "is_causal", True)):
+        unknown.append("attention that is not causal")
+    if getattr(getattr(module, "config", None), "attention_chunk_size", None) is not None:
+        unknown.append("attention_chunk_size")
+    if unknown:
+        raise NotImplementedError(f"{type(module).__name__} asks for {', '.join(unknown)}")
+    answer = one.attend(
+        query,
+        key,
+        value,
+        scale=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        window=sliding_window,
+        softcap=softcap,
+        sinks=s_aux,
+    )
+    return answer, None
+
+
+ALL_ATTENTION_FUNCTIONS.register(NAME, packed_attention)

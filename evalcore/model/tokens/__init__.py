@@ -1,0 +1,1 @@
+"""Text to tokens: encoding, the keys of requests, spelling, windows of long texts."""

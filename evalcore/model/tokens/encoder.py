@@ -1,0 +1,219 @@
+"""From text to token ids, by the rules that make two engines score the same thing.
+
+Source: docs/engine.md, "From text to tokens" (the rules are those of lm-evaluation-harness 0.4.13,
+whose users compare their numbers with ours).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from evalcore.digest import digest_of
+from evalcore.errors import ModelError
+from evalcore.model.base import EncodedRequest, Request
+from evalcore.model.tokens.keys import RequestKeys
+from evalcore.model.tokens.texts import Texts
+
+
+class Encoder:
+    """Encodes requests with one tokenizer for one model length; those that were `learnt` together
+    have each distinct text tokenised once."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        max_length: int,
+        add_bos_token: bool | None = None,
+        prefix_token: int | None = None,
+        truncation: bool = False,
+    ) -> None:
+        """`prefix_token`: another one than the tokenizer's BOS or EOS. `truncation`: whether
+        prompts of generations are first cut to the tokenizer's own limit, on its own side."""
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self._add_bos_token = add_bos_token
+        self._prefix_token = prefix_token
+        self._truncation = truncation
+        self._texts = Texts(tokenizer)
+        self._keys = RequestKeys()
+        self._known: dict[bool | None, dict[str, list[int]]] = {}
+        self._fed: tuple[int, ...] = ()
+
+    @cached_property
+    def prefix_token(self) -> int:
+        """Stands for an empty context: the one that was asked for, else BOS, else EOS.
+
+        Raises ModelError where there is none.
+        """
+        if self._prefix_token is not None:
+            return self._prefix_token
+        for name in ("bos_token_id", "eos_token_id"):
+            if (token := getattr(self.tokenizer, name)) is not None:
+                return int(token)
+        raise ModelError("the tokenizer has neither a BOS nor an EOS token to start a text with")
+
+    @property
+    def special_tokens(self) -> dict[str, tuple[str, int] | None]:
+        """Text and id of bos, eos and pad; None for one that the tokenizer lacks."""
+        found: dict[str, tuple[str, int] | None] = {}
+        for name in ("bos", "eos", "pad"):
+            text = getattr(self.tokenizer, f"{name}_token")
+            number = getattr(self.tokenizer, f"{name}_token_id")
+            found[name] = None if number is None else (str(text), int(number))
+        return found
+
+    @property
+    def bos_policy(self) -> str:
+        if self._add_bos_token is None:
+            return "tokenizer"
+        return "always" if self._add_bos_token else "never"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            return digest_of(sorted(self.tokenizer.get_vocab().items()))
+        definition = json.loads(backend.to_str())
+        # State of the last call, not of the tokenizer.
+        definition["truncation"] = definition["padding"] = None
+        return digest_of(definition)
+
+    @cached_property
+    def eos_text(self) -> str | None:
+        """How the tokenizer writes the end of a text; None where it has no token for it."""
+        token = self.tokenizer.eos_token_id
+        return None if token is None else str(self.tokenizer.decode([token]))
+
+    @contextmanager
+    def learnt(self, requests: Sequence[Request]) -> Iterator[None]:
+        """Meanwhile every distinct text of the requests is known, tokenised in a few calls."""
+        wanted: dict[bool | None, set[str]] = defaultdict(set)
+        for request in requests:
+            if request.kind == "loglikelihood":
+                context, continuation = _without_trailing_space(request)
+                if context is None:
+                    wanted[self._special(continuation, False)].add(continuation)
+                    continue
+                for text in (context, context + continuation):
+                    wanted[self._special(text, self._add_bos_token)].add(text)
+            elif request.kind == "loglikelihood_rolling":
+                text = request.continuation
+                wanted[self._special(text, self._add_bos_token)].add(text)
+            else:
+                wanted[self._special_of_prompt(request.context)].add(request.context)
+        try:
+            for special, texts in wanted.items():
+                self._known[special] = self._texts.tokens(texts, special)
+            yield
+        finally:
+            self._known = {}  # the next requests have other texts
+
+    def _ids(self, text: str, special: bool | None) -> list[int]:
+        known = self._known.get(special, {})
+        return known[text] if text in known else self._texts.tokens([text], special)[text]
+
+    def _special(self, text: str, asked: bool | None) -> bool | None:
+        """Whether the tokenizer may add its special tokens.
+
+        A text that already starts with BOS (a chat template wrote it) must not get a second one.
+        """
+        return False if self._prefix and text.startswith(self._prefix) else asked
+
+    @cached_property
+    def _prefix(self) -> str:
+        return str(self.tokenizer.decode([self.prefix_token]))
+
+    def _special_of_prompt(self, text: str) -> bool | None:
+        bos = self.tokenizer.bos_token
+        return False if bos is not None and text.startswith(bos) else self._add_bos_token
+
+    def text(self, text: str) -> list[int]:
+        """The tokens of a whole text, with what the tokenizer adds."""
+        return self._ids(text, self._special(text, self._add_bos_token))
+
+    def without_bos(self, tokens: list[int]) -> list[int]:
+        """The tokens of a text but for a BOS at its beginning, which is not of the text."""
+        bos = self.tokenizer.bos_token_id
+        return tokens[1:] if bos is not None and tokens[:1] == [bos] else tokens
+
+    def prompt(self, text: str, room: int) -> tuple[list[int], int]:
+        """The tokens of a prompt, cut from the left to `room`, and how many were cut.
+
+        A prompt that is written with BOS gets none; an empty one is the prefix token.
+        """
+        special = self._special_of_prompt(text)
+        whole = self._ids(text, special) or [self.prefix_token]
+        kept = whole
+        if self._truncation:
+            options = {} if special is None else {"add_special_tokens": special}
+            kept = self.tokenizer(text, truncation=True, **options)["input_ids"] or whole
+        kept = kept[-room:]
+        return kept, len(whole) - len(kept)
+
+    def pair(self, request: Request) -> EncodedRequest:
+        """A context with a continuation.
+
+        Raises ModelError when a continuation alone is longer than the model.
+        """
+        context, continuation = _without_trailing_space(request)
+        context_ids, targets = self._split(context, continuation)
+        if len(targets) > self.max_length:
+            raise ModelError(
+                f"a continuation of {len(targets)} tokens does not fit the model's length of "
+                f"{self.max_length}: {continuation[:80]!r}"
+            )
+        whole = [*context_ids, *targets]
+        kept = whole[-(self.max_length + 1) :]
+        fed = tuple(kept[:-1])
+        if fed == self._fed:
+            fed = self._fed  # the four letters of a question are read off tokens that are held once
+        self._fed = fed
+        return EncodedRequest(
+            key=self._keys.key_of(fed, targets),
+            tokens=fed,
+            targets=tuple(targets),
+            n_context_tokens=len(kept) - len(targets),
+            n_truncated=len(whole) - len(kept),
+        )
+
+    def _split(self, context: str | None, continuation: str) -> tuple[list[int], list[int]]:
+        """Context and continuation tokens.
+
+        Context and continuation are tokenised as one text, and what comes after as many tokens as
+        the context has alone is the continuation. Where a token spans the join so that nothing is
+        left, the spanning token is the continuation: the first that the context alone lacks.
+        """
+        if context is None:
+            targets = self._ids(continuation, self._special(continuation, False))
+            if not targets:
+                raise ModelError(f"the tokenizer makes no token of {continuation!r}")
+            if targets[0] == self.prefix_token and len(targets) > 1:
+                return targets[:1], targets[1:]
+            return [self.prefix_token], targets
+        whole, alone = self.text(context + continuation), self.text(context)
+        if len(alone) < len(whole):
+            return alone or [self.prefix_token], whole[len(alone) :]
+        shared = next(
+            (
+                place
+                for place, pair in enumerate(zip(alone, whole, strict=False))
+                if len(set(pair)) > 1
+            ),
+            len(whole) - 1,
+        )
+        return whole[:shared] or [self.prefix_token], whole[shared:]
+
+
+def _without_trailing_space(request: Request) -> tuple[str | None, str]:
+    """Whitespace at the end of the context belongs to the continuation; None for no context."""
+    if not request.context:
+        return None, request.continuation
+    context = request.context.rstrip()
+    return context, request.context[len(context) :] + request.continuation

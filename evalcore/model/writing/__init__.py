@@ -1,0 +1,1 @@
+"""Texts that a model writes: planned, decoded together, ended, cut."""

@@ -1,0 +1,240 @@
+"""One more token for every text that is being written, in one forward pass.
+
+The model is fed one row that has a token of each text, with its position. Each text attends its own
+keys and values, in its slot, and those of the prefixes that it shares with others, all texts of a
+prefix in one product of matrices without a mask; the parts are merged by their log-sum-exp.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic
+
+import torch
+from torch import Tensor
+
+from evalcore.model.loglikelihood.packed import attention_of_packs, configurations_of
+from evalcore.model.packs import attention
+from evalcore.model.packs.attention import softmax_attention
+from evalcore.model.writing.slots import Bank, Entry, Seat, Shared, T
+
+Places = slice | Tensor
+
+
+class Decoder(Generic[T]):
+    """The texts that are being written, and the memory that they need."""
+
+    def __init__(self, model: Any, *, most_rows: int, most_tokens: int) -> None:
+        """`most_tokens`: of keys and values, in all slots and shared ones."""
+        self._model = model
+        self._most_rows = most_rows
+        self._most_tokens = most_tokens
+        self._banks: dict[int, Bank[T]] = {}
+        self._configurations = configurations_of(model)
+        self._layers = int(model.config.get_text_config().num_hidden_layers)
+
+    @property
+    def seats(self) -> list[Seat[T]]:
+        """In the order in which `step` takes and gives."""
+        return [seat for bank in self._banks.values() for seat in bank.seats]
+
+    @property
+    def n_texts(self) -> int:
+        return sum(len(bank.seats) for bank in self._banks.values())
+
+    def admit(self, waiting: deque[Entry[T]]) -> None:
+        """Takes as many texts from the left as there is room for, and one where there is none."""
+        entering: dict[int, list[Entry[T]]] = {}
+        n_texts = len(self.seats)
+        while waiting and n_texts < self._most_rows:
+            group = entering.setdefault(waiting[0].capacity, [])
+            group.append(waiting[0])
+            if n_texts and self._tokens_with(entering) > self._most_tokens:
+                group.pop()
+                break
+            waiting.popleft()
+            n_texts += 1
+        for capacity, entries in entering.items():
+            if entries:
+                self._banks.setdefault(capacity, Bank(capacity)).enter(entries)
+
+    def _tokens_with(self, entering: Mapping[int, Sequence[Entry[T]]]) -> int:
+        """Of keys and values in all slots, and in what texts share, once these have entered."""
+        slots = {capacity: bank.n_slots for capacity, bank in self._banks.items()}
+        for capacity, entries in entering.items():
+            bank = self._banks.get(capacity)
+            slots[capacity] = bank.slots_for(len(entries)) if bank else len(entries)
+        come = [entry.seat for entries in entering.values() for entry in entries]
+        blocks = {id(block): block for seat in (*self.seats, *come) for block in seat.blocks}
+        return sum(capacity * count for capacity, count in slots.items()) + sum(
+            block.end - block.start for block in blocks.values()
+        )
+
+    def leave(self, places: Iterable[int]) -> None:
+        """Those at these places of `seats`."""
+        leaving = {id(self.seats[place]) for place in places}
+        for capacity, bank in list(self._banks.items()):
+            for place in range(len(bank.seats) - 1, -1, -1):
+                if id(bank.seats[place]) in leaving:
+                    bank.leave(place)
+            if not bank.seats:
+                del self._banks[capacity]
+
+    @torch.inference_mode()
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        """Logits (texts, vocabulary) after one more token of each text.
+
+        Raises NotImplementedError for a model that does not leave all its attention to
+        `transformers`.
+        """
+        one = DecodingPass(list(self._banks.values()))
+        device = self._model.get_input_embeddings().weight.device
+        positions = [seat.length for seat in self.seats]
+        with attention_of_packs(self._configurations), attention.during(one):
+            output = self._model(
+                input_ids=torch.tensor([tokens], device=device),
+                position_ids=torch.tensor([positions], device=device),
+                use_cache=False,
+            )
+        if one.calls != self._layers:
+            raise NotImplementedError(
+                f"the model has {self._layers} layers and asked for attention {one.calls} times"
+            )
+        for seat in self.seats:
+            seat.length += 1
+        return output.logits[0]  # type: ignore[no-any-return]
+
+
+class DecodingPass:
+    """What the attention of one forward pass reads, and where it writes."""
+
+    def __init__(self, banks: Sequence[Bank[Any]]) -> None:
+        self.calls = 0
+        """How many layers have asked for attention so far."""
+        self._banks = banks
+        seats = [seat for bank in banks for seat in bank.seats]
+        self._n_texts = len(seats)
+        self._positions = [seat.length for seat in seats]
+        self._lengths: dict[int, Tensor] = {}
+        self._hidden: dict[tuple[int, int | None], Tensor | None] = {}
+        self._shared = _texts_of_blocks(seats)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
+    ) -> Tensor:
+        """As `AttentionPass.attend`: from (1, heads, texts, size) to (1, texts, heads, size)."""
+        if query.shape[0] != 1 or query.shape[2] != self._n_texts:
+            raise NotImplementedError(f"attention of other rows than {self._n_texts} texts")
+        layer = self.calls
+        self.calls += 1
+        n_heads, n_kept = query.shape[1], key.shape[1]
+        # Heads that share keys are rows of one product: (heads of keys, their heads, texts, size).
+        grouped = query[0].reshape(n_kept, n_heads // n_kept, *query.shape[2:])
+        outs, logsumexps, first = [], [], 0
+        for bank in self._banks:
+            texts = slice(first, first + len(bank.seats))
+            first = texts.stop
+            lengths = self._lengths_of(bank, query)
+            bank.write(
+                layer, lengths, key[0, :, texts].transpose(0, 1), value[0, :, texts].transpose(0, 1)
+            )
+            longest = 1 + max(seat.length - seat.own_start for seat in bank.seats)
+            out, logsumexp = softmax_attention(
+                grouped[:, :, texts].permute(2, 0, 1, 3),
+                bank.keys[layer][: len(bank.seats), :, :longest],
+                bank.values[layer][: len(bank.seats), :, :longest],
+                scale=scale,
+                hidden=self._beyond(bank, longest, window, query),
+                softcap=softcap,
+            )
+            outs.append(out.flatten(1, 2))
+            logsumexps.append(logsumexp.flatten(1, 2))
+        merged, total = torch.cat(outs), torch.cat(logsumexps)
+        for number, (block, places) in enumerate(self._shared):
+            hidden = self._out_of_window(number, block, places, window, query)
+            if hidden is not None and bool(torch.isinf(hidden).all()):
+                continue
+            keys, values = block.layers[layer]
+            rows = grouped[:, :, places]
+            out, logsumexp = softmax_attention(
+                rows.flatten(1, 2)[None],
+                keys,
+                values,
+                scale=scale,
+                hidden=None if hidden is None else hidden.repeat(rows.shape[1], 1),
+                softcap=softcap,
+            )
+            n_texts = rows.shape[2]
+            out = out.reshape(n_heads, n_texts, -1).transpose(0, 1)
+            logsumexp = logsumexp.reshape(n_heads, n_texts).transpose(0, 1)
+            before = total[places]
+            share = torch.sigmoid(logsumexp - before).unsqueeze(-1)
+            merged[places] = torch.lerp(
+                merged[places], out.to(merged.dtype), share.to(merged.dtype)
+            )
+            total[places] = torch.logaddexp(before, logsumexp)
+        if sinks is not None:
+            merged = merged * torch.sigmoid(total - sinks.to(total.dtype)).unsqueeze(-1)
+        return merged[None].to(query.dtype)
+
+    def _lengths_of(self, bank: Bank[Any], like: Tensor) -> Tensor:
+        """(texts,): tokens in the slot of each text of the bank before this one."""
+        if bank.capacity not in self._lengths:
+            lengths = [seat.length - seat.own_start for seat in bank.seats]
+            self._lengths[bank.capacity] = torch.tensor(lengths, device=like.device)
+        return self._lengths[bank.capacity]
+
+    def _beyond(self, bank: Bank[Any], longest: int, window: int | None, like: Tensor) -> Tensor:
+        """(texts, 1, 1, longest), added to the scores: hides what is no token of the text, and
+        what its window has left."""
+        name = (bank.capacity, window)
+        if name not in self._hidden:
+            lengths = self._lengths_of(bank, like)[:, None]
+            places = torch.arange(longest, device=like.device)[None]
+            hidden = places > lengths
+            if window is not None:
+                hidden |= places <= lengths - window
+            added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+            self._hidden[name] = added.masked_fill_(hidden, float("-inf"))[:, None, None]
+        return self._hidden[name]  # type: ignore[return-value]
+
+    def _out_of_window(
+        self, number: int, block: Shared, places: Places, window: int | None, like: Tensor
+    ) -> Tensor | None:
+        """(texts, keys), added to the scores; None where all is seen."""
+        if window is None:
+            return None
+        name = (-1 - number, window)
+        if name not in self._hidden:
+            positions = torch.tensor(self._positions, device=like.device)[places][:, None]
+            keys = torch.arange(block.start, block.end, device=like.device)[None]
+            left = keys <= positions - window
+            added = torch.zeros(left.shape, dtype=like.dtype, device=like.device)
+            added.masked_fill_(left, float("-inf"))
+            self._hidden[name] = added if bool(left.any()) else None
+        return self._hidden[name]
+
+
+def _texts_of_blocks(seats: Sequence[Seat[Any]]) -> list[tuple[Shared, Places]]:
+    """Each block with the places of its texts, as a slice where they are neighbours."""
+    members: dict[int, tuple[Shared, list[int]]] = {}
+    for place, seat in enumerate(seats):
+        for block in seat.blocks:
+            members.setdefault(id(block), (block, []))[1].append(place)
+    found: list[tuple[Shared, Places]] = []
+    for block, places in members.values():
+        if places[-1] - places[0] == len(places) - 1:
+            found.append((block, slice(places[0], places[-1] + 1)))
+        else:
+            device = block.layers[0][0].device
+            found.append((block, torch.tensor(places, device=device)))
+    return found

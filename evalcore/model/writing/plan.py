@@ -1,0 +1,340 @@
+"""Generated texts of a causal language model of `transformers`.
+
+Written continuously (`continuous.py`) where nothing but the model's own distribution decides the
+next token; in batches by `generate` of `transformers` where beams, penalties or other arguments
+look at the text before, and for models that cannot be written otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import torch
+from transformers import LogitsProcessorList, StoppingCriteriaList
+
+from evalcore.digest import digest_of
+from evalcore.errors import ModelError, TaskError
+from evalcore.model.base import Response
+from evalcore.model.forward.batching import Row, batches_of
+from evalcore.model.forward.widening import tried_in_float32
+from evalcore.model.loglikelihood.ladder import PathName
+from evalcore.model.loglikelihood.probes import is_half
+from evalcore.model.writing.continuous import ContinuousWriter
+from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
+from evalcore.model.writing.encoded import GenerationRequest
+from evalcore.model.writing.ending import ends_of, response_of
+from evalcore.model.writing.generation import SAMPLING, Plan
+
+TOKENS_PER_BATCH = 16384
+"""Padded tokens of the prompts of one batch; its states are what fills the memory."""
+
+ROWS_PER_BATCH = 64
+"""Texts that are written together unless the caller says otherwise: what a crash can lose."""
+
+PADDING_NOISE, PADDING_NOISE_HALF = 1e-3, 0.5
+"""Nats by which rounding may move a log-probability when a row is padded, or has company."""
+
+Company = Literal["any", "of one length", "none"]
+
+BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
+"""Arguments that do not look at the prompt: others (a repetition penalty) would see the padding."""
+
+NEUTRAL = {
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "length_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "early_stopping": False,
+}
+"""Values with which an argument does nothing."""
+
+NO_ARGUMENTS = frozenset(
+    [
+        "transformers_version",
+        "_from_model_config",
+        "pad_token_id",
+        "bos_token_id",
+        "max_length",
+        "use_cache",
+        "output_attentions",
+        "output_hidden_states",
+    ]
+)
+"""What a generation configuration says that decides no text, or that every call states itself."""
+
+
+class Writer:
+    """Generates in batches; what a row gets does not depend on the batch."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        batch_size: int | None,
+        path: Literal["auto"] | PathName = "auto",
+    ) -> None:
+        """`batch_size` caps the rows of a batch. `path` is for tests and benchmarks: "plain" is in
+        batches only, and "packed" raises ModelError where texts cannot be written continuously."""
+        self._model = model
+        self._tokenizer = tokenizer
+        self._batch_size = batch_size
+        self._path = path
+        self._company: Company | None = None
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The model's own generation arguments, which hold where a task states none.
+
+        Raises ModelError for values that no argument can have.
+        """
+        stated = self._model.generation_config.to_diff_dict()
+        for name, value in stated.items():
+            try:
+                digest_of(value)
+            except (TypeError, ValueError):
+                raise ModelError(f"generation_config.json: {name} cannot be {value!r}") from None
+        return {name: value for name, value in stated.items() if name not in NO_ARGUMENTS}
+
+    @cached_property
+    def _continuous(self) -> ContinuousWriter:
+        return ContinuousWriter(self._model, self._tokenizer, defaults=self.defaults)
+
+    @property
+    def execution(self) -> dict[str, Any]:
+        """How the last texts were written that no argument bound to batches; empty before."""
+        return self._continuous.execution
+
+    def answers(
+        self, requests: Sequence[tuple[int, GenerationRequest]]
+    ) -> Iterator[list[tuple[int, Response]]]:
+        """Continuously what can be, the rest in batches. Raises ModelError for a prompt that does
+        not fit the memory, TaskError for arguments that cannot be used."""
+        waiting = dict(requests)
+        if self._path != "plain":
+            free = {index: one for index, one in requests if self._looks_at_nothing(one.plan)}
+            for pack in self._continuous.answers(free):
+                for index, _ in pack:
+                    del waiting[index]
+                yield pack
+            refused = self._continuous.execution.get("path") == "plain"
+            if refused and self._path == "packed":
+                raise ModelError(f"it cannot write continuously: {self.execution['reason']}")
+        if waiting:
+            yield from self._in_batches(list(waiting.items()))
+
+    def _looks_at_nothing(self, plan: Plan) -> bool:
+        """Whether the next token is chosen from the model's own distribution alone."""
+        return self._blind(plan) and self._beams(plan) == 1
+
+    def _in_batches(
+        self, requests: Sequence[tuple[int, GenerationRequest]]
+    ) -> Iterator[list[tuple[int, Response]]]:
+        """Longest prompts first."""
+        waiting = [
+            batch for rows in self._alike(requests) for batch in self._batches(rows, requests)
+        ][::-1]
+        while waiting:
+            batch = waiting.pop()
+            of_batch = [requests[row.requests[0]][1] for row in batch]
+            try:
+                responses = self._write(of_batch)
+            except torch.OutOfMemoryError as problem:
+                if len(batch) == 1:
+                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
+                waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                continue
+            yield [
+                (requests[place][0], response)
+                for row, response in zip(batch, responses, strict=True)
+                for place in row.requests
+            ]
+
+    def _alike(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Iterator[list[Row]]:
+        """Rows that may share a batch: one plan, and one length where padding would be seen."""
+        members: dict[str, list[int]] = defaultdict(list)
+        for place, (_, request) in enumerate(requests):
+            members[request.key].append(place)
+        groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        padded = self._company_of(requests) == "any"
+        for places in members.values():
+            request = requests[places[0]][1]
+            length = 0 if padded and self._blind(request.plan) else len(request.tokens)
+            limit = request.plan.max_length or 0
+            # A limit on prompt and answer together is another number for each length.
+            kind = (repr(request.plan), length or (limit and len(request.tokens)))
+            groups[kind].append(Row(request.tokens, tuple(places)))
+        for rows in groups.values():
+            yield sorted(rows, key=lambda row: -len(row.tokens))
+
+    def _batches(
+        self, rows: list[Row], requests: Sequence[tuple[int, GenerationRequest]]
+    ) -> list[list[Row]]:
+        plan = requests[rows[0].requests[0]][1].plan
+        alone = (
+            self._beams(plan) > 1
+            or (plan.sampled and not self._blind(plan))
+            or self._company_of(requests) == "none"
+        )
+        most = 1 if alone else self._batch_size or ROWS_PER_BATCH
+        return batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=most)
+
+    def _blind(self, plan: Plan) -> bool:
+        """Whether nothing but the model itself looks at the tokens before."""
+        in_force = {**self.defaults, **dict(plan.options)}
+        return all(
+            name in BLIND_TO_PADDING or (name in NEUTRAL and value == NEUTRAL[name])
+            for name, value in in_force.items()
+            if value is not None
+        )
+
+    def _company_of(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Company:
+        """Which rows may share a batch: those that the model reads there as it does alone.
+
+        States may run over the padding, positions count it, rows influence each other.
+        """
+        if len(requests) == 1:
+            return "any"
+        if self._company is None:
+            shortest, *others = sorted({one.tokens for _, one in requests}, key=len)
+            pair = [shortest, others[0] if others else shortest[::-1]]
+            padding = 0 if len(pair[1]) > len(shortest) else 3
+            if self._reads_as_alone(pair, len(pair[1]) + padding):
+                self._company = "any"
+            else:
+                alike = [row[-len(shortest) :] for row in pair]
+                told = self._reads_as_alone(alike, len(shortest))
+                self._company = "of one length" if told else "none"
+        return self._company
+
+    def _reads_as_alone(self, rows: Sequence[Sequence[int]], width: int) -> bool:
+        """Whether the model says the same after each of these rows and after all in one batch, in
+        float32 first, where rounding hides nothing."""
+        moved = partial(self._moved, rows, width)
+        if not is_half(self._model):
+            return moved() <= PADDING_NOISE
+        exact, _ = tried_in_float32(self._model, moved)
+        return (exact is None or exact <= PADDING_NOISE) and moved() <= PADDING_NOISE_HALF
+
+    def _moved(self, rows: Sequence[Sequence[int]], width: int) -> float:
+        """Nats by which any log-probability of a next token does."""
+        alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
+        together = self._first_logits(rows, width)
+        moved = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
+        return float(moved.abs().max())
+
+    @torch.inference_mode()
+    def _first_logits(self, rows: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+        ids, mask = self._padded(rows, width)
+        written = self._model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=1,
+            do_sample=False,
+            pad_token_id=self._pad,
+            return_dict_in_generate=True,
+            output_logits=True,
+        )
+        return written.logits[0]  # type: ignore[no-any-return]
+
+    @property
+    def _pad(self) -> int:
+        """Any token will do: the mask hides it."""
+        for name in ("pad_token_id", "unk_token_id", "eos_token_id"):
+            if (token := getattr(self._tokenizer, name, None)) is not None:
+                return int(token)
+        return 0
+
+    def _padded(
+        self, rows: Sequence[Sequence[int]], width: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows padded on the left to `width`, and the mask that hides the padding."""
+        ids = [[self._pad] * (width - len(row)) + list(row) for row in rows]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
+        device = self._model.device
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+    @torch.inference_mode()
+    def _write(self, requests: Sequence[GenerationRequest]) -> list[Response]:
+        """Texts for requests of one plan."""
+        plan = requests[0].plan
+        width = max(len(request.tokens) for request in requests)
+        ids, mask = self._padded([request.tokens for request in requests], width)
+        stop = StopAt(self._tokenizer, plan, width=width, beams=self._beams(plan))
+        drawing = self._drawing(plan, requests)
+        processors = [OnlyNumbers(), *drawing.pop("logits_processor", ())]
+        try:
+            with warnings.catch_warnings(), torch.random.fork_rng(enabled=plan.sampled):
+                warnings.simplefilter("ignore")  # of a model's arguments that a plan overrules
+                written = self._model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    pad_token_id=self._pad,
+                    stopping_criteria=StoppingCriteriaList([stop]),
+                    **self._length(plan, width),
+                    logits_processor=LogitsProcessorList(processors),
+                    **drawing,
+                )
+        except IndexError as problem:
+            raise ModelError(
+                f"it has no positions for a prompt of {width} tokens with "
+                f"{self._length(plan, width)}: {problem}"
+            ) from problem
+        except (ValueError, TypeError, NotImplementedError) as problem:
+            stated = dict(plan.options)
+            if not stated:
+                raise ModelError(
+                    f"it cannot write, with {self.defaults or 'nothing'} in its "
+                    f"generation_config.json: {type(problem).__name__}: {problem}"
+                ) from problem
+            raise TaskError(f"generation arguments {stated} cannot be used: {problem}") from problem
+        return [
+            response_of(
+                request,
+                row[width:],
+                stopped_after=stop.ended.get(place),
+                ends=ends_of(plan, self._model, self._tokenizer),
+                tokenizer=self._tokenizer,
+                path="plain",
+                stops_unseen=self._beams(plan) > 1,
+            )
+            for place, (request, row) in enumerate(zip(requests, written.tolist(), strict=True))
+        ]
+
+    def _length(self, plan: Plan, width: int) -> dict[str, int]:
+        """In compat a number of new tokens in the model's own configuration beats the task's."""
+        total = plan.max_length or width + plan.max_new_tokens
+        if plan.mode == "compat":
+            return {"max_length": total}
+        return {"max_new_tokens": max(1, total - width)}
+
+    def _drawing(self, plan: Plan, requests: Sequence[GenerationRequest]) -> dict[str, Any]:
+        options = dict(plan.options)
+        if not plan.sampled:
+            return {"do_sample": False, **options}
+        if self._beams(plan) > 1 or not self._blind(plan):
+            torch.manual_seed(requests[0].torch_seed)
+            return {"do_sample": True, **options}
+        in_force = {**self.defaults, **options}
+        seeds = [request.torch_seed for request in requests]
+        draw = SeededDraw(seeds, warpers_of(in_force, self._model.device))
+        others = {name: value for name, value in options.items() if name not in SAMPLING}
+        return {"do_sample": False, "logits_processor": LogitsProcessorList([draw]), **others}
+
+    def _beams(self, plan: Plan) -> int:
+        stated = dict(plan.options)
+        beams = {**self.defaults, **stated}.get("num_beams") or 1
+        if isinstance(beams, int) and beams > 0:
+            return beams
+        error, where = (
+            (TaskError, "generation argument")
+            if "num_beams" in stated
+            else (ModelError, "generation_config.json:")
+        )
+        raise error(f"{where} num_beams: expected a count, got {beams!r}")

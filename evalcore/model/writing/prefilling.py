@@ -1,0 +1,156 @@
+"""Prompts, read in packs: each distinct prefix once, up to the logits of each one's next token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evalcore.model.forward.head import rows_at_once
+from evalcore.model.loglikelihood.packed import PackRunner, whole_way
+from evalcore.model.packs.attention import KeysAndValues
+from evalcore.model.packs.prefix import Pack, plan
+from evalcore.model.writing.common_prefixes import LEAST_SAVED, Sharing
+from evalcore.model.writing.slots import Entry, Seat, Shared, T
+
+Layers = list[KeysAndValues]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """A prompt that was read."""
+
+    index: int
+    """Of the prompts."""
+    length: int
+    """In tokens."""
+    shared: Shared | None
+    own_start: int
+    """Position of the first token that is in no block."""
+    own: tuple[Layers, ...]
+    """Keys and values from there on, in parts."""
+
+    def entry(self, who: T, to_come: int) -> Entry[T]:
+        """As a text that will have so many tokens at most."""
+        seat = Seat(who, self.length, self.own_start, self.shared)
+        return Entry(seat, self.own, to_come)
+
+
+class Prefill:
+    """The prompts of one run, in the order of their trie."""
+
+    def __init__(
+        self,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        *,
+        budget: int,
+        through_head: bool,
+        least_saved: int = LEAST_SAVED,
+    ) -> None:
+        """`budget`: tokens in one forward pass; `through_head` as of `PackedPath`. Raises
+        ValueError as `prefix.plan`."""
+        self._model = model
+        self._through_head = through_head
+        self._lengths = [len(prompt) for prompt in prompts]
+        self._plan = plan(prompts, [1] * len(prompts), budget=budget)
+        self._runner = PackRunner(model, self._plan)
+        self._sharing = Sharing(self._plan, self._ends(), least_saved=least_saved)
+        self._texts_to_come = list(self._sharing.texts_below)
+        self._blocks: dict[int, Shared] = {}
+
+    @property
+    def n_unique(self) -> int:
+        """Tokens that are computed."""
+        return self._plan.n_unique
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """By prompt, the piece of its last token and its number of tokens."""
+        pieces = self._plan.pieces
+        last = [0] * len(self._lengths)
+        for pack in self._plan.packs:
+            by_place = [index for index in pack.pieces for _ in range(pieces[index].length)]
+            for row, request, _ in pack.reads.tolist():
+                last[request] = by_place[pack.rows[row]]
+        return list(zip(last, self._lengths, strict=True))
+
+    def starts(self) -> Iterator[tuple[list[Start], Tensor]]:
+        """Prompts as they are read, with the logits (prompts, vocabulary) of what comes next.
+
+        Raises NotImplementedError for a model that cannot be computed in packs.
+        """
+        for pack in self._plan.packs:
+            yield from self._run(pack)
+
+    @torch.inference_mode()
+    def _run(self, pack: Pack) -> Iterator[tuple[list[Start], Tensor]]:
+        layers = {above.piece: self._runner.kept[above.piece] for above in pack.inherited}
+        output = self._runner.run(pack, keep=pack.pieces if pack.done else ())
+        for piece in pack.pieces:
+            if piece in self._runner.kept:
+                layers[piece] = self._runner.kept[piece]
+                if piece not in pack.kept:
+                    del self._runner.kept[piece]
+        if not pack.done:
+            return
+        states = output.last_hidden_state
+        at_once = rows_at_once(self._model.get_output_embeddings().weight.shape[0])
+        for first in range(0, len(pack.reads), at_once):
+            rows, requests, _ = pack.reads[first : first + at_once].T
+            places = torch.from_numpy(pack.rows[rows]).to(states.device)
+            if self._through_head:
+                logits = self._model.get_output_embeddings()(states[0, places])
+            else:
+                with whole_way(self._model, output) as to_logits:
+                    logits = to_logits(states[0, places])
+            yield [self._start(int(request), layers) for request in requests], logits
+
+    def _start(self, index: int, layers: dict[int, Layers]) -> Start:
+        share = self._sharing.of(index)
+        shared = None
+        for stretch in share.blocks:
+            if stretch.piece not in self._blocks:
+                parts = self._parts(share.path, stretch.start, stretch.end, layers)
+                self._blocks[stretch.piece] = Shared(
+                    stretch.start, stretch.end, _joined(parts), shared
+                )
+            shared = self._blocks[stretch.piece]
+        for piece in share.path:
+            self._texts_to_come[piece] -= 1
+            if not self._texts_to_come[piece]:
+                self._blocks.pop(piece, None)
+        own = self._parts(share.path, share.own_start, self._lengths[index], layers)
+        return Start(index, self._lengths[index], shared, share.own_start, tuple(own))
+
+    def _parts(
+        self, path: Sequence[int], start: int, end: int, layers: dict[int, Layers]
+    ) -> list[Layers]:
+        """Keys and values of the positions [start, end) of a path."""
+        parts = []
+        for index in path:
+            piece = self._plan.pieces[index]
+            first = max(0, start - piece.depth)
+            last = min(piece.length, end - piece.depth)
+            if first < last:
+                parts.append(
+                    [
+                        (key[:, :, first:last], value[:, :, first:last])
+                        for key, value in layers[index]
+                    ]
+                )
+        return parts
+
+
+def _joined(parts: Sequence[Layers]) -> Layers:
+    if len(parts) == 1:
+        return parts[0]
+    return [
+        (
+            torch.cat([key for key, _ in layer], dim=2),
+            torch.cat([value for _, value in layer], dim=2),
+        )
+        for layer in zip(*parts, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Names, classes and functions that task code knows from lm-evaluation-harness."""

@@ -1,0 +1,1 @@
+"""From responses to the one that is scored."""

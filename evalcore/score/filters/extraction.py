@@ -1,0 +1,147 @@
+"""Filters that find the answer in a text by a pattern."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from evalcore.score.filters.interface import Docs, Filter, Resps
+
+
+class RegexFilter(Filter):
+    r"""`regex`: what the pattern finds, by `findall`, else `fallback`.
+
+    Of several finds the one at `group_select` (-1 is the last; one that is not there counts as not
+    found); of several groups the first that is not empty; without white space at its ends.
+    """
+
+    def __init__(
+        self,
+        regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+        group_select: int = 0,
+        fallback: str = "[invalid]",
+    ) -> None:
+        self.regex_pattern = regex_pattern
+        self.regex = re.compile(regex_pattern)
+        self.group_select = group_select
+        self.fallback = fallback
+
+    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
+        return [[self._extract(text) for text in results] for results in resps]
+
+    def _extract(self, text: Any) -> str:
+        found = _find(self.regex, text, self.group_select)
+        return self.fallback if found is None else found
+
+
+class PartOfSpeechFilter(Filter):
+    """`regex_pos`: the tags of all `('token', 'TAG')` pairs in the text, else `fallback`."""
+
+    PAIR = re.compile(r"\('[^']*', '([^']*)'\)")
+
+    def __init__(
+        self,
+        regex_pattern: str = r"\['(.*?)'\]",
+        group_select: int = 0,
+        fallback: list[str] | None = None,
+    ) -> None:
+        """The pattern and the selection change nothing, here as in lm-evaluation-harness."""
+        self.regex_pattern = regex_pattern
+        self.regex = re.compile(regex_pattern)
+        self.group_select = group_select
+        self.fallback = ["invalid"] if fallback is None else fallback
+
+    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
+        return [[self._tags(result) for result in results] for results in resps]
+
+    def _tags(self, result: Any) -> list[str]:
+        if not isinstance(result, str):
+            return [tag for _, tag in result] or self.fallback
+        return self.PAIR.findall(result) or self.fallback
+
+
+class MultiChoiceRegexFilter(RegexFilter):
+    """`multi_choice_regex`: the letter of the chosen answer, as "(A)".
+
+    Looked for in turn: the pattern; the text of one of the document's `choices` (a longer one
+    first); a letter after a colon. `ignore_case`, `ignore_punctuation` and `regexes_to_ignore` hold
+    for the second.
+    """
+
+    def __init__(
+        self,
+        regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+        group_select: int = 0,
+        fallback: str = "[invalid]",
+        ignore_case: bool = False,
+        ignore_punctuation: bool = False,
+        regexes_to_ignore: list[str] | None = None,
+    ) -> None:
+        super().__init__(regex_pattern, group_select, fallback)
+        self.ignore_case = ignore_case
+        self.ignore_punctuation = ignore_punctuation
+        self.regexes_to_ignore = regexes_to_ignore
+
+    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:
+        return [
+            self._letters(results, doc["choices"]) for results, doc in zip(resps, docs, strict=True)
+        ]
+
+    def _letters(self, results: Sequence[Any], choices: Sequence[str]) -> list[str]:
+        letters = [chr(ord("A") + number) for number in range(len(choices))]
+        of_choice = {
+            self._plain(choice.strip()): f"({letter})"
+            for choice, letter in zip(choices, letters, strict=True)
+        }
+        by_length = sorted(
+            (re.escape(self._plain(choice.strip())) for choice in choices), key=len, reverse=True
+        )
+        any_choice = re.compile("|".join(by_length))
+        any_letter = re.compile(rf":[\s]*({'|'.join(map(re.escape, letters))})")
+        found = []
+        for text in results:
+            letter = _find(self.regex, text, self.group_select, none_if_empty="")
+            if not letter:
+                choice = _find(any_choice, self._plain(text), self.group_select) or ""
+                letter = of_choice.get(choice, choice)
+            if not letter:
+                after_colon = _find(any_letter, text, self.group_select)
+                letter = f"({after_colon})" if after_colon else None
+            found.append(letter or self.fallback)
+        return found
+
+    def _plain(self, text: Any) -> str:
+        if not isinstance(text, str):
+            return ""
+        plain: str = text
+        for pattern in self.regexes_to_ignore or ():
+            plain = re.sub(pattern, "", plain)
+        if self.ignore_case:
+            plain = plain.lower()
+        return plain.translate(_punctuation()) if self.ignore_punctuation else plain
+
+
+def _find(
+    pattern: re.Pattern[str], text: Any, select: int, none_if_empty: str | None = None
+) -> str | None:
+    """The selected find; None if there is none, `none_if_empty` where all its groups are empty."""
+    finds = pattern.findall(text if isinstance(text, str) else "")
+    if not -len(finds) <= select < len(finds):
+        return None
+    find: Any = finds[select]
+    if not isinstance(find, tuple):
+        return str(find).strip()
+    filled = [str(group).strip() for group in find if group]
+    return filled[0] if filled else none_if_empty
+
+
+@cache
+def _punctuation() -> dict[int, None]:
+    """A table for `str.translate` that removes every character of a Unicode punctuation class."""
+    return dict.fromkeys(
+        code for code in range(sys.maxunicode) if unicodedata.category(chr(code)).startswith("P")
+    )

@@ -1,0 +1,1 @@
+"""From scored documents to the numbers of tasks and groups."""

@@ -1,0 +1,1 @@
+"""From documents to requests: examples, prompts, chat, gold answers."""

@@ -1,0 +1,219 @@
+"""A document as it is asked: examples drawn, prompt and requests written, gold found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from evalcore.errors import TaskError
+from evalcore.model.base import Mode, Request
+from evalcore.task.asking import requests
+from evalcore.task.asking.chat import Chat, Message
+from evalcore.task.asking.documents import Documents
+from evalcore.task.asking.gold import gold_of, require_gold, require_one_kind
+from evalcore.task.asking.likeness import asked_by
+from evalcore.task.asking.prompt import Doc, DocReader, Prompter
+from evalcore.task.asking.sampler import sampler_of
+from evalcore.task.asking.shot_rule import Draw
+from evalcore.task.config import TaskSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One document as it is asked: everything that scoring and the sample file need."""
+
+    doc_id: int
+    """Row in the (processed) split."""
+    split: str
+    doc: Doc
+    doc_digest: str
+    shots: list[tuple[str, int]]
+    """Split and row of each example, in the order of the prompt."""
+    prompt: str
+    """Exactly as sent; of several contexts (choices in the context) the first."""
+    choices: list[str]
+    """Empty where the task has none."""
+    gold: list[int]
+    """multiple_choice: right choices by position; else empty."""
+    target: str
+    """`doc_to_target` as text."""
+    answer: Any = None
+    """`doc_to_target` as it is: text, the position of a choice, or a list of either."""
+    several_answers: bool = False
+    """Whether `answer` is a list of right answers (in compat: whether that of document 0 is)."""
+    choices_are_contexts: bool = False
+    """Whether the choices are asked as contexts of one continuation."""
+    requests: list[Request]
+    """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
+
+
+class HowAsked(Protocol):
+    """What of a task says how its documents are asked."""
+
+    spec: TaskSpec
+    mode: Mode
+    shots: int
+    fewshot_seed: int
+    fewshot_draw: Draw
+    system_instruction: str | None
+    chat: Chat | None
+
+    @property
+    def reader(self) -> DocReader: ...
+    @property
+    def generation_kwargs(self) -> dict[str, Any] | None: ...
+
+
+class ItemBuilder:
+    """Builds items one by one, in the documents' order (compat's examples depend on it)."""
+
+    def __init__(self, task: HowAsked, documents: Documents) -> None:
+        self._task = task
+        self._spec = task.spec
+        self._strict = task.mode == "strict"
+        self._documents = documents
+        self._reader = task.reader
+        self._prompter = Prompter(
+            task.spec, self._reader, self._strict, task.system_instruction, task.chat
+        )
+        self._asked_by = asked_by(task.spec, self._reader)
+        self._sampler = None
+        if task.shots and task.spec.output_type != "loglikelihood_rolling":
+            self._sampler = sampler_of(
+                task.spec,
+                documents,
+                mode=task.mode,
+                shots=task.shots,
+                seed=task.fewshot_seed,
+                fixed=task.fewshot_draw == "fixed",
+                answer_at=lambda row: str(self._prompter.example_answer(documents.pool[row])),
+                asked_by=self._asked_by,
+            )
+        self._examples: dict[int, list[Message]] = {}
+        self._choices_are_contexts = False
+        self._first_answer: Any = None
+
+    def decide(self, doc: Doc) -> None:
+        """Takes from document 0 what lm-eval takes from it for all, scored or not."""
+        text = self._text(doc)
+        self._choices_are_contexts = isinstance(text, int) and self._reader.has_choices
+        self._first_answer = self._answer(self._target(doc))
+
+    def build(self, position: int, row: int, doc: Doc, digest: str) -> Item:
+        text, stated = self._text(doc), self._target(doc)
+        answer = self._answer(stated)
+        self._check_kinds(text, answer)
+        choices: list[str] = []
+        if self._reader.has_choices:
+            choices = self._reader.choices(self._spec.doc_to_choice, doc)
+        rows, examples = self._shown(position)
+        asked = self._requests(doc, examples, text, choices, answer)
+        several = answer if self._strict else self._first_answer
+        return Item(
+            doc_id=row,
+            split=self._documents.split,
+            doc=doc,
+            doc_digest=digest,
+            shots=[(self._documents.pool_split, row) for row in rows],
+            prompt=asked[0].context,
+            choices=choices,
+            gold=self._gold(text if self._choices_are_contexts else answer, choices),
+            target=str(stated),
+            answer=answer,
+            several_answers=isinstance(several, list) and bool(several),
+            choices_are_contexts=self._choices_are_contexts,
+            requests=asked,
+        )
+
+    def _requests(
+        self, doc: Doc, examples: list[Message], text: Any, choices: list[str], answer: Any
+    ) -> list[Request]:
+        kind, repeats = self._spec.output_type, self._spec.repeats
+        if kind == "loglikelihood_rolling":
+            return [requests.rolling(_target_text(answer), repeats)]
+        if kind == "multiple_choice":
+            return self._choice_requests(doc, examples, text, choices, answer)
+        end = self._prompter.question(text, doc)
+        context = self._prompter.prompt(doc, examples, end)
+        if kind == "generate_until":
+            arguments = self._task.generation_kwargs or {}
+            return [requests.generation(context, arguments, repeats)]
+        target = _target_text(answer)
+        target = self._prompter.target_delimiter(end, target) + target
+        return requests.loglikelihoods([(context, target)], repeats)
+
+    def _choice_requests(
+        self, doc: Doc, examples: list[Message], text: Any, choices: list[str], answer: Any
+    ) -> list[Request]:
+        if not choices:
+            raise TaskError(f"doc_to_choice gives no choice: {self._spec.doc_to_choice!r}")
+        prompter = self._prompter
+        delimiter = prompter.choice_delimiter(doc)
+        if self._choices_are_contexts:
+            ends = [prompter.choice_as_question(choice, doc) for choice in choices]
+            contexts = [prompter.prompt(doc, examples, end) for end in ends]
+            asked = [(context, f"{delimiter}{answer}") for context in contexts]
+        else:
+            context = prompter.prompt(doc, examples, prompter.question(text, doc))
+            asked = [(context, delimiter + choice) for choice in choices]
+        unconditional = requests.null_context(self._spec, strict=self._strict)
+        if unconditional is not None:
+            asked += [(unconditional, delimiter + choice) for choice in choices]
+        return requests.loglikelihoods(asked, self._spec.repeats)
+
+    def _shown(self, position: int) -> tuple[list[int], list[Message]]:
+        """The examples of a document: their rows in the pool, and as messages."""
+        sampler = self._sampler
+        if sampler is None:
+            return [], []
+        rows = sampler.draw(self._documents.question(position, self._asked_by))
+        for row in rows:
+            if row not in self._examples:
+                self._examples[row] = self._prompter.example(
+                    sampler.doc(row), choices_are_contexts=self._choices_are_contexts
+                )
+        return rows, [message for row in rows for message in self._examples[row]]
+
+    def _text(self, doc: Doc) -> Any:
+        return self._reader.text(self._spec.doc_to_text, doc)
+
+    def _target(self, doc: Doc) -> Any:
+        return self._reader.target(self._spec.doc_to_target, doc)
+
+    def _answer(self, stated: Any) -> Any:
+        """The target as it is scored: several right choices may come as a tuple or a set, too."""
+        if not self._strict and self._spec.output_type != "multiple_choice":
+            return stated  # which lm-eval compares as the text of the tuple
+        if isinstance(stated, set | frozenset):
+            return sorted(stated, key=str)
+        return list(stated) if isinstance(stated, tuple) else stated
+
+    def _check_kinds(self, text: Any, answer: Any) -> None:
+        """Strict refuses a mixture of kinds; lm-eval decides on document 0 for all."""
+        kind = self._choices_are_contexts
+        if self._strict and kind != isinstance(text, int):
+            raise TaskError(
+                f"doc_to_text gives {text!r} here and {'a position' if kind else 'text'} for "
+                "document 0: it must give a question for every document, or the position of the "
+                "right choice for every document"
+            )
+        if self._task.spec.process_results is not None:
+            return
+        if self._strict or self._spec.output_type == "multiple_choice":
+            require_one_kind(answer, self._first_answer, one_is_its_entry=not self._strict)
+
+    def _gold(self, answer: Any, choices: list[str]) -> list[int]:
+        if self._spec.output_type != "multiple_choice":
+            return []
+        gold = gold_of(answer, choices)
+        if self._strict and self._spec.process_results is None:
+            require_gold(gold, answer, choices)
+        return gold
+
+
+def _target_text(answer: Any) -> str:
+    if not isinstance(answer, str):
+        raise TaskError(
+            f"doc_to_target must give the text to score, got {type(answer).__name__} {answer!r}"
+        )
+    return answer

@@ -1,0 +1,1 @@
+"""The rows of data sets, at one commit."""

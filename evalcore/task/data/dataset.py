@@ -1,0 +1,303 @@
+"""Data sets at one commit: what a run reads is named by the commit that it was read at.
+
+The commit is resolved through the Hub client's cache, and every commit has a folder of prepared
+data of its own, so that a process without network gets exactly what a fetch before it saw. In that
+folder a list of files says what was prepared: `datasets` parses the data set's whole README again
+for each configuration, which for the 57 subjects of MMLU takes half a minute.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcore.digest import digest_of
+from evalcore.errors import EvalError, InfraError, TaskError, keep_ours
+from evalcore.task.config import TaskSpec
+from evalcore.task.data.seeds import FixedRandomness
+from evalcore.task.identity.lock import pinned_commit
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+_MACHINE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """The splits of one configuration of a data set."""
+
+    splits: Mapping[str, Dataset]
+    commit: str | None
+    """Commit of the Hub repository; None for local files, whose state nobody recorded."""
+    described: str
+    """Data set, configuration and revision, for messages."""
+
+    def split(self, name: str) -> Dataset:
+        """Raises TaskError for a split that the data set does not have."""
+        if name not in self.splits:
+            raise TaskError(
+                f"{self.described} has no split {name!r}; it has {', '.join(self.splits)}"
+            )
+        return self.splits[name]
+
+
+def load_data(spec: TaskSpec) -> TaskData:
+    """Downloads (or finds in the cache) the data of a task, at one commit; or makes them.
+
+    `dataset_path` is a data set of the Hub, a folder of files or one that `save_to_disk` wrote, or
+    a kind of file (json, csv, parquet, arrow, text) whose paths are in `dataset_kwargs`.
+
+    Raises TaskError where the task's author must act (no such data set, configuration or
+    revision; a gate), InfraError where the Hub or the network failed.
+    """
+    if spec.custom_dataset is not None:
+        return _custom_data(spec)
+    path = str(spec.dataset_path)
+    arguments = {
+        key: value
+        for key, value in spec.dataset_kwargs.items()
+        if key not in ("revision", "trust_remote_code")
+    }
+    revision = spec.dataset_kwargs.get("revision") or pinned_commit(spec)
+    described = f"The data set {path}"
+    if spec.dataset_name:
+        described += f", configuration {spec.dataset_name}"
+    if revision:
+        described += f", revision {revision}"
+    try:
+        if (saved := _saved_folder(path, spec.dataset_name)) is not None:
+            return TaskData(_read_saved(saved), None, described)
+        commit = _commit(path, revision)
+        splits = _load(path, spec.dataset_name, commit, arguments)
+    except BaseException as error:  # the clients raise a dozen kinds; each is told apart and told
+        keep_ours(error)
+        raise _explained(error, described) from error
+    return TaskData(splits, commit, described)
+
+
+def _custom_data(spec: TaskSpec) -> TaskData:
+    """What the task's function `custom_dataset` makes of its metadata and `dataset_kwargs`."""
+    function = spec.custom_dataset
+    described = f"The data of custom_dataset, {function}"
+    arguments = spec.told_to_code
+    if twice := arguments.keys() & spec.dataset_kwargs.keys():
+        raise TaskError(
+            f"{described}: metadata and dataset_kwargs both give {', '.join(sorted(twice))}: "
+            "take it out of one"
+        )
+    make = function.load() if function else None
+    try:
+        with FixedRandomness():
+            made = make(**arguments, **spec.dataset_kwargs) if make else None
+        return TaskData(_as_splits(made), None, described)
+    except BaseException as error:  # the function is somebody else's code, and may load data
+        keep_ours(error)
+        raise _explained(error, described, "the function") from error
+
+
+def _as_splits(made: Any) -> Mapping[str, Dataset]:
+    """The splits that a function made; lists of documents become data sets."""
+    import datasets
+
+    if not isinstance(made, Mapping):
+        raise TaskError(
+            f"it must be a mapping from split to documents, the function gave {type(made).__name__}"
+        )
+    splits = {}
+    for split, docs in made.items():
+        if not hasattr(docs, "__len__") or not hasattr(docs, "__getitem__"):
+            raise TaskError(
+                f"the documents of {split!r} must be a data set or a list, the function gave "
+                f"{type(docs).__name__}"
+            )
+        splits[str(split)] = datasets.Dataset.from_list(docs) if isinstance(docs, list) else docs
+    return splits
+
+
+def _saved_folder(path: str, name: str | None) -> Path | None:
+    """The folder that `save_to_disk` wrote at `path` (or in its subfolder `name`), if any."""
+    folder = Path(path) / (name or "")
+    marks = ("dataset_dict.json", "state.json")
+    return folder if any((folder / mark).is_file() for mark in marks) else None
+
+
+def _read_saved(folder: Path) -> Mapping[str, Dataset]:
+    """The splits in it; of a single data set the one that it was, else `train`."""
+    import datasets
+
+    saved = datasets.load_from_disk(str(folder))
+    return (
+        saved if isinstance(saved, datasets.DatasetDict) else {str(saved.split or "train"): saved}
+    )
+
+
+@functools.cache
+def _commit(path: str, revision: str | None) -> str | None:
+    """The commit that `revision` (default: the main branch) means now, or meant when last online.
+
+    Asked once in a process, so that all subjects of a benchmark are read at the same commit.
+    """
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
+    from huggingface_hub import snapshot_download
+
+    if path in _PACKAGED_DATASETS_MODULES or Path(path).exists():
+        return None
+    if path.startswith(("/", ".", "~")):
+        raise TaskError("there is no such folder: correct dataset_path")
+    folder = Path(
+        snapshot_download(
+            path, repo_type="dataset", revision=revision, allow_patterns=["README.md"]
+        )
+    )
+    # Without a README there is no folder, and the cache would not know the commit when offline.
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.name
+
+
+def _load(
+    path: str, name: str | None, commit: str | None, arguments: dict[str, Any]
+) -> Mapping[str, Dataset]:
+    import datasets
+
+    if not _takes_files(Path(datasets.config.HF_DATASETS_CACHE)):
+        # What process_docs makes goes into a temporary folder then, instead of failing.
+        datasets.disable_caching()
+    if commit is None:
+        with _uncounted():
+            return _splits(datasets.load_dataset(path, name, **arguments))
+    # Without network `datasets` takes the newest data in its cache, whatever the revision asked
+    # for: with a folder for each commit there is only one.
+    cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_commit" / commit
+    prepared = cache / "prepared" / f"{digest_of([path, name, arguments])}.json"
+    if prepared.is_file():
+        files: dict[str, list[str]] = json.loads(prepared.read_text())
+        if all(Path(file).is_file() for split in files.values() for file in split):
+            return {split: _read(files[split]) for split in files}
+    splits = _splits(
+        datasets.load_dataset(path, name, revision=commit, cache_dir=str(cache), **arguments)
+    )
+    files = {
+        split: [str(file["filename"]) for file in docs.cache_files]
+        for split, docs in splits.items()
+    }
+    if all(files.values()):
+        prepared.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = prepared.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(files))
+        unfinished.replace(prepared)
+    return splits
+
+
+@functools.cache
+def _takes_files(folder: Path) -> bool:
+    """Whether we may write there. Only trying tells: where Landlock refuses, `access` does not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Without a word to the server where the Hub counts downloads.
+
+    Local files are none, and without network each of them would wait seconds for that server.
+    """
+    import datasets
+
+    counts = datasets.config.HF_UPDATE_DOWNLOAD_COUNTS
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
+    try:
+        yield
+    finally:
+        datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = counts
+
+
+def _splits(loaded: object) -> Mapping[str, Dataset]:
+    import datasets
+
+    if not isinstance(loaded, datasets.DatasetDict):
+        raise TaskError(
+            "it did not load as a set of splits: take `split` and `streaming` out of dataset_kwargs"
+        )
+    splits: Mapping[str, Dataset] = loaded
+    return splits
+
+
+def _read(files: list[str]) -> Dataset:
+    """The documents in Arrow files that `datasets` prepared, with their features."""
+    import datasets
+
+    shards = [datasets.Dataset.from_file(file) for file in files]
+    return shards[0] if len(shards) == 1 else datasets.concatenate_datasets(shards)
+
+
+def _explained(
+    error: BaseException,
+    described: str,
+    at_fault: str = "dataset_path, dataset_name or dataset_kwargs",
+) -> EvalError:
+    """The clients' error as one sentence with who must act and what to do."""
+    import httpx2
+    from datasets.exceptions import DatasetNotFoundError
+    from huggingface_hub import errors as hub
+
+    causes = _causes(error)
+
+    def caused_by(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    if caused_by(hub.GatedRepoError):
+        return TaskError(
+            f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
+        )
+    if caused_by(hub.DisabledRepoError):
+        return TaskError(f"{described} was disabled on the Hub: name another dataset_path")
+    if caused_by(hub.RevisionNotFoundError):
+        return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
+    if caused_by(hub.RepositoryNotFoundError):
+        return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+    for cause in causes:
+        answer = cause.response if isinstance(cause, hub.HfHubHTTPError) else None
+        if answer is not None and (answer.status_code == 429 or answer.status_code >= 500):
+            return InfraError(
+                f"{described}: the Hub answered {answer.status_code}; try again later"
+            )
+        if isinstance(cause, OSError) and cause.errno in _MACHINE_FAULTS:
+            return InfraError(f"{described} cannot be stored: {cause}")
+    if caused_by(hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled):
+        return InfraError(
+            f"{described} is not in the cache, and the Hub cannot be reached: fetch it first "
+            "(evalcore fetch), or check the network and HF_ENDPOINT"
+        )
+    if caused_by(ConnectionError, TimeoutError, httpx2.TransportError):
+        return InfraError(f"{described}: the Hub cannot be reached: {error}")
+    if isinstance(error, EvalError):
+        return type(error)(f"{described}: {error.args[0]}")
+    if isinstance(error, DatasetNotFoundError):
+        return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+    first = causes[-1]  # `datasets` wraps what is wrong with a file into a sentence without it
+    why = "" if first is error else f" ({type(first).__name__}: {first})"
+    return TaskError(
+        f"{described} cannot be loaded: {type(error).__name__}: {error}{why}. Correct {at_fault}"
+    )
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain

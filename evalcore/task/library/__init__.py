@@ -1,0 +1,1 @@
+"""Where task files are found: index, names, groups, suites, named prompts, families."""

@@ -1,0 +1,192 @@
+"""Names of lm-evaluation-harness that task code imports, served by this engine.
+
+Of the hundreds of Python files beside lm-eval's own tasks one in five begins with an import such
+as `from lm_eval.utils import weighted_f1_score`. While task code is loaded, small modules of ours
+stand in for those that it names, whether lm-eval is installed or not: the same task means the same
+on every machine. An entry is a dotted string, so that nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PEER = "lm_eval"
+
+_FILTER = "evalcore.score.filters.interface:Filter"
+_FILTERS = "evalcore.score.filters.registry"
+_AGGREGATIONS = "evalcore.score.metrics.aggregations"
+_FUNCTIONS = "evalcore.peer.functions"
+_TASKS = "evalcore.peer.classes"
+
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "lm_eval": {},
+    "lm_eval.api": {},
+    "lm_eval.api.filter": {"Filter": _FILTER},
+    "lm_eval.api.instance": {"Instance": f"{_TASKS}:Instance"},
+    "lm_eval.api.metrics": {
+        "metric_max_over_ground_truths": f"{_FUNCTIONS}:metric_max_over_ground_truths",
+        # Told apart by their identity: a task that names one of them has its standard error.
+        "f1_score": f"{_AGGREGATIONS}:f1_of_two_classes",
+        **{
+            name: f"{_AGGREGATIONS}:{name}"
+            for name in (
+                "bits_per_byte",
+                "matthews_corrcoef",
+                "mean",
+                "median",
+                "nanmean",
+                "perplexity",
+                "weighted_mean",
+                "weighted_perplexity",
+            )
+        },
+        **{name: f"evalcore.score.metrics.translation:{name}" for name in ("bleu", "chrf", "ter")},
+    },
+    "lm_eval.api.registry": {
+        name: f"{_FUNCTIONS}:{name}"
+        for name in ("register_filter", "register_metric", "register_aggregation", "register_model")
+    },
+    "lm_eval.api.samplers": {
+        name: f"{_TASKS}:{name}" for name in ("ContextSampler", "FirstNSampler")
+    },
+    "lm_eval.api.task": {
+        "ConfigurableTask": f"{_TASKS}:ConfigurableTask",
+        "Task": f"{_TASKS}:ConfigurableTask",
+    },
+    "lm_eval.filters": {},
+    "lm_eval.filters.custom": {"CustomFilter": f"{_FILTERS}:CustomFilter"},
+    "lm_eval.filters.extraction": {
+        "Filter": _FILTER,
+        "RegexFilter": "evalcore.score.filters.extraction:RegexFilter",
+        "MultiChoiceRegexFilter": "evalcore.score.filters.extraction:MultiChoiceRegexFilter",
+        "POSFilter": "evalcore.score.filters.extraction:PartOfSpeechFilter",
+        "WhitespaceFilter": f"{_FILTERS}:WhitespaceFilter",
+    },
+    "lm_eval.filters.selection": {
+        name: f"{_FILTERS}:{name}"
+        for name in ("TakeFirstFilter", "TakeKFilter", "MajorityVoteFilter")
+    },
+    "lm_eval.filters.transformation": {
+        name: f"{_FILTERS}:{name}" for name in ("LowercaseFilter", "UppercaseFilter", "MapFilter")
+    },
+    "lm_eval.tasks": {},
+    "lm_eval.utils": {
+        "logging": "logging",
+        **{
+            name: f"{_FUNCTIONS}:{name}"
+            for name in (
+                "eval_logger",
+                "general_detokenize",
+                "handle_non_serializable",
+                "weighted_f1_score",
+            )
+        },
+    },
+}
+"""For each module the names that it has, and where each is."""
+
+_TASK_FOLDERS = f"{PEER}.tasks"
+
+_lock = threading.RLock()
+_inside: list[Path] = []
+"""The folders of the task code that is being loaded, the innermost last."""
+
+
+@contextmanager
+def stand_ins(folder: Path) -> Iterator[None]:
+    """Inside, `import lm_eval...` gets our names; `folder` is that of the code being loaded.
+
+    A path such as `lm_eval.tasks.ruler.common_utils` is found beside or above `folder`. Afterwards
+    an lm-eval that was imported before is back; without one installed ours stay, for code that
+    imports inside its functions.
+    """
+    with _lock:
+        _inside.append(folder)
+        before = {} if len(_inside) > 1 else _taken_out()
+        if len(_inside) == 1:
+            sys.modules.update(_modules())
+            sys.meta_path.insert(0, _TaskFolders)
+        try:
+            yield
+        finally:
+            _inside.pop()
+            if not _inside:
+                sys.meta_path.remove(_TaskFolders)
+                _taken_out()
+                sys.modules.update(before if _is_installed() else _modules())
+
+
+def _is_installed() -> bool:
+    return PathFinder.find_spec(PEER) is not None
+
+
+def _taken_out() -> dict[str, ModuleType]:
+    """All modules of that name, taken out of the imported ones."""
+    names = [name for name in sys.modules if name == PEER or name.startswith(f"{PEER}.")]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+class _TaskFolders:
+    """Finds `lm_eval.tasks.<folder>` in the nearest folder that has it, from the code's upwards."""
+
+    @staticmethod
+    def find_spec(
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG004
+        target: ModuleType | None = None,  # noqa: ARG004
+    ) -> ModuleSpec | None:
+        parent, _, own = name.rpartition(".")
+        if parent == _TASK_FOLDERS:
+            for folder in (_inside[-1], *_inside[-1].parents):
+                if (folder / own).is_dir() or (folder / f"{own}.py").is_file():
+                    return PathFinder.find_spec(name, [str(folder)])
+        if parent in NAMES:
+            raise ModuleNotFoundError(f"evalcore has nothing that stands in for {name}", name=name)
+        return None
+
+
+_made: dict[str, ModuleType] = {}
+
+
+def _modules() -> dict[str, ModuleType]:
+    if not _made:
+        for name, entries in NAMES.items():
+            _made[name] = _module(name, entries)
+        for name, module in _made.items():
+            parent, _, own = name.rpartition(".")
+            if parent:
+                setattr(_made[parent], own, module)
+    return dict(_made)
+
+
+def _module(name: str, entries: Mapping[str, str]) -> ModuleType:
+    module = ModuleType(name, f"What this engine has for {name}.")
+    is_package = not entries
+    module.__spec__ = ModuleSpec(name, None, is_package=is_package)
+    if is_package:
+        module.__path__ = []
+
+    def served(attribute: str) -> Any:
+        if attribute in entries:
+            place, _, own = entries[attribute].partition(":")
+            found = importlib.import_module(place)
+            return getattr(found, own) if own else found
+        if is_package or attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise ImportError(
+            f"evalcore has no {attribute!r} in what stands in for {name}; it has "
+            f"{', '.join(entries)}",
+            name=name,
+        )
+
+    module.__getattr__ = served  # type: ignore[method-assign]
+    return module
