@@ -47,7 +47,8 @@ def prepared(preparer: Preparer, specs: Sequence[Spec], watch: Watch) -> Iterato
 
     Where the model allows it the next one is prepared in a thread while the caller works on the one
     at hand. What fails there is tried again in the caller's own thread when it is its turn: some
-    code works in no other. Raises Stopped when it waits for that thread and the caller wants to stop.
+    code works in no other. Raises Stopped when it waits for that thread and the caller wants to
+    stop.
     """
     waiting = benchmarks_of(specs)
     cancelled = threading.Event()

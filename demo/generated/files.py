@@ -23,7 +23,7 @@ from evalcore.score.sample import Sample
 from evalcore.score.scoring import of_samples
 from evalcore.task.asking.shot_rule import draws_at_random, shot_rule
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.digest import json_ready, resolved_config
+from evalcore.task.identity.digest import json_ready, resolved_config
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import State
 from leaderboard.samples import store as artifacts

@@ -18,7 +18,7 @@ from evalcore.refusals import check_supported
 from evalcore.task.asking.item import Item
 from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
-from evalcore.task.sample_rows import sample_data
+from evalcore.task.data.sample_rows import sample_data
 from evalcore.task.functions import functions_in
 from evalcore.task.metadata import UNVERSIONED
 

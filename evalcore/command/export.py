@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from evalcore.authoring.export import Export
 from evalcore.command.options import OptionError
-from evalcore.command.selection import library_of
 from evalcore.errors import TaskError, did_you_mean
-from evalcore.task.export import Export
+from evalcore.selection import library_of
 
 TO = ("lm-eval",)
 """Whose form the files can have."""

@@ -13,7 +13,7 @@ from typing import Any
 from evalcore.authoring.checklist import PLACEHOLDER
 from evalcore.command.options import OptionError
 from evalcore.command.selection import folder_to_change
-from evalcore.task.family_list import STYLES
+from evalcore.task.library.family_list import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
 
 CHOICE = Template("""\

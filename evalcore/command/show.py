@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from evalcore.authoring.export import own_name
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
-    library_of,
     model_of,
     own_rows_of,
     settings_of,
     specs_of,
 )
-from evalcore.task.export import own_name
-from evalcore.task.family_files import as_yaml, in_order
+from evalcore.selection import library_of
+from evalcore.task.library.family_files import as_yaml, in_order
 
 
 def show(options: argparse.Namespace) -> int:

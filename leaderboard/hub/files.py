@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalcore.model.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard.hub import architectures, client
 from leaderboard.hub.client import Repository
 from leaderboard.hub.config_sizes import MOST_TOKENS

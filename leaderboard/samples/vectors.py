@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from evalcore.record import ResultRow, RunRecord
-from evalcore.task.digest import docs_digest
+from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
 from leaderboard.samples import store as artifacts
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 from django.core.cache import cache
 
-from evalcore.model.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard.hub import architectures, cleaning, client, config_sizes, model_id
 from leaderboard.hub import files as repository_files
 from leaderboard.hub.client import Repository

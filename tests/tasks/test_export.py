@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evalcore.task.functions import FunctionRef
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.hub import ROOT
 

@@ -59,10 +59,10 @@ class HuggingFaceLM:
 
         `batch_size` caps the rows of a plain batch; None leaves it to the budget. `mode` decides
         what differs from lm-evaluation-harness (docs/engine.md). `path` is for tests and
-        benchmarks: the one way to compute loglikelihoods (`loglikelihood.ladder`). Without `weights`
-        it can be asked what it would read (`encode`, `chat_template`) and nothing else. Raises
-        ModelError when the repository cannot be loaded as it is, InfraError when the Hub cannot be
-        reached.
+        benchmarks: the one way to compute loglikelihoods (`loglikelihood.ladder`). Without
+        `weights` it can be asked what it would read (`encode`, `chat_template`) and nothing else.
+        Raises ModelError when the repository cannot be loaded as it is, InfraError when the Hub
+        cannot be reached.
         """
         if model is not None:
             name = getattr(model.config, "name_or_path", "") or type(model).__name__

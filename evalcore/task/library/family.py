@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.family_list import FamilyList, Keys, Style
-from evalcore.task.filling import NotFilled, filled
+from evalcore.task.library.family_list import FamilyList, Keys, Style
+from evalcore.task.library.filling import NotFilled, filled
 from evalcore.task.yaml_file import Origin, OwnKeys, TaskFile
 
 _NAMING = ("task", "tag", "group", "include")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.families import TaskFiles
-from evalcore.task.family_list import FAMILY
-from evalcore.task.index_file import FolderState, Plain, keep, read_kept
+from evalcore.task.library.families import TaskFiles
+from evalcore.task.library.family_list import FAMILY
+from evalcore.task.library.index_file import FolderState, Plain, keep, read_kept
 from evalcore.task.yaml_file import TaskFile
 
 log = logging.getLogger(__name__)

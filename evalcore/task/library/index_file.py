@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.digest import digest_of
-from evalcore.task.family_list import FAMILY
+from evalcore.task.library.family_list import FAMILY
 
 Plain = dict[str, Any]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.families import TaskFiles
-from evalcore.task.family_list import FAMILY
-from evalcore.task.index import Entry, EntryKind, build_index, entries_at
-from evalcore.task.members import Members, Overrides
+from evalcore.task.library.families import TaskFiles
+from evalcore.task.library.family_list import FAMILY
+from evalcore.task.library.index import Entry, EntryKind, build_index, entries_at
+from evalcore.task.library.members import Members, Overrides
+from evalcore.task.library.several_prompts import SIGN, prompted
 from evalcore.task.old_names import renamed
-from evalcore.task.prompts import SIGN, prompted
 
 INSIDE = "::"
 """Between the name of a group, or of a task, and that of a part which only it has."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.families import TaskFiles
-from evalcore.task.index import Entry, EntryKind
+from evalcore.task.library.families import TaskFiles
+from evalcore.task.library.index import Entry, EntryKind
+from evalcore.task.library.promptsource import expanded
 from evalcore.task.parse import GROUP_KINDS, parse_group, parse_task
-from evalcore.task.promptsource import expanded
 from evalcore.task.yaml_file import TaskFile, is_own
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
-from evalcore.task import families, family
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library import families, family
+from evalcore.task.library.load import TaskLibrary
 
 STYLES = """\
 rows: {before: "Q: ", after: "A:"}

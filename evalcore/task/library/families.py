@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.family import Family
-from evalcore.task.family_files import base_keys, place_of, style_of_base
-from evalcore.task.family_list import FAMILY, STYLES, path_of_styles
-from evalcore.task.index_file import Stamp, stamp_of
+from evalcore.task.library.family import Family
+from evalcore.task.library.family_files import base_keys, place_of, style_of_base
+from evalcore.task.library.family_list import FAMILY, STYLES, path_of_styles
+from evalcore.task.library.index_file import Stamp, stamp_of
 from evalcore.task.yaml_file import OwnKeys, TaskFile, TaskFileReader
 
 LEFT_OVER = b"# Written by `evalcore families`"

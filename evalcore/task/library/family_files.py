@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from evalcore.task.family import Family, Part
-from evalcore.task.family_list import Style
 from evalcore.task.functions import FunctionRef
+from evalcore.task.library.family import Family, Part
+from evalcore.task.library.family_list import Style
 from evalcore.task.metadata import WrittenVersion
 from evalcore.task.yaml_file import OwnKeys, names_of
 

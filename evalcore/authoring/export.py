@@ -13,8 +13,9 @@ from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.family import Family, Part
-from evalcore.task.family_files import (
+from evalcore.task.functions import functions_in
+from evalcore.task.library.family import Family, Part
+from evalcore.task.library.family_files import (
     WRITTEN,
     as_yaml,
     base_keys,
@@ -24,10 +25,9 @@ from evalcore.task.family_files import (
     place_of,
     style_of_base,
 )
-from evalcore.task.family_list import Style
-from evalcore.task.functions import functions_in
-from evalcore.task.load import INSIDE, TaskLibrary
-from evalcore.task.prompts import SIGN
+from evalcore.task.library.family_list import Style
+from evalcore.task.library.load import INSIDE, TaskLibrary
+from evalcore.task.library.several_prompts import SIGN
 from evalcore.task.yaml_file import OwnKeys, names_of
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from evalcore.cli import main
 from evalcore.task.config import TaskSpec
-from evalcore.task.load import TaskLibrary
+from evalcore.task.library.load import TaskLibrary
 
 FAMILY = """\
 family: birds
