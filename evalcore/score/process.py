@@ -12,7 +12,7 @@ from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
 from evalcore.score.answered import Answered
-from evalcore.score.metrics.generated import AsLmEval, best
+from evalcore.score.generated import AsLmEval, best
 from evalcore.score.task_metrics import PROCESS_RESULTS, Measure, Measures
 
 OwnProcess = Callable[[dict[str, Any], list[Any]], dict[str, Any]]
