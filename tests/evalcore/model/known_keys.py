@@ -112,11 +112,9 @@ def _of_tasks() -> Iterator[tuple[str, str]]:
 def _of_run(name: str, evaluations: Any) -> Iterator[tuple[str, str]]:
     for evaluation in evaluations:
         record = evaluation.record
-        prompts = [
-            [one["prompt"], one["arguments"], one["responses"]] for one in evaluation.samples
-        ]
+        told = [[one["prompt"], one["arguments"], one["responses"]] for one in evaluation.samples]
         yield f"{name}, {record.task}, conversation", digest_of(record.chat)
-        yield f"{name}, {record.task}, prompts and answers", digest_of(prompts)
+        yield f"{name}, {record.task}, prompts and answers", digest_of(told)
         yield f"{name}, {record.task}, documents", record.docs_digest
 
 
