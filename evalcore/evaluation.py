@@ -18,6 +18,9 @@ from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.errors import Stopped as Stopped
 from evalcore.journal import Journal
 from evalcore.model.base import LM, Mode, Spelled
+from evalcore.model.capabilities import Capabilities
+from evalcore.model.refusals import refuse
+from evalcore.needs import needs_of
 from evalcore.preparation import Benchmark, Prepared, Preparer, prepared
 from evalcore.record import RunRecord, write_samples
 from evalcore.score.sample import spell
@@ -128,6 +131,7 @@ def evaluate(
     """
     for spec in specs:
         check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
+    refuse_before(model.capabilities, specs, settings)
     chat = chat_of(model, settings)
     preparer = Preparer(
         model,
@@ -153,6 +157,18 @@ def evaluate(
     if failed:
         failed[-1].others = failed[:-1]
         raise failed[-1]
+
+
+def refuse_before(
+    capabilities: Capabilities, specs: Sequence[TaskSpec | GroupSpec], settings: Settings
+) -> None:
+    """Raises ModelError for what a backend that states this cannot answer."""
+    needs = needs_of(
+        specs,
+        conversations=bool(settings.apply_chat_template),
+        forbid_truncation=settings.forbid_truncation,
+    )
+    refuse(capabilities, needs)
 
 
 def chat_of(model: LM, settings: Settings) -> Chat | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from evalcore.errors import EvalError, ModelError, Stopped, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
+from evalcore.model.refusals import refuse_kinds
 from evalcore.task.asking.task import Item, Task
 from evalcore.task.config import GroupSpec, TaskSpec
 
@@ -141,6 +142,8 @@ class Preparer:
         """All requests at once, so that what several parts ask is tokenised once."""
         clock = time.monotonic()
         requests = [request for part in parts for request in part.requests]
+        # Of tasks that are classes only this says what they ask.
+        refuse_kinds(self._model.capabilities, {request.kind for request in requests})
         pending = iter(self._model.encode(requests, seed=self._seed) if requests else [])
         seconds = time.monotonic() - clock
         for part in parts:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalcore.digest import digest_of
+from evalcore.model.capabilities import Capabilities
 
 SCORING_VERSION = 1
 """Raised when the same request would be given another number by a change of ours."""
@@ -110,7 +111,9 @@ class Response:
     """What was generated, without its stop and without what was thought before it."""
     finish_reason: Literal["stop", "eos", "length"] | None = None
     """What ended the generation: a stop, the model, or the number of tokens it was given."""
-    path: Literal["packed", "shared", "plain"] = "plain"
+    path: str = "plain"
+    """How it was computed, in a word of the backend's: plain, or a faster way that gives the same
+    (hf: packed, shared). Counted in the record; changes no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,11 +193,16 @@ class Spelled(Protocol):
 
 
 class LM(Protocol):
-    """A model that scores continuations and texts, and writes.
+    """A model that scores continuations and texts, or writes, as far as it says that it can.
 
     One whose attribute `reads_ahead` is true may be asked to `encode` (and its chat template to
     write) in another thread while it answers.
     """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can be asked. Nothing else is: it is refused before the first request."""
+        ...
 
     @property
     def info(self) -> ModelInfo: ...
@@ -212,4 +220,30 @@ class LM(Protocol):
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """The template of that name, or the default one. Raises ModelError if there is none."""
+        ...
+
+
+class Backend(Protocol):
+    """A class that a command can name (`evalcore.model.registry`); its objects are LMs."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What a model of this class can be asked at most: known before one is loaded."""
+        ...
+
+    def from_arguments(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+        weights: bool = True,
+    ) -> LM:
+        """The model that `--model_args` say, loaded; a class method.
+
+        Values may be texts. `batch_size` caps what is computed together; None leaves it to the
+        backend. Without `weights` it can only be asked what it would read. Raises ModelError for
+        arguments that it does not take, naming all of them, and InfraError where our side fails.
+        """
         ...

@@ -16,6 +16,7 @@ from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.hf.computing import Computation, softmax_of
 from evalcore.model.hf.description import load_tokenizer, max_length_of
@@ -36,6 +37,19 @@ GENERATION_ARGUMENTS = frozenset(
 
 class HuggingFaceLM:
     """The `hf` backend; satisfies `evalcore.model.base.LM`."""
+
+    capabilities = Capabilities(
+        backend="hf",
+        loglikelihood=True,
+        rolling=True,
+        generate=True,
+        tokens_in=True,
+        tokens_out=True,
+        prompt_logprobs=True,
+        greedy="argmax",
+        chat="text",
+        max_length_known=True,
+    )
 
     def __init__(
         self,
@@ -98,8 +112,17 @@ class HuggingFaceLM:
             _ = self.reader.encoder.digest, self.reader.encoder.special_tokens
 
     @classmethod
-    def from_arguments(cls, arguments: Mapping[str, Any], **options: Any) -> Self:
-        return cls(Arguments.of(arguments), **options)
+    def from_arguments(
+        cls,
+        arguments: Mapping[str, Any],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+        weights: bool = True,
+    ) -> Self:
+        stated = Arguments.of(arguments)
+        return cls(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
 
     @property
     def reads_ahead(self) -> bool:
