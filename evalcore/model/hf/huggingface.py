@@ -23,6 +23,7 @@ from evalcore.model.hf.description import load_tokenizer, max_length_of
 from evalcore.model.hf.loading import load_model, skeleton
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
+from evalcore.model.hf.reference import PlainReference
 from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
 from evalcore.model.hf.weights import weights_digest
 from evalcore.model.loglikelihood.ladder import PathName
@@ -141,6 +142,11 @@ class HuggingFaceLM:
     def accelerators(self) -> list[str]:
         """UUIDs of the NVIDIA GPUs that hold it; an empty text for any other accelerator."""
         return self._computation.accelerators
+
+    @property
+    def reference(self) -> PlainReference:
+        """The same model in the plainest way, for `evalcore.model.conformance`."""
+        return PlainReference(self._model, self._tokenizer, self._arguments.add_bos_token)
 
     @property
     def info(self) -> ModelInfo:
