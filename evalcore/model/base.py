@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalcore.digest import digest_of
@@ -18,35 +19,10 @@ Mode = Literal["strict", "compat"]
 RequestKind = Literal["loglikelihood", "loglikelihood_rolling", "generate_until"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One question to the model, in text.
-
-    loglikelihood: how likely is `continuation` after `context`? loglikelihood_rolling: how likely
-    is the whole text `continuation` (there is no context)? generate_until: what follows `context`?
-    """
-
-    kind: RequestKind
-    context: str
-    continuation: str = ""
-    generation: Mapping[str, Any] | None = None
-    """generate_until only: generation arguments as the task and the command state them."""
-    repeats: int = 1
-    """How many answers are wanted."""
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What lm-evaluation-harness calls the arguments of a request."""
-        if self.kind == "loglikelihood":
-            return (self.context, self.continuation)
-        if self.kind == "loglikelihood_rolling":
-            return (self.continuation,)
-        return (self.context, dict(self.generation or {}))
-
-
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A model's way to write a conversation as one text."""
+    """A model's way to write a conversation as one text; of a model that takes messages as they
+    are, what stands for them in records and keys."""
 
     text: str
     """The template itself, in Jinja."""
@@ -63,6 +39,68 @@ class ChatTemplate:
     @property
     def digest(self) -> str:
         return digest_of(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side of a conversation says."""
+
+    role: str
+    """system, user or assistant."""
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A prompt in messages. It becomes one text when somebody wants that, and only once."""
+
+    turns: tuple[Turn, ...]
+    answer_begins: bool
+    """Whether the model's answer follows the last turn; else it goes on within it."""
+    template: ChatTemplate = field(compare=False, repr=False)
+    """Of the model that is asked."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As chat templates and servers take them."""
+        return [{"role": turn.role, "content": turn.content} for turn in self.turns]
+
+    @cached_property
+    def text(self) -> str:
+        """Raises ModelError for a conversation that the template refuses."""
+        return self.template.render(self.messages, self.answer_begins)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the model, in text.
+
+    loglikelihood: how likely is `continuation` after `context`? loglikelihood_rolling: how likely
+    is the whole text `continuation` (there is no context)? generate_until: what follows `context`?
+    """
+
+    kind: RequestKind
+    prompt: str | Conversation
+    """The context: plain text, or messages, of which a backend may send what it likes better."""
+    continuation: str = ""
+    generation: Mapping[str, Any] | None = None
+    """generate_until only: generation arguments as the task and the command state them."""
+    repeats: int = 1
+    """How many answers are wanted."""
+
+    @property
+    def context(self) -> str:
+        """The prompt as one text; of a conversation, as the model's chat template writes it."""
+        return self.prompt if isinstance(self.prompt, str) else self.prompt.text
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What lm-evaluation-harness calls the arguments of a request."""
+        if self.kind == "loglikelihood":
+            return (self.context, self.continuation)
+        if self.kind == "loglikelihood_rolling":
+            return (self.continuation,)
+        return (self.context, dict(self.generation or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
