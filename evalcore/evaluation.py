@@ -17,6 +17,7 @@ from evalcore.energy import Meter
 from evalcore.errors import EvalError, TaskError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, Spelled
+from evalcore.needs import refuse_before
 from evalcore.preparation import Prepared, Preparer
 from evalcore.record import RunRecord, write_samples
 from evalcore.refusals import check_supported
@@ -75,6 +76,7 @@ def evaluate(
     """
     for spec in specs:
         check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
+    refuse_before(model.capabilities, specs, settings)
     chat = chat_of(model, settings)
     preparer = Preparer(model, settings, chat)
     meter = meter or Meter.of(model)

@@ -96,6 +96,11 @@ def lm_of(
         arguments = as_texts(pairs(model_args or {}))
         return model_of(model, arguments, batch_size=rows, device=device, mode=mode)
     if all(hasattr(model, name) for name in ("info", "encode", "answer")):
+        if not hasattr(model, "capabilities"):
+            raise ModelError(
+                f"model: {type(model).__name__} does not say what it can be asked: give it "
+                "`capabilities`, see evalcore.model.capabilities.Capabilities"
+            )
         return model
     if hasattr(model, "loglikelihood") and hasattr(model, "generate_until"):
         from evalcore.model.text_lm import TextLM

@@ -31,6 +31,7 @@ def test_imports_point_down_only():
         ("evalcore.cli", {"torch", "transformers", "datasets", "pyarrow", "numpy", "rich"}),
         ("evalcore.task.library.load", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.model.hf.snapshot", {"torch", "transformers", "datasets"}),
+        ("evalcore.model.hf.reading", {"torch", "transformers", "datasets"}),
         ("evalcore.record", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.evaluation", {"torch", "transformers", "datasets", "django", "celery"}),
         ("evalcore.formats.lmeval.results", {"torch", "transformers", "datasets"}),

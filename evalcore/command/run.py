@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
@@ -29,6 +29,9 @@ from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from evalcore.evaluation import Settings
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from evalcore.evaluation import evaluate
     from evalcore.journal import Journal
 
-    model, start = _loaded(options, specs)
+    model, start = _loaded(options, specs, settings)
     journal = Journal(options.use_cache, model.info.model_key) if options.use_cache else None
     with _place(options, model.info.name) as place:
         written = Written(place, options)
@@ -71,15 +74,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _loaded(
-    options: argparse.Namespace, specs: Sequence[TaskSpec | GroupSpec]
+    options: argparse.Namespace, specs: Sequence[TaskSpec | GroupSpec], settings: Settings
 ) -> tuple[Any, Start]:
     """The model; the data of the first benchmark are loaded meanwhile."""
     from evalcore.model.registry import backend_of
+    from evalcore.needs import refuse_before
     from evalcore.preparation import benchmarks_of
     from evalcore.task.data.ahead import DataAhead
 
     began = time.monotonic()
-    backend_of(options.model)  # here, so that the two threads do not import the same at once
+    backend = backend_of(options.model)  # here, so that the two threads do not import it at once
+    refuse_before(backend.capabilities, specs, settings)
     with DataAhead(benchmarks_of(specs)[0]):
         model = model_of(options)
         load = time.monotonic() - began

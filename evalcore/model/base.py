@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalcore.digest import digest_of
+from evalcore.model.capabilities import Capabilities
 
 SCORING_VERSION = 1
 """Raised when the same request would be given another number by a change of ours."""
@@ -17,35 +19,10 @@ Mode = Literal["strict", "compat"]
 RequestKind = Literal["loglikelihood", "loglikelihood_rolling", "generate_until"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One question to the model, in text.
-
-    loglikelihood: how likely is `continuation` after `context`? loglikelihood_rolling: how likely
-    is the whole text `continuation` (there is no context)? generate_until: what follows `context`?
-    """
-
-    kind: RequestKind
-    context: str
-    continuation: str = ""
-    generation: Mapping[str, Any] | None = None
-    """generate_until only: generation arguments as the task and the command state them."""
-    repeats: int = 1
-    """How many answers are wanted."""
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What lm-evaluation-harness calls the arguments of a request."""
-        if self.kind == "loglikelihood":
-            return (self.context, self.continuation)
-        if self.kind == "loglikelihood_rolling":
-            return (self.continuation,)
-        return (self.context, dict(self.generation or {}))
-
-
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A model's way to write a conversation as one text."""
+    """A model's way to write a conversation as one text; of a model that takes messages as they
+    are, what stands for them in records and keys."""
 
     text: str
     """The template itself, in Jinja."""
@@ -62,6 +39,68 @@ class ChatTemplate:
     @property
     def digest(self) -> str:
         return digest_of(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side of a conversation says."""
+
+    role: str
+    """system, user or assistant."""
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A prompt in messages. It becomes one text when somebody wants that, and only once."""
+
+    turns: tuple[Turn, ...]
+    answer_begins: bool
+    """Whether the model's answer follows the last turn; else it goes on within it."""
+    template: ChatTemplate = field(compare=False, repr=False)
+    """Of the model that is asked."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As chat templates and servers take them."""
+        return [{"role": turn.role, "content": turn.content} for turn in self.turns]
+
+    @cached_property
+    def text(self) -> str:
+        """Raises ModelError for a conversation that the template refuses."""
+        return self.template.render(self.messages, self.answer_begins)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the model, in text.
+
+    loglikelihood: how likely is `continuation` after `context`? loglikelihood_rolling: how likely
+    is the whole text `continuation` (there is no context)? generate_until: what follows `context`?
+    """
+
+    kind: RequestKind
+    prompt: str | Conversation
+    """The context: plain text, or messages, of which a backend may send what it likes better."""
+    continuation: str = ""
+    generation: Mapping[str, Any] | None = None
+    """generate_until only: generation arguments as the task and the command state them."""
+    repeats: int = 1
+    """How many answers are wanted."""
+
+    @property
+    def context(self) -> str:
+        """The prompt as one text; of a conversation, as the model's chat template writes it."""
+        return self.prompt if isinstance(self.prompt, str) else self.prompt.text
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What lm-evaluation-harness calls the arguments of a request."""
+        if self.kind == "loglikelihood":
+            return (self.context, self.continuation)
+        if self.kind == "loglikelihood_rolling":
+            return (self.continuation,)
+        return (self.context, dict(self.generation or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +149,9 @@ class Response:
     """What was generated, without its stop and without what was thought before it."""
     finish_reason: Literal["stop", "eos", "length"] | None = None
     """What ended the generation: a stop, the model, or the number of tokens it was given."""
-    path: Literal["packed", "shared", "plain"] = "plain"
+    path: str = "plain"
+    """How it was computed, in a word of the backend's: plain, or a faster way that gives the same
+    (hf: packed, shared). Counted in the record; changes no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,11 +231,16 @@ class Spelled(Protocol):
 
 
 class LM(Protocol):
-    """A model that scores continuations and texts, and writes.
+    """A model that scores continuations and texts, or writes, as far as it says that it can.
 
     One whose attribute `reads_ahead` is true may be asked to `encode` (and its chat template to
     write) in another thread while it answers.
     """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can be asked. Nothing else is: it is refused before the first request."""
+        ...
 
     @property
     def info(self) -> ModelInfo: ...
@@ -212,4 +258,30 @@ class LM(Protocol):
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """The template of that name, or the default one. Raises ModelError if there is none."""
+        ...
+
+
+class Backend(Protocol):
+    """A class that a command can name (`evalcore.model.registry`); its objects are LMs."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What a model of this class can be asked at most: known before one is loaded."""
+        ...
+
+    def from_arguments(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+        weights: bool = True,
+    ) -> LM:
+        """The model that `--model_args` say, loaded; a class method.
+
+        Values may be texts. `batch_size` caps what is computed together; None leaves it to the
+        backend. Without `weights` it can only be asked what it would read. Raises ModelError for
+        arguments that it does not take, naming all of them, and InfraError where our side fails.
+        """
         ...

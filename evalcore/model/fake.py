@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 from uuid import uuid4
 
-from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.capabilities import Capabilities
 from evalcore.model.text_lm import TextRequest, response_of, text_model_info, text_requests
 
 REQUESTS_PER_PACK = 64
@@ -28,6 +30,19 @@ class FakeLM:
     """
 
     reads_ahead = True
+    capabilities = Capabilities(
+        backend="fake",
+        loglikelihood=True,
+        rolling=True,
+        generate=True,
+        tokens_in=False,
+        tokens_out=False,
+        prompt_logprobs=False,
+        greedy=None,
+        chat="text",
+        stops=False,  # what the function returns is the answer
+        max_length_known=True,  # nothing is too long for a function
+    )
 
     def __init__(
         self, answer: Callable[[Request, int], Any], *, identity: str = "", name: str = "fake"
@@ -72,11 +87,21 @@ def _render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
 class DummyLM(FakeLM):
     """Numbers between -1 and 0 drawn by the request alone, and "lol" for every text."""
 
+    capabilities = replace(FakeLM.capabilities, backend="dummy")
+
     def __init__(self) -> None:
         super().__init__(_dummy_answer, identity="dummy", name="dummy")
 
     @classmethod
-    def from_arguments(cls, _arguments: Mapping[str, str], **_options: Any) -> Self:
+    def from_arguments(
+        cls,
+        arguments: Mapping[str, Any],  # noqa: ARG003
+        *,
+        batch_size: int | None = None,  # noqa: ARG003
+        device: str | None = None,  # noqa: ARG003
+        mode: Mode = "compat",  # noqa: ARG003
+        weights: bool = True,  # noqa: ARG003
+    ) -> Self:
         """It has no arguments; lm-evaluation-harness, too, takes any and uses none."""
         return cls()
 

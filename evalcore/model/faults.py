@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
 
-import torch
-
 from evalcore.errors import EvalError, InfraError, ModelError
 
 LIBRARIES = frozenset(
@@ -105,6 +103,9 @@ def _error(problem: BaseException, what: str, folder: Path | None, name: str) ->
     told = reason if " " in reason else f"{kind}: {reason}" if reason else kind
     if isinstance(problem, OSError) and problem.errno in OF_THE_MACHINE:
         return InfraError(f"{what}: {told}")
+    torch = sys.modules.get(
+        "torch"
+    )  # an error of its own is raised by nobody who has not loaded it
     of_device = isinstance(problem, getattr(torch, "AcceleratorError", ()))
     if of_device and not any(said in reason for said in OF_THE_DEVICE):
         return InfraError(f"{what}: {told}")

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
-from evalcore.model.base import LM, Mode
+from evalcore.model.base import LM, Backend, Mode
 
 HUGGING_FACE = "evalcore.model.hf.huggingface:HuggingFaceLM"
 
@@ -66,12 +66,13 @@ ELSEWHERE = {
 """lm-evaluation-harness's other names, and what to do instead."""
 
 
-def backend_of(name: str) -> Any:
+def backend_of(name: str) -> Backend:
     """The class that `--model` names, imported. Raises ModelError for a name that is not ours."""
     if name not in MODELS:
         raise ModelError(f"--model {name}{_remedy(name)}")
     module, _, attribute = MODELS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    backend: Backend = getattr(import_module(module), attribute)
+    return backend
 
 
 def model_of(
@@ -88,10 +89,9 @@ def model_of(
     Without `weights` it can only be asked what it would read. Raises ModelError for a name that
     is none of ours, and what loading raises.
     """
-    model: LM = backend_of(name).from_arguments(
+    return backend_of(name).from_arguments(
         arguments, batch_size=batch_size, device=device, mode=mode, weights=weights
     )
-    return model
 
 
 def _remedy(name: str) -> str:

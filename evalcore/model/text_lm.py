@@ -16,6 +16,7 @@ from uuid import uuid4
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+from evalcore.model.capabilities import Capabilities
 
 REQUESTS_PER_PACK = 512
 """Requests that such a model is given at once: what a crash can lose."""
@@ -128,13 +129,25 @@ class Instance:
 
 
 class TextLM:
-    """Any object with `loglikelihood`, `loglikelihood_rolling` and `generate_until`."""
+    """Any object with `loglikelihood`, `loglikelihood_rolling` and `generate_until`, or some."""
 
     def __init__(self, lm: Any) -> None:
         self._lm = lm
         self._name = type(lm).__name__
         # An object that does not say who it is shares its answers with nobody.
         self._identity = str(getattr(lm, "model_identity", None) or f"{self._name}-{uuid4()}")
+        self.capabilities = Capabilities(
+            backend=self._name,
+            loglikelihood=hasattr(lm, "loglikelihood"),
+            rolling=hasattr(lm, "loglikelihood_rolling"),
+            generate=hasattr(lm, "generate_until"),
+            tokens_in=False,
+            tokens_out=False,
+            prompt_logprobs=False,
+            greedy=None,
+            chat="text" if hasattr(lm, "apply_chat_template") else None,
+            max_length_known=False,
+        )
 
     @cached_property
     def info(self) -> ModelInfo:

@@ -137,7 +137,7 @@ def _requests(sample: Sample) -> list[Request]:
     return [
         Request(
             kind=argument["kind"],
-            context=argument["context"],
+            prompt=argument["context"],
             continuation=argument["continuation"],
             generation=json.loads(argument["generation"]) if argument["generation"] else None,
             repeats=sample["repeats"],

@@ -13,7 +13,7 @@ from evalcore.model.base import ChatTemplate, Mode
 
 
 @dataclass
-class Conversation:
+class TemplateWriter:
     """Writes conversations with one template of a tokenizer."""
 
     tokenizer: Any
@@ -89,11 +89,11 @@ def chat_template_of(
 ) -> ChatTemplate:
     """The template that `name` means. Raises ModelError where there is none."""
     text, own_name = template_of(tokenizer, name, mode)
-    conversation = Conversation(tokenizer, text, arguments)
+    writer = TemplateWriter(tokenizer, text, arguments)
     return ChatTemplate(
         text=text,
         name=own_name,
-        render=conversation.render,
+        render=writer.render,
         arguments=arguments,
-        without_system=lambda: conversation.without_system,
+        without_system=lambda: writer.without_system,
     )

@@ -1,52 +1,32 @@
-"""Tokenizer and weights from a snapshot: safetensors only, and no code of theirs is run."""
+"""A model's weights from a snapshot: safetensors only, and no code of theirs is run."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
-from evalcore.model.faults import models_fault
-from evalcore.model.hf.snapshot import Arguments, Files, Snapshot
+from evalcore.model.hf.description import errors_named, load_configuration
+from evalcore.model.hf.snapshot import Arguments, Files
 
 # Where a repository has no safetensors, transformers would send its name and the token to a service
 # that converts it.
 os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
-
-SAFE = (".safetensors", ".safetensors.index.json")
-
-
-def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
-    options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
-    if arguments.add_bos_token is not None:
-        options["add_bos_token"] = arguments.add_bos_token
-    with _errors_named(arguments, snapshot):
-        tokenizer: Any = AutoTokenizer.from_pretrained(
-            snapshot.folder, trust_remote_code=False, **options
-        )
-    longest = tokenizer.model_max_length
-    if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
-        raise ModelError(
-            f"{snapshot.name}: tokenizer_config.json: model_max_length: expected a count of "
-            f"tokens, got {longest!r}"
-        )
-    return tokenizer
 
 
 def load_model(arguments: Arguments, files: Files, device: str) -> Any:
     """The model in evaluation mode, with its adapter, on the device."""
     name = arguments.pretrained
     options: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
-    with _errors_named(arguments, files.model):
+    with errors_named(arguments, files.model):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             files.model.folder,
-            config=_configuration(arguments, files.model),
+            config=load_configuration(arguments, files.model),
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
             trust_remote_code=False,
             use_safetensors=True,
@@ -70,7 +50,7 @@ def load_model(arguments: Arguments, files: Files, device: str) -> Any:
         # Few runs have one, and its library takes a second to import.
         from evalcore.model.hf.adapter import put_on
 
-        with _errors_named(arguments, files.adapter):
+        with errors_named(arguments, files.adapter):
             put_on(model, files.adapter.folder, files.adapter.name)
     _check_fits(arguments, model)
     return model.eval()
@@ -78,43 +58,10 @@ def load_model(arguments: Arguments, files: Files, device: str) -> Any:
 
 def skeleton(arguments: Arguments, files: Files) -> Any:
     """The model without weights, which takes no memory: enough to say what it would read."""
-    with _errors_named(arguments, files.model), torch.device("meta"):
-        config = _configuration(arguments, files.model)
+    with errors_named(arguments, files.model), torch.device("meta"):
+        config = load_configuration(arguments, files.model)
         model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         return model.eval()
-
-
-def _configuration(arguments: Arguments, snapshot: Snapshot) -> Any:
-    """What config.json says of the model, and not what it says of the code that computes it.
-
-    There `attn_implementation` may be a repository of kernels, which transformers would fetch and
-    run; `transformers_weights` may be a pickle. Raises ModelError for a folder with an adapter in
-    it, which transformers would put on without a word where peft is installed.
-    """
-    adapter = snapshot.folder / "adapter_config.json"
-    if adapter.exists() and not (snapshot.folder / "config.json").exists():
-        raise ModelError(
-            f"{snapshot.name} is an adapter: give its model as pretrained and {snapshot.name} as "
-            "peft, or evaluate the two merged"
-        )
-    if adapter.exists():
-        raise ModelError(
-            f"{snapshot.name} holds a model and an adapter ({adapter.name}), so which of the two "
-            "is meant cannot be told: remove what belongs to the adapter, or publish it by itself"
-        )
-    config: Any = AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
-    config._attn_implementation = arguments.attn_implementation
-    config._experts_implementation = None
-    config.return_dict = True
-    weights = getattr(config, "transformers_weights", None)
-    if weights is not None and not str(weights).endswith(
-        (".safetensors", ".safetensors.index.json")
-    ):
-        raise ModelError(
-            f"{snapshot.name}: config.json: transformers_weights: expected a file in safetensors "
-            f"format, got {weights!r}"
-        )
-    return config
 
 
 def _check_fits(arguments: Arguments, model: Any) -> None:
@@ -157,8 +104,3 @@ def _layers_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
     """
     used = {re.sub(r"\d+", "#", name) for name in model.state_dict()}
     return sorted(name for name in unexpected if re.sub(r"\d+", "#", name) in used)
-
-
-def _errors_named(arguments: Arguments, snapshot: Snapshot) -> AbstractContextManager[None]:
-    what = f"{snapshot.name} at {arguments.revision} cannot be loaded"
-    return models_fault(what, folder=snapshot.folder, name=snapshot.name)

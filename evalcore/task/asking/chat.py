@@ -1,4 +1,4 @@
-"""A prompt as messages, and how it becomes one text: plainly, or by the model's chat template.
+"""A prompt as messages, and what it becomes: plain text, or a conversation with the model.
 
 Where delimiters stand, and when examples are turns of their own, follows lm-eval 0.4.13 to the
 letter: one space more or less is another score.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalcore.model.base import ChatTemplate
+from evalcore.model.base import ChatTemplate, Conversation, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,12 @@ class Chat:
     multiturn: bool
     """Whether examples are turns of the conversation; else all is one question of the user."""
 
-    def render(self, messages: Sequence[Message]) -> str:
-        turns = messages if self.multiturn else _one_question(messages)
-        answer_begins_anew = turns[-1].role != "assistant"
-        return self.template.render(
-            [{"role": turn.role, "content": turn.content} for turn in turns], answer_begins_anew
+    def conversation(self, messages: Sequence[Message]) -> Conversation:
+        asked = messages if self.multiturn else _one_question(messages)
+        return Conversation(
+            turns=tuple(Turn(one.role, one.content) for one in asked),
+            answer_begins=asked[-1].role != "assistant",
+            template=self.template,
         )
 
 

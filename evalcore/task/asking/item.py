@@ -134,13 +134,13 @@ class ItemBuilder:
         if kind == "multiple_choice":
             return self._choice_requests(doc, examples, text, choices, answer)
         end = self._prompter.question(text, doc)
-        context = self._prompter.prompt(doc, examples, end)
+        prompt = self._prompter.prompt(doc, examples, end)
         if kind == "generate_until":
             arguments = self._task.generation_kwargs or {}
-            return [requests.generation(context, arguments, repeats)]
+            return [requests.generation(prompt, arguments, repeats)]
         target = _target_text(answer)
         target = self._prompter.target_delimiter(end, target) + target
-        return requests.loglikelihoods([(context, target)], repeats)
+        return requests.loglikelihoods([(prompt, target)], repeats)
 
     def _choice_requests(
         self, doc: Doc, examples: list[Message], text: Any, choices: list[str], answer: Any
@@ -151,11 +151,11 @@ class ItemBuilder:
         delimiter = prompter.choice_delimiter(doc)
         if self._choices_are_contexts:
             ends = [prompter.choice_as_question(choice, doc) for choice in choices]
-            contexts = [prompter.prompt(doc, examples, end) for end in ends]
-            asked = [(context, f"{delimiter}{answer}") for context in contexts]
+            prompts = [prompter.prompt(doc, examples, end) for end in ends]
+            asked = [(prompt, f"{delimiter}{answer}") for prompt in prompts]
         else:
-            context = prompter.prompt(doc, examples, prompter.question(text, doc))
-            asked = [(context, delimiter + choice) for choice in choices]
+            prompt = prompter.prompt(doc, examples, prompter.question(text, doc))
+            asked = [(prompt, delimiter + choice) for choice in choices]
         unconditional = requests.null_context(self._spec, strict=self._strict)
         if unconditional is not None:
             asked += [(unconditional, delimiter + choice) for choice in choices]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
+from evalcore.model.base import Conversation
 from evalcore.task.asking.chat import Chat, Message, gap, joined, plain_text
 from evalcore.task.config import ChoiceSource, FewshotSpec, TargetSource, TaskSpec, TextSource
 from evalcore.task.functions import FunctionRef
@@ -182,11 +183,13 @@ class Prompter:
         """What the model's answer begins with."""
         return self.reader.field(self.spec.gen_prefix, doc, columns=self.reader.columns)
 
-    def prompt(self, doc: Doc, examples: Sequence[Message], end: Sequence[Message]) -> str:
+    def prompt(
+        self, doc: Doc, examples: Sequence[Message], end: Sequence[Message]
+    ) -> str | Conversation:
         """The whole prompt: instruction and description, examples, and its end."""
         messages = [*examples, *end]
         messages = [*self._opening(doc, messages[0].content), *messages]
-        return self.chat.render(messages) if self.chat else plain_text(messages)
+        return self.chat.conversation(messages) if self.chat else plain_text(messages)
 
     def choice_delimiter(self, doc: Doc) -> str:
         """What stands between a prompt and a choice."""

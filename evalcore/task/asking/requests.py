@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Request
+from evalcore.model.base import Conversation, Request
 from evalcore.task.config import TaskSpec
 
-Asked = tuple[str, str]
-"""A context and its continuation."""
+Asked = tuple[str | Conversation, str]
+"""A prompt and its continuation."""
 
 
 def loglikelihoods(pairs: Sequence[Asked], repeats: int) -> list[Request]:
     return [
-        Request("loglikelihood", context, continuation, repeats=repeats)
-        for context, continuation in pairs
+        Request("loglikelihood", prompt, continuation, repeats=repeats)
+        for prompt, continuation in pairs
     ]
 
 
@@ -24,8 +24,8 @@ def rolling(text: str, repeats: int) -> Request:
     return Request("loglikelihood_rolling", "", text, repeats=repeats)
 
 
-def generation(context: str, arguments: Mapping[str, Any], repeats: int) -> Request:
-    return Request("generate_until", context, generation=arguments, repeats=repeats)
+def generation(prompt: str | Conversation, arguments: Mapping[str, Any], repeats: int) -> Request:
+    return Request("generate_until", prompt, generation=arguments, repeats=repeats)
 
 
 def generation_arguments(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evalcore.errors import ModelError
+from evalcore.journal import Journal
+from evalcore.library import evaluate
 from evalcore.model.base import Request
 from evalcore.model.fake import DummyLM, FakeLM
 from evalcore.model.text_lm import TextLM
+from evalcore.record import RunRecord, read_samples
+from tests.evalcore.toys import ToyLM, write_toys
 
 SCORED = Request("loglikelihood", "2 + 2 =", " 4")
 WHOLE = Request("loglikelihood_rolling", "", "a text")
@@ -122,3 +128,23 @@ def test_the_fakes_conversations_are_those_of_its_template():
         written = Environment().from_string(template.text)
         expected = written.render(messages=turns, add_generation_prompt=answer_begins)
         assert template.render(turns, answer_begins) == expected
+
+
+def test_a_backend_names_its_own_way_to_compute(tmp_path):
+    class Reuses(ToyLM):
+        def answer(self, requests):
+            for pack in super().answer(requests):
+                yield [(place, replace(one, path="prefix cache")) for place, one in pack]
+
+    (finished,) = evaluate(
+        Reuses(), ["toy_choice"], include_path=write_toys(tmp_path / "toys"),
+        use_cache=tmp_path / "journal",
+    )  # fmt: skip
+    path, samples = finished.write(tmp_path, "it")
+    record = RunRecord.read(path)
+    assert record.paths == {"prefix cache": record.requests["total"]}
+    responses = [one["responses"] for one in read_samples(samples)]
+    assert {one["path"] for of_row in responses for one in of_row} == {"prefix cache"}
+    journal = Journal(tmp_path / "journal", Reuses().info.model_key)
+    assert journal[responses[0][0]["key"]].path == "prefix cache"
+    journal.close()

@@ -205,7 +205,7 @@ def test_bos_is_added_where_the_caller_wants_it(tmp_path):
 
 def test_the_tokenizers_digest_does_not_depend_on_what_it_did(tmp_path):
     folder = tiny.make(tmp_path)
-    unused, used = load(folder)._encoder, load(folder)._encoder
+    unused, used = load(folder).reader.encoder, load(folder).reader.encoder
     used.tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
     assert used.digest == unused.digest
 

@@ -61,9 +61,9 @@ def test_one_question_holds_the_text_of_all_turns_before_the_answer(
     before: list[Message], last: str
 ) -> None:
     question = Message("user", last, " ")
-    rendered = ONE_QUESTION.render([Message("system", "S"), *before, question])
+    rendered = ONE_QUESTION.conversation([Message("system", "S"), *before, question]).text
     assert rendered == f"[system: S][user: {plain_text(before)}{last}][assistant: "
-    begun = ONE_QUESTION.render([*before, question, Message("assistant", "So")])
+    begun = ONE_QUESTION.conversation([*before, question, Message("assistant", "So")]).text
     assert begun == f"[user: {plain_text(before)}{last}][assistant: So"
 
 

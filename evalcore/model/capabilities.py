@@ -1,0 +1,37 @@
+"""What a backend can be asked, as it states it itself: before the first request, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """The statement of a backend, or of one model that it has loaded, which may do less."""
+
+    backend: str
+    """What it is called in messages."""
+    loglikelihood: bool
+    """Whether it says how likely a continuation is."""
+    rolling: bool
+    """Whether it says how likely a whole text is."""
+    generate: bool
+    """Whether it writes."""
+    tokens_in: bool
+    """Whether it is fed the tokens that its encoded requests show, and not texts."""
+    tokens_out: bool
+    """Whether its responses show the tokens that were scored or written."""
+    prompt_logprobs: bool
+    """Whether it says how likely each token of a continuation is, not their sum alone."""
+    greedy: Literal["argmax", "rank"] | None
+    """How it knows that a continuation is the greedy one: each token is the first of the likeliest
+    (argmax), or none is likelier (rank: of equals any); None where another program says so."""
+    chat: Literal["text", "messages"] | None
+    """Whether a conversation reaches it as one text that its template wrote, or as messages; None
+    where it takes none."""
+    stops: bool = True
+    """Whether a text that it writes ends at the stops that were asked for."""
+    images: bool = False
+    max_length_known: bool
+    """Whether `ModelInfo.max_length` is true, so that prompts which are cut are counted."""

@@ -1,0 +1,172 @@
+"""Checks of what a backend reads: tokens, BOS, empty contexts, long prompts, conversations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evalcore.errors import ModelError
+from evalcore.model.base import Request
+from evalcore.model.conformance.examinee import (
+    CONTEXTS,
+    SCORED,
+    WORD,
+    Examinee,
+    Failed,
+    NotAsked,
+    shown,
+    written,
+)
+
+LONGEST_WRITTEN = 200_000
+"""Tokens of a window beyond which no prompt is written that leaves it."""
+
+
+def answers(examinee: Examinee) -> str:
+    """Each request is answered once, under its key; equal requests have one key, others another."""
+    kinds = {
+        "loglikelihood": (examinee.can.loglikelihood, SCORED[:4]),
+        "loglikelihood_rolling": (
+            examinee.can.rolling,
+            [Request("loglikelihood_rolling", "", context) for context in CONTEXTS],
+        ),
+        "generate_until": (examinee.can.generate, [written(context) for context in CONTEXTS[:2]]),
+    }
+    requests = [one for can, asked in kinds.values() if can for one in asked]
+    if not requests:
+        raise Failed("it states that it answers nothing")
+    found = examinee.ask(requests)
+    keys = [one.key for one, _ in found]
+    if len(set(keys)) != len(keys):
+        raise Failed("two requests that differ have one key, and would share an answer")
+    if [one.key for one in examinee.model.encode(requests)] != keys:
+        raise Failed("the same requests have other keys when they are read again")
+    for request, (_, response) in zip(requests, found, strict=True):
+        if response.kind != request.kind:
+            raise Failed(f"{shown(request)}: a {request.kind} is answered by a {response.kind}")
+        if (response.text is not None) != (request.kind == "generate_until"):
+            raise Failed(f"{shown(request)}: the answer is {response.text!r}")
+        if not float("-inf") < response.loglikelihood < float("inf"):
+            raise Failed(f"{shown(request)}: its loglikelihood is {response.loglikelihood}")
+    doubled = replace(SCORED[0], repeats=2)
+    if examinee.can.loglikelihood and len(examinee.model.encode([doubled])) != 2:
+        raise Failed("a request that is to be repeated twice is not asked twice")
+    return f"{len(found)} requests"
+
+
+def tokenisation(examinee: Examinee) -> str:
+    """The continuation is what one text of both has beyond as many tokens as the context has alone
+    (docs/engine.md), and the context is read as the tokenizer reads it."""
+    examinee.needs("loglikelihood", tokens=True)
+    reference = examinee.known_reference()
+    compared = 0
+    for request, one in zip(SCORED, examinee.model.encode(SCORED), strict=True):
+        context = reference.tokens(request.context.rstrip())
+        targets = reference.tokens(request.context + request.continuation)[len(context) :]
+        if one.n_truncated or not targets:  # a token spans the two
+            continue
+        found = [*one.tokens, one.targets[-1]]
+        if (found, list(one.targets)) != (context + targets, targets):
+            raise Failed(
+                f"{shown(request)}: it reads {found}, of which {len(one.targets)} are scored; the "
+                f"tokenizer reads {context + targets}, of which {len(targets)} are"
+            )
+        compared += 1
+    return f"{compared} texts"
+
+
+def beginning(examinee: Examinee) -> str:
+    """BOS stands where the policy says, once, and alike before what is scored and written."""
+    examinee.needs("loglikelihood", tokens=True)
+    bos = examinee.info.special_tokens.get("bos")
+    context = CONTEXTS[0]
+    (one,) = examinee.model.encode([Request("loglikelihood", context, " a table")])
+    if examinee.can.generate:
+        (prompt,) = examinee.model.encode([written(context, tokens=1)])
+        if not one.n_truncated and prompt.tokens[:1] != one.tokens[:1]:
+            raise Failed(
+                f"what is scored begins with token {one.tokens[0]}, what is written with "
+                f"{prompt.tokens[0]}"
+            )
+    if bos is None:
+        return "it has no BOS"
+    text, token = bos
+    policy = examinee.info.bos_policy
+    is_stated = policy in ("always", "never") and not one.n_truncated
+    if is_stated and (one.tokens[0] == token) != (policy == "always"):
+        raise Failed(f"the policy is {policy}, and a text begins with token {one.tokens[0]}")
+    (said,) = examinee.model.encode([Request("loglikelihood", text + context, " a table")])
+    if not said.n_truncated and said.tokens[:2].count(token) != 1:
+        raise Failed(f"a text that begins with {text!r} begins with the tokens {said.tokens[:2]}")
+    return f"policy {policy}"
+
+
+def empty_context(examinee: Examinee) -> str:
+    """A continuation without context has an answer, after BOS or what stands for it."""
+    examinee.needs("loglikelihood")
+    ((one, response),) = examinee.ask([Request("loglikelihood", "", " a table")])
+    if not response.loglikelihood <= 1e-6:
+        raise Failed(f"its loglikelihood is {response.loglikelihood}")
+    if not (examinee.can.tokens_in and examinee.can.tokens_out):
+        return "answered"
+    if one.tokens[:1] != (examinee.info.prefix_token,) or len(one.tokens) != len(one.targets):
+        raise Failed(
+            f"it is fed {list(one.tokens)} for {list(one.targets)}: expected the prefix token "
+            f"{examinee.info.prefix_token} and the continuation"
+        )
+    return f"after token {examinee.info.prefix_token}"
+
+
+def long_prompts(examinee: Examinee) -> str:
+    """A prompt that is too long loses its beginning, which is counted; a continuation that is, is
+    refused."""
+    examinee.needs("loglikelihood", tokens=True)
+    length = examinee.known_length()
+    if length > LONGEST_WRITTEN:
+        raise NotAsked(f"a window of {length:,} tokens is not filled here")
+    long = WORD * (length + 10)
+    (one,) = examinee.model.encode([Request("loglikelihood", long + CONTEXTS[1], " Paris")])
+    (short,) = examinee.model.encode([Request("loglikelihood", CONTEXTS[1], " Paris")])
+    _check_cut(one.tokens, one.n_truncated, length, "a prompt that is scored")
+    kept = min(len(short.tokens), length) - 2  # but for BOS, and a token across the join
+    if one.targets != short.targets or one.tokens[-kept:] != short.tokens[-kept:]:
+        raise Failed("a prompt that is too long loses something else than its beginning")
+    if examinee.can.generate and length > 1:
+        (prompt,) = examinee.model.encode([written(long, tokens=1)])
+        _check_cut(prompt.tokens, prompt.n_truncated, length - 1, "a prompt that is written after")
+    try:
+        examinee.model.encode([Request("loglikelihood", "", long)])
+    except ModelError:
+        return f"cut to {length} tokens"
+    raise Failed(f"a continuation that is longer than {length} tokens is not refused")
+
+
+def _check_cut(tokens: tuple[int, ...], n_truncated: int, room: int, what: str) -> None:
+    if len(tokens) > room:
+        raise Failed(f"{what} has {len(tokens)} tokens, and there is room for {room}")
+    if not n_truncated:
+        raise Failed(f"{what} is cut, and not counted as cut")
+
+
+def conversations(examinee: Examinee) -> str:
+    """A chat template writes every turn, ends where the answer begins, or within it."""
+    if examinee.can.chat is None:
+        raise NotAsked("it states that it takes no conversation")
+    try:
+        template = examinee.model.chat_template()
+    except ModelError as problem:
+        raise NotAsked(problem.reason) from None
+    question = {"role": "user", "content": "Which of these is made of wood?"}
+    begun = {"role": "assistant", "content": "It is the"}
+    asked, continued = template.render([question], True), template.render([question, begun], False)
+    if question["content"] not in asked or question["content"] not in continued:
+        raise Failed(f"the question is not in the prompt: {asked!r}")
+    if not continued.endswith(begun["content"]):
+        raise Failed(f"an answer that is begun does not end the prompt: {continued[-60:]!r}")
+    if asked == template.render([question], False):
+        raise Failed(f"nothing says where the answer begins: {asked[-60:]!r}")
+    bos = examinee.info.special_tokens.get("bos")
+    if bos and examinee.can.tokens_in and examinee.can.loglikelihood:
+        (one,) = examinee.model.encode([Request("loglikelihood", asked, " a table")])
+        if one.tokens[:2] == (bos[1], bos[1]):
+            raise Failed("the prompt begins with BOS twice")
+    return f"template {template.name or 'by default'}"

@@ -1,0 +1,84 @@
+"""What a repository says of its model: configuration and tokenizer, without weights.
+
+Needs no torch; where there is one, transformers imports it, so transformers is only imported when
+something is loaded.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from evalcore.errors import ModelError
+from evalcore.model.faults import models_fault
+from evalcore.model.hf.snapshot import Arguments, Snapshot
+
+SAFE = (".safetensors", ".safetensors.index.json")
+
+
+def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
+    from transformers import AutoTokenizer
+
+    options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
+    if arguments.add_bos_token is not None:
+        options["add_bos_token"] = arguments.add_bos_token
+    with errors_named(arguments, snapshot):
+        tokenizer: Any = AutoTokenizer.from_pretrained(
+            snapshot.folder, trust_remote_code=False, **options
+        )
+    longest = tokenizer.model_max_length
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
+        raise ModelError(
+            f"{snapshot.name}: tokenizer_config.json: model_max_length: expected a count of "
+            f"tokens, got {longest!r}"
+        )
+    return tokenizer
+
+
+def load_configuration(arguments: Arguments, snapshot: Snapshot) -> Any:
+    """What config.json says of the model, and not what it says of the code that computes it.
+
+    There `attn_implementation` may be a repository of kernels, which transformers would fetch and
+    run; `transformers_weights` may be a pickle. Raises ModelError for a folder with an adapter in
+    it, which transformers would put on without a word where peft is installed.
+    """
+    from transformers import AutoConfig
+
+    adapter = snapshot.folder / "adapter_config.json"
+    if adapter.exists() and not (snapshot.folder / "config.json").exists():
+        raise ModelError(
+            f"{snapshot.name} is an adapter: give its model as pretrained and {snapshot.name} as "
+            "peft, or evaluate the two merged"
+        )
+    if adapter.exists():
+        raise ModelError(
+            f"{snapshot.name} holds a model and an adapter ({adapter.name}), so which of the two "
+            "is meant cannot be told: remove what belongs to the adapter, or publish it by itself"
+        )
+    config: Any = AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
+    config._attn_implementation = arguments.attn_implementation
+    config._experts_implementation = None
+    config.return_dict = True
+    weights = getattr(config, "transformers_weights", None)
+    if weights is not None and not str(weights).endswith(SAFE):
+        raise ModelError(
+            f"{snapshot.name}: config.json: transformers_weights: expected a file in safetensors "
+            f"format, got {weights!r}"
+        )
+    return config
+
+
+def max_length_of(config: Any, tokenizer: Any) -> int:
+    """The longest input: what the configuration says, else the tokenizer, else 2048."""
+    text_config = config.get_text_config()
+    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+        if isinstance(length := getattr(text_config, name, None), int) and length > 0:
+            return length
+    # Tokenizers without a limit of their own say so by a number of thirty digits.
+    stated = tokenizer.model_max_length
+    return int(stated) if stated < 10**9 else 2048
+
+
+def errors_named(arguments: Arguments, snapshot: Snapshot) -> AbstractContextManager[None]:
+    what = f"{snapshot.name} at {arguments.revision} cannot be loaded"
+    return models_fault(what, folder=snapshot.folder, name=snapshot.name)

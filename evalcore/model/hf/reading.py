@@ -1,0 +1,210 @@
+"""What a causal language model is asked, read by its tokenizer: the half that needs no weights.
+
+Every backend that feeds tokens to a model of the Hub reads by this, whatever computes it, so that
+two of them are asked the same under the same keys. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from evalcore.errors import ModelError
+from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request
+from evalcore.model.faults import libraries_fault
+from evalcore.model.hf.conversation import chat_template_of
+from evalcore.model.hf.description import load_configuration, load_tokenizer, max_length_of
+from evalcore.model.hf.snapshot import Arguments, download
+from evalcore.model.tokens.encoder import Encoder
+from evalcore.model.tokens.spelling import Spelling
+from evalcore.model.tokens.windows import rolling_windows
+from evalcore.model.writing.encoded import GenerationRequest, RollingRequest
+from evalcore.model.writing.generation import Plan, plan_of
+
+
+class Reader:
+    """Requests to tokens, tokens to text and conversations to prompts."""
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        tokenizer: Any,
+        *,
+        mode: Mode,
+        max_length: int,
+        vocabulary: Callable[[], int],
+        generation_arguments: Collection[str],
+        generation_defaults: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """`max_length`: what the model itself says; the arguments may state another one.
+
+        `vocabulary`: how many tokens the model has; `generation_arguments`: what whoever computes
+        it can be told besides the stops and the number of tokens; `generation_defaults`: the
+        model's own of these. The two functions are asked when a request needs them.
+        """
+        self.tokenizer = tokenizer
+        self.encoder = Encoder(
+            tokenizer,
+            max_length=arguments.max_length or max_length,
+            add_bos_token=arguments.add_bos_token,
+            prefix_token=arguments.prefix_token_id,
+            truncation=arguments.truncation,
+        )
+        self._arguments = arguments
+        self._mode = mode
+        self._vocabulary = vocabulary
+        self._generation_arguments = generation_arguments
+        self._generation_defaults = generation_defaults
+        self._spelling = Spelling(tokenizer)
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Not where it tells its tokenizer to cut, which is a state of the tokenizer."""
+        return not self._arguments.truncation
+
+    @property
+    def pins(self) -> dict[str, Any]:
+        """The fields of `ModelInfo` that say how it reads."""
+        return {
+            "max_length": self.encoder.max_length,
+            "tokenizer_digest": self.encoder.digest,
+            "bos_policy": self.encoder.bos_policy,
+            "prefix_token": self.encoder.prefix_token,
+            "special_tokens": self.encoder.special_tokens,
+        }
+
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        """Raises ModelError also for a tokenizer whose tokens the model does not have, and
+        TaskError for generation arguments that have no meaning."""
+        encoded: list[EncodedRequest] = []
+        with libraries_fault("its tokenizer fails"), self.encoder.learnt(requests):
+            for request in requests:
+                if request.kind == "loglikelihood":
+                    encoded += [self.encoder.pair(request)] * request.repeats
+                elif request.kind == "loglikelihood_rolling":
+                    encoded += [self._rolling(request.continuation)] * request.repeats
+                else:
+                    encoded += self._generations(request, seed)
+        self._check_scorable(requests)
+        self._check_tokens(encoded)
+        return encoded
+
+    def _rolling(self, text: str) -> RollingRequest:
+        """Windows over the text. compat scores a BOS that the tokenizer adds; strict never does."""
+        tokens = self.encoder.text(text)
+        if self._mode == "strict":
+            tokens = self.encoder.without_bos(tokens)
+        try:
+            windows = rolling_windows(
+                tokens,
+                prefix=self.encoder.prefix_token,
+                length=self.encoder.max_length,
+                stride=self._arguments.rolling_stride,
+            )
+        except ValueError as problem:
+            raise ModelError(f"--model_args: rolling_stride: {problem}") from None
+        return RollingRequest.of(tokens, windows)
+
+    def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
+        plan = self._plan(request.generation or {})
+        room = self.encoder.max_length - plan.max_new_tokens
+        if room < 1:
+            raise ModelError(
+                f"its length of {self.encoder.max_length} tokens leaves no room for a prompt and "
+                f"{plan.max_new_tokens} new tokens: lower max_gen_toks"
+            )
+        tokens, cut = self.encoder.prompt(request.context, room)
+        if plan.max_length is not None and plan.max_length <= len(tokens):
+            raise ModelError(
+                f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
+                "tokens: state max_gen_toks instead, which counts new tokens only"
+            )
+        return [
+            GenerationRequest.of(
+                tokens,
+                plan,
+                n_truncated=cut,
+                model_defaults=self._generation_defaults(),
+                seed=seed,
+                repeat=repeat,
+            )
+            for repeat in range(request.repeats)
+        ]
+
+    def _plan(self, given: Mapping[str, Any]) -> Plan:
+        return plan_of(
+            given,
+            eos=self.encoder.eos_text,
+            think_end=self._think_end,
+            known=self._generation_arguments,
+            mode=self._mode,
+        )
+
+    @cached_property
+    def _think_end(self) -> str | int | None:
+        """Text or token at which the thinking ends.
+
+        A special token is not part of the decoded text, where compat looks for it in vain.
+        """
+        stated = self._arguments.think_end_token
+        if isinstance(stated, str) and self._mode == "strict":
+            token = self.tokenizer.convert_tokens_to_ids(stated)
+            if token in self.tokenizer.all_special_ids:
+                return int(token)
+        return stated
+
+    def _check_scorable(self, requests: Sequence[Request]) -> None:
+        scored = any(request.kind == "loglikelihood" for request in requests)
+        if scored and self._arguments.enable_thinking:
+            raise ModelError(
+                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
+                "likely an answer is: leave it out, or choose tasks that generate"
+            )
+
+    def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
+        parts = (part for one in encoded for part in (one.tokens, one.targets))
+        highest = max((max(part) for part in parts if part), default=0)
+        known = self._vocabulary()
+        if highest >= known:
+            raise ModelError(
+                f"its tokenizer makes the token {highest}, and the model has {known} tokens: "
+                "publish the tokenizer that the model was trained with"
+            )
+
+    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
+        with libraries_fault("its tokenizer fails"):
+            return [self._spelling.of(token) for token in tokens]
+
+    def chat_template(self, name: str | None = None) -> ChatTemplate:
+        """Raises ModelError where the tokenizer has no such template, naming those it has."""
+        arguments = dict(self._arguments.chat_template_args)
+        if self._arguments.enable_thinking is not None:
+            arguments["enable_thinking"] = self._arguments.enable_thinking
+        return chat_template_of(self.tokenizer, name, arguments, self._mode)
+
+
+def reader_of(
+    arguments: Arguments,
+    *,
+    mode: Mode = "compat",
+    generation_arguments: Collection[str] = (),
+    generation_defaults: Callable[[], dict[str, Any]] = dict,
+) -> Reader:
+    """The reader of a model that another program computes: its weights are not downloaded.
+
+    Raises ModelError for a repository that cannot be read as it is, InfraError where the Hub cannot
+    be reached.
+    """
+    files = download(arguments, weights=False)
+    tokenizer = load_tokenizer(arguments, files.tokenizer)
+    config = load_configuration(arguments, files.model)
+    return Reader(
+        arguments,
+        tokenizer,
+        mode=mode,
+        max_length=max_length_of(config, tokenizer),
+        vocabulary=lambda: int(config.get_text_config().vocab_size),
+        generation_arguments=generation_arguments,
+        generation_defaults=generation_defaults,
+    )

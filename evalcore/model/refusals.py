@@ -1,0 +1,92 @@
+"""What a backend cannot answer is refused before the first request, each thing in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evalcore.errors import ModelError
+from evalcore.model.base import RequestKind
+from evalcore.model.capabilities import Capabilities
+
+Need = Literal[RequestKind, "conversations", "images", "a known length"]
+"""What a task, or the caller, asks of a backend."""
+
+NAMED = 3
+"""Tasks that a refusal names; of more it says how many."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How a need is met, and what to say where it is not."""
+
+    met: Callable[[Capabilities], bool]
+    sentence: str
+    """With the name of the backend, and who has the need."""
+    way_out: str
+
+
+REFUSALS: Mapping[Need, Refusal] = {
+    "loglikelihood": Refusal(
+        lambda can: can.loglikelihood,
+        "{backend} answers no loglikelihood request, which {who} {need}: it does not say how "
+        "likely a given answer is",
+        "choose tasks that generate (the style `generate`), or another backend, such as --model hf",
+    ),
+    "loglikelihood_rolling": Refusal(
+        lambda can: can.rolling,
+        "{backend} answers no loglikelihood_rolling request, which {who} {need}: it does not say "
+        "how likely a whole text is",
+        "leave them out, or choose another backend, such as --model hf",
+    ),
+    "generate_until": Refusal(
+        lambda can: can.generate,
+        "{backend} answers no generate_until request, which {who} {need}: it writes no text",
+        "choose tasks that compare choices, or another backend, such as --model hf",
+    ),
+    "conversations": Refusal(
+        lambda can: can.chat is not None,
+        "{backend} takes no conversation, and apply_chat_template asks for them",
+        "leave apply_chat_template out",
+    ),
+    "images": Refusal(
+        lambda can: can.images,
+        "{backend} sees no images, which {who} {need}",
+        "leave them out, or choose a backend of text and images",
+    ),
+    "a known length": Refusal(
+        lambda can: can.max_length_known,
+        "{backend} does not say how long a prompt may be, so nobody could tell whether one was "
+        "cut, and forbid_truncation wants to know",
+        "leave forbid_truncation out",
+    ),
+}
+
+
+def refuse(capabilities: Capabilities, needs: Mapping[Need, Sequence[str]]) -> None:
+    """Raises ModelError with a sentence for each need that the backend does not meet.
+
+    `needs`: by each the tasks that have it, none where the caller has.
+    """
+    told = [
+        f"{_sentence(refusal, capabilities, needs[need])}: {refusal.way_out}"
+        for need, refusal in REFUSALS.items()
+        if need in needs and not refusal.met(capabilities)
+    ]
+    if told:
+        raise ModelError("; ".join(told))
+
+
+def refuse_kinds(capabilities: Capabilities, kinds: Iterable[RequestKind]) -> None:
+    """As `refuse`, of requests that are written already."""
+    refuse(capabilities, dict.fromkeys(kinds, ()))
+
+
+def _sentence(refusal: Refusal, capabilities: Capabilities, tasks: Sequence[str]) -> str:
+    names = list(dict.fromkeys(tasks))
+    who = ", ".join(names[:NAMED]) or "the task"
+    if len(names) > NAMED:
+        who = f"{who} and {len(names) - NAMED} more"
+    need = "needs" if len(names) < 2 else "need"
+    return refusal.sentence.format(backend=capabilities.backend, who=who, need=need)
