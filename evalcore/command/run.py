@@ -31,7 +31,7 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from evalcore.evaluation import Settings
+    from evalcore.settings import Settings
 
 
 def run(options: argparse.Namespace) -> int:

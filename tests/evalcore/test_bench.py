@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,24 @@ def test_a_wrong_loglikelihood_is_counted_where_no_prediction_changes():
     found = difference(asks, lls(-1.0, -5.001), lls(-1.0, -5.0))
     assert (found.beyond, found.changed) == (1, 0)
     assert found.largest == pytest.approx(0.001)
+
+
+@peer
+def test_the_check_of_an_accelerator_tells_all_sides_of_a_model(monkeypatch, tmp_path, capsys):
+    from bench import gpu
+
+    monkeypatch.setattr(gpu, "ASKED", {"arc_0_shot": 2, "gsm8k_stops": 2})
+    monkeypatch.setattr(gpu, "TOKENS", 3)
+    kept = tmp_path / "found.json"
+    gpu.main(
+        ["--device", "cpu", "--architecture", "gpt2", "--dtype", "float32", "--output", str(kept)]
+    )
+    found = json.loads(kept.read_text())["gpt2 float32"]
+    chosen, written = found["arc_0_shot"], found["gsm8k_stops"]
+    for side in ("ours", "alone", "theirs", "again", "known", "shuffled", "smaller"):
+        assert chosen[side]["largest"] < 1e-3
+        assert chosen[side]["changed"] == written[side]["changed"] == 0
+    assert chosen["again"]["largest"] == 0.0
+    assert chosen["operations"] > 100
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in said[1:]] == ["arc_0_shot", "gsm8k_stops"]

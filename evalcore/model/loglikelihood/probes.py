@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from evalcore.model.forward.head import Scores
 from evalcore.model.forward.plain import PlainPath, logits_at, scores_of
@@ -48,6 +49,10 @@ precision can then be wrong, which shows."""
 
 TIMES_ROUNDING = 2
 """Nor are two steps between neighbouring numbers at a logit: at 20 in bfloat16 one is 0.125."""
+
+LEAST_LIKELY = -25.0
+"""Log-probability of a token whose logit says how large they are: some models forbid tokens by a
+logit of minus all there is."""
 
 
 @dataclass(frozen=True)
@@ -242,9 +247,7 @@ class Reference:
         ]
         alone = _total(self._scores[place])
         noise = max(abs(_total(one) - alone) for _, one in scores_of(logits, asked))
-        largest = max(abs(float(logits[row, token])) for _, row, token in asked)
-        rounding = torch.finfo(model.dtype).eps * largest
-        return max(TIMES_NOISE * noise, TIMES_ROUNDING * rounding)
+        return max(TIMES_NOISE * noise, coarseness(logits, model.dtype))
 
     def difference(
         self, found: Mapping[int, Scores], *, times: int = 1
@@ -274,6 +277,17 @@ class Reference:
             ):
                 return moved, f"a loglikelihood of {total:.4f} became {_total(found[probe]):.4f}"
         return largest, None
+
+
+def coarseness(logits: Tensor, dtype: torch.dtype) -> float:
+    """Nats by which a log-probability may be off that is read off logits (…, vocabulary) which were
+    computed in this precision.
+
+    Rounded is the row that all logits are made of, so a small one is off as much as the largest.
+    """
+    counting = logits.float().log_softmax(dim=-1) > LEAST_LIKELY
+    largest = float(logits.float().abs().masked_fill(~counting, 0.0).max())
+    return TIMES_ROUNDING * torch.finfo(dtype).eps * largest
 
 
 def is_half(model: Any) -> bool:

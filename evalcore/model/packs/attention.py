@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from evalcore.model.packs.prefix import Pack, Plan
-from evalcore.model.packs.rectangles import Block, Blocks, blocks_of
+from evalcore.model.packs.rectangles import TILE, TILE_GPU, Block, Blocks, blocks_of
 
 NAME = "evalcore_packed"
 """Under which `transformers` knows the attention of a pack."""
@@ -30,8 +30,8 @@ NAME = "evalcore_packed"
 HARMLESS = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states"})
 """What models pass on to their attention function and what does not change its answer."""
 
-SCORES_AT_ONCE = 1 << 22
-"""Scores (row, key, head) that the eager way holds at a time."""
+SCORES_AT_ONCE, SCORES_AT_ONCE_GPU = 1 << 22, 1 << 25
+"""Scores (row, key, head) that the eager way holds at a time: 16 and 128 MiB in float32."""
 
 KeysAndValues = tuple[Tensor, Tensor]
 """Of one layer: (1, heads of keys, tokens, size) and (1, heads of keys, tokens, size of values)."""
@@ -83,7 +83,10 @@ class AttentionPass:
         self.calls += 1
         self._keep(key, value)
         if window not in self._blocks:
-            self._blocks[window] = blocks_of(self._pack, self._plan.pieces, window=window)
+            tile = TILE if query.device.type == "cpu" else TILE_GPU
+            self._blocks[window] = blocks_of(
+                self._pack, self._plan.pieces, window=window, tile=tile
+            )
         path = _joined([piece[layer] for piece in self._inherited] or [(key, value)])
 
         def answer(block: Block) -> tuple[Tensor, Tensor]:
@@ -158,14 +161,8 @@ def softmax_attention(
     that sees no key has zeros and a log-sum-exp of minus infinity.
     """
     if query.device.type == "cpu" and softcap is None:
-        out, logsumexp = _cpu_flash(query, key, value, scale, causal, hidden)
-    else:
-        out, logsumexp = _eager(query, key, value, scale, causal, hidden, softcap)
-    if hidden is not None:
-        blind = (hidden == float("-inf")).all(dim=-1)
-        logsumexp = logsumexp.masked_fill(blind, float("-inf"))
-        out = out.masked_fill(blind[:, None], 0.0)
-    return out, logsumexp
+        return _cpu_flash(query, key, value, scale, causal, hidden)
+    return _eager(query, key, value, scale, causal, hidden, softcap)
 
 
 def _cpu_flash(
@@ -184,7 +181,12 @@ def _cpu_flash(
     out, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, causal, attn_mask=hidden, scale=scale
     )
-    return out[..., :value_size], logsumexp
+    out = out[..., :value_size]
+    if hidden is not None:
+        blind = (hidden == float("-inf")).all(dim=-1)
+        logsumexp = logsumexp.masked_fill(blind, float("-inf"))
+        out = out.masked_fill(blind[:, None], 0.0)
+    return out, logsumexp
 
 
 def _eager(
@@ -196,28 +198,42 @@ def _eager(
     hidden: Tensor | None,
     softcap: float | None,
 ) -> tuple[Tensor, Tensor]:
-    """Attention in plain operations, some rows at a time."""
-    heads, rows, n_keys = query.shape[1], query.shape[2], key.shape[2]
-    key = key.repeat_interleave(heads // key.shape[1], dim=1)
-    value = value.repeat_interleave(heads // value.shape[1], dim=1)
-    step = max(1, SCORES_AT_ONCE // (heads * n_keys))
+    """Attention in plain operations, some rows at a time.
+
+    Scores are float32 from the start, as they are inside a fused kernel: rounded to half precision
+    they would be off by more than all else that it rounds. Heads that share keys are rows of one
+    product, so that no keys are copied for them.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    n, heads, rows, size = query.shape
+    n_kept, n_keys = key.shape[1:3]
+    sharing = n, n_kept, heads // n_kept
+    grouped = query.to(wide).view(*sharing, rows, size)
+    turned = key.to(wide).transpose(2, 3)
+    most = SCORES_AT_ONCE if query.device.type == "cpu" else SCORES_AT_ONCE_GPU
+    step = max(1, most // (n * heads * n_keys))
     parts, logsumexps = [], []
     for first in range(0, rows, step):
-        scores = query[:, :, first : first + step] @ key.transpose(2, 3)
-        scores = scores.to(torch.promote_types(query.dtype, torch.float32)) * scale
+        asking = grouped[:, :, :, first : first + step].flatten(2, 3)
+        # (sequences, heads of keys, heads that share them, rows, keys); all that follows in place.
+        scores = (asking @ turned).view(*sharing, -1, n_keys).mul_(scale)
         if softcap is not None:
-            scores = torch.tanh(scores / softcap) * softcap
+            scores.div_(softcap).tanh_().mul_(softcap)
         if hidden is not None:
-            scores = scores + (
-                hidden if hidden.shape[-2] == 1 else hidden[..., first : first + step, :]
-            )
+            some = hidden if hidden.shape[-2] == 1 else hidden[..., first : first + step, :]
+            scores += some.unsqueeze(-3)
         if causal:
-            later = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device)
-            scores = scores.masked_fill(later.triu(first + 1), float("-inf"))
+            later = torch.ones(scores.shape[3:], dtype=torch.bool, device=scores.device)
+            scores.masked_fill_(later.triu_(first + 1), float("-inf"))
         logsumexp = scores.logsumexp(dim=-1)
-        weights = (scores - logsumexp.unsqueeze(-1)).exp()
-        parts.append(weights.to(value.dtype) @ value)
-        logsumexps.append(logsumexp)
+        # Of a row that sees no key every score is minus infinity, whose weight is zero.
+        base = logsumexp.masked_fill(logsumexp == float("-inf"), 0.0)
+        weights = scores.sub_(base.unsqueeze(-1)).exp_().to(value.dtype)
+        part = (weights.flatten(2, 3) @ value).view(*sharing, -1, value.shape[3])
+        parts.append(part.flatten(1, 2))
+        logsumexps.append(logsumexp.flatten(1, 2))
+    if len(parts) == 1:
+        return parts[0], logsumexps[0]
     return torch.cat(parts, dim=2), torch.cat(logsumexps, dim=2)
 
 

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from evalcore.model.packs.prefix import Inherited, Pack, Piece
 
-TILE = 64
-"""Most rows of a tile: larger ones compute more that the mask hides, smaller ones cost calls."""
+TILE, TILE_GPU = 64, 512
+"""Most rows of a tile on a CPU and on an accelerator: larger ones compute more that the mask hides,
+smaller ones cost calls, of which an accelerator could do a hundred small ones' work in one."""
 
 WINDOW_ROWS = 512
 """Most rows of a block with a window, so that its mask stays small and few hidden keys are read."""
@@ -51,18 +52,22 @@ class Blocks:
     cross: tuple[Block, ...]
 
 
-def blocks_of(pack: Pack, pieces: Sequence[Piece], *, window: int | None = None) -> Blocks:
+def blocks_of(
+    pack: Pack, pieces: Sequence[Piece], *, window: int | None = None, tile: int = TILE
+) -> Blocks:
     """The blocks of a pack, of whose plan these are the pieces.
 
-    With a `window` a row sees that many positions, its own included. Raises ValueError for a pack
-    whose inherited pieces are not the path to its first token.
+    With a `window` a row sees that many positions, its own included; `tile` has the most rows of a
+    tile. Raises ValueError for a pack whose inherited pieces are not the path to its first token.
     """
-    own, cross = _tree_blocks([pieces[index] for index in pack.pieces])
+    own, cross = _tree_blocks([pieces[index] for index in pack.pieces], tile)
     cross += _inherited_blocks(pack.inherited, pieces)
     if window is None or int(pack.positions.max()) < window:
         return Blocks(tuple(own), tuple(cross))
     return Blocks(
-        tuple(part for block in own for part in _own_in_window(block, pack.positions, window)),
+        tuple(
+            part for block in own for part in _own_in_window(block, pack.positions, window, tile)
+        ),
         tuple(part for block in cross for part in _cross_in_window(block, pack.positions, window)),
     )
 
@@ -77,7 +82,7 @@ class _Branching:
     rows_end: int
 
 
-def _tree_blocks(pieces: Sequence[Piece]) -> tuple[list[Block], list[Block]]:
+def _tree_blocks(pieces: Sequence[Piece], most_rows: int) -> tuple[list[Block], list[Block]]:
     """Own and cross blocks among the pieces of one pack, given in depth-first order."""
     own: list[Block] = []
     branchings: list[_Branching] = []
@@ -96,10 +101,10 @@ def _tree_blocks(pieces: Sequence[Piece]) -> tuple[list[Block], list[Block]]:
     for piece in pieces:
         if tile and piece.start < tile_end:
             tile.append(piece)
-        elif piece.end - piece.start <= TILE:
+        elif piece.end - piece.start <= most_rows:
             close_run()
             run_start = run_end
-            if tile and piece.end - tile[0].start > TILE:
+            if tile and piece.end - tile[0].start > most_rows:
                 close_tile()
             tile.append(piece)
             tile_end = piece.end
@@ -157,7 +162,9 @@ def _inherited_blocks(inherited: Sequence[Inherited], pieces: Sequence[Piece]) -
     return blocks
 
 
-def _own_in_window(block: Block, positions: NDArray[np.int64], window: int) -> Iterator[Block]:
+def _own_in_window(
+    block: Block, positions: NDArray[np.int64], window: int, tile: int
+) -> Iterator[Block]:
     start, stop = block.rows
     if block.mask is not None:
         at = positions[start:stop]
@@ -165,7 +172,7 @@ def _own_in_window(block: Block, positions: NDArray[np.int64], window: int) -> I
     elif stop - start <= window:
         yield block
     else:
-        step = min(max(window, TILE), WINDOW_ROWS)
+        step = min(max(window, tile), WINDOW_ROWS)
         for first in range(start, stop, step):
             last = min(first + step, stop)
             oldest = max(start, first - window + 1)

@@ -117,8 +117,13 @@ class DecodingPass:
         self._n_texts = len(seats)
         self._positions = [seat.length for seat in seats]
         self._lengths: dict[int, Tensor] = {}
-        self._hidden: dict[tuple[int, int | None], Tensor | None] = {}
+        self._hidden: dict[tuple[int, int | None], Tensor] = {}
         self._shared = _texts_of_blocks(seats)
+        self._positions_below = [
+            [seat.length for seat in seats if any(one is block for one in seat.blocks)]
+            for block, _ in self._shared
+        ]
+        """Of the texts of each block."""
 
     def attend(
         self,
@@ -160,9 +165,9 @@ class DecodingPass:
             logsumexps.append(logsumexp.flatten(1, 2))
         merged, total = torch.cat(outs), torch.cat(logsumexps)
         for number, (block, places) in enumerate(self._shared):
-            hidden = self._out_of_window(number, block, places, window, query)
-            if hidden is not None and bool(torch.isinf(hidden).all()):
+            if window is not None and block.end <= min(self._positions_below[number]) - window + 1:
                 continue
+            hidden = self._out_of_window(number, block, places, window, query)
             keys, values = block.layers[layer]
             rows = grouped[:, :, places]
             out, logsumexp = softmax_attention(
@@ -205,13 +210,14 @@ class DecodingPass:
                 hidden |= places <= lengths - window
             added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
             self._hidden[name] = added.masked_fill_(hidden, float("-inf"))[:, None, None]
-        return self._hidden[name]  # type: ignore[return-value]
+        return self._hidden[name]
 
     def _out_of_window(
         self, number: int, block: Shared, places: Places, window: int | None, like: Tensor
     ) -> Tensor | None:
         """(texts, keys), added to the scores; None where all is seen."""
-        if window is None:
+        # Told without the tensors: an accelerator would be waited for, in every layer.
+        if window is None or max(self._positions_below[number]) - window + 1 <= block.start:
             return None
         name = (-1 - number, window)
         if name not in self._hidden:
@@ -219,8 +225,7 @@ class DecodingPass:
             keys = torch.arange(block.start, block.end, device=like.device)[None]
             left = keys <= positions - window
             added = torch.zeros(left.shape, dtype=like.dtype, device=like.device)
-            added.masked_fill_(left, float("-inf"))
-            self._hidden[name] = added if bool(left.any()) else None
+            self._hidden[name] = added.masked_fill_(left, float("-inf"))
         return self._hidden[name]
 
 

@@ -23,9 +23,9 @@ from evalcore.model.loglikelihood.probes import (
     COPIES,
     TIMES_IF_EXACT,
     TIMES_NOISE,
-    TIMES_ROUNDING,
     TOLERANCE,
     TOLERANCE_HALF,
+    coarseness,
     is_half,
 )
 from evalcore.model.writing.decoding import Decoder
@@ -112,15 +112,14 @@ def _tried(
     except Exception as error:  # whatever a model does not bear is a reason to leave it alone
         return Rehearsal(reason_of(error), 0.0, length)
     base, share = TOLERANCE if is_wide else TOLERANCE_HALF
-    rounding = 0.0 if is_wide else TIMES_ROUNDING * torch.finfo(model.dtype).eps
     largest = 0.0
     for (row, place), logprobs in found.items():
         likely = expected[row, place].log_softmax(dim=-1)
+        stored = 0.0 if is_wide else coarseness(expected[row, place], model.dtype)
         for token in (rows[row][length - FORCED + place], int(likely.argmax())):
             said, should = float(logprobs[token]), float(likely[token])
             moved = abs(said - should)
             largest = max(largest, moved)
-            stored = rounding * abs(float(expected[row, place, token]))
             allowed = max(TIMES_NOISE * noise, stored, base + share * abs(should))
             if not moved <= times * allowed:
                 problem = f"a log-probability of {should:.4f} became {said:.4f}"

@@ -19,6 +19,7 @@ from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.forward.causality import PLACES
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
+from evalcore.model.loglikelihood.probes import coarseness
 from evalcore.model.loglikelihood.scoring import Scorer
 from evalcore.model.loglikelihood.undertaking import Run
 from evalcore.model.packs import attention
@@ -546,3 +547,12 @@ def test_a_peft_model_is_computed_with_its_adapter(tmp_path):
         asked = requests()
         check(model, asked, answers_of(Scorer(model, batch_size=None), asked))
     assert answers_of(Scorer(loaded._model, batch_size=None), asked)[0].path == "packed"
+
+
+@pytest.mark.parametrize("forbidden", [float("-inf"), torch.finfo(torch.bfloat16).min])
+def test_what_half_precision_allows_is_told_from_tokens_that_are_possible(forbidden):
+    logits = torch.tensor([[12.0, -8.0, 3.0, 0.5]], dtype=torch.bfloat16)
+    with_it = torch.cat([logits, torch.full((1, 1), forbidden, dtype=torch.bfloat16)], dim=1)
+    allowed = coarseness(logits, torch.bfloat16)
+    assert allowed == 2 * 2**-7 * 12
+    assert coarseness(with_it, torch.bfloat16) == allowed

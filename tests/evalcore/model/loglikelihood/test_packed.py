@@ -198,8 +198,8 @@ def test_a_broken_attention_shows_in_the_scores(harm, monkeypatch):
     expected = one_by_one(model, sequences, targets)
     whole = attention.blocks_of
 
-    def broken(pack, pieces, *, window):
-        right = whole(pack, pieces, window=window)
+    def broken(pack, pieces, **options):
+        right = whole(pack, pieces, **options)
         every = (0, len(pack.tokens))
         if harm == "siblings seen":
             return rectangles.Blocks((rectangles.Block(every, every, causal=True),), ())
@@ -288,20 +288,16 @@ def tries(draw):
 
 
 @settings(max_examples=150, deadline=None)
-@given(tries(), st.none() | st.integers(1, 60), st.sampled_from([1, 16, 64]))
+@given(tries(), st.none() | st.integers(1, 60), st.sampled_from([1, 16, 64, 512]))
 def test_each_row_sees_itself_and_its_ancestors_in_the_window_once(trie, window, tile):
     sequences, budget = trie
     todo = plan(sequences, [1] * len(sequences), budget=budget)
-    usual, rectangles.TILE = rectangles.TILE, tile
-    try:
-        for pack in todo.packs:
-            check_sight(todo, pack, window)
-    finally:
-        rectangles.TILE = usual
+    for pack in todo.packs:
+        check_sight(todo, pack, window, tile)
 
 
-def check_sight(todo, pack, window):
-    found = rectangles.blocks_of(pack, todo.pieces, window=window)
+def check_sight(todo, pack, window, tile):
+    found = rectangles.blocks_of(pack, todo.pieces, window=window, tile=tile)
     n, deepest = len(pack.tokens), int(pack.positions[0])
     owned = np.zeros(n, int)
     seen = np.zeros((n, deepest + n), int)
@@ -341,6 +337,40 @@ def test_the_ways_to_attention_agree_and_a_row_that_sees_nothing_has_no_weight()
     out, logsumexp = fast
     assert (out[:, :, 3] == 0).all()
     assert (logsumexp[:, :, 3] == float("-inf")).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_of_a_model_in_half_precision_are_not_rounded_to_it(dtype):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 40, 64).to(dtype) for heads in (8, 2, 2))
+    options = {"scale": 0.25, "softcap": 50.0, "causal": True}
+    exact = attention.softmax_attention(query.double(), key.double(), value.double(), **options)
+    out, logsumexp = attention.softmax_attention(query, key, value, **options)
+    assert float((logsumexp - exact[1]).abs().max()) < 1e-4
+    assert float((out - exact[0]).abs().max()) < 2 * torch.finfo(dtype).eps
+
+
+def test_attention_some_rows_at_a_time_is_attention(monkeypatch):
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 4, 9, 8), torch.randn(3, 2, 9, 8), torch.randn(3, 2, 9, 6)
+    options = {"scale": 0.3, "softcap": 5.0, "causal": True}
+    whole = attention.softmax_attention(query, key, value, **options)
+    monkeypatch.setattr(attention, "SCORES_AT_ONCE", 3 * 4 * 9 * 2)  # two rows
+    for ours, theirs in zip(
+        attention.softmax_attention(query, key, value, **options), whole, strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_an_accelerator_is_asked_seldom_about_many_short_questions():
+    sequences = [[1, 2, question, *range(3, 20)] for question in range(3, 103)]
+    todo = plan(sequences, [1] * len(sequences), budget=4096)
+    usual, on_gpu = (
+        rectangles.blocks_of(todo.packs[0], todo.pieces, tile=tile)
+        for tile in (rectangles.TILE, rectangles.TILE_GPU)
+    )
+    assert len(usual.own) > 20
+    assert len(on_gpu.own) <= 5
 
 
 @pytest.mark.parametrize("bias", [True, False])
