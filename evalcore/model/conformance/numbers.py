@@ -99,13 +99,19 @@ def greedy(examinee: Examinee) -> str:
             _compare_flags(response.is_greedy, expected, shown(request))
             flags.append(expected)
     if examinee.can.generate and examinee.can.tokens_in and examinee.can.tokens_out:
-        tokens = GREEDY_TOKENS_HALF if examinee.is_half else GREEDY_TOKENS
-        for request in (written(context, tokens=tokens) for context in CONTEXTS):
+        count = GREEDY_TOKENS_HALF if examinee.is_half else GREEDY_TOKENS
+        for request in (written(context, tokens=count) for context in CONTEXTS):
             ((one, response),) = examinee.ask([request])
             said = response.token_ids
+            if not said:
+                continue
             other = (*said[:-1], said[-1] + 1 if said[-1] == 0 else said[-1] - 1)
-            for targets, expected in ((said, True), (other, False)):
-                ((_, scored),) = examinee.answers([fed((*one.tokens, *targets[:-1]), targets)])
+            for targets, is_own in ((said, True), (other, False)):
+                tokens = (*one.tokens, *targets[:-1])
+                expected = is_own
+                if examinee.reference is not None:  # a penalty of its own may have decided
+                    _, expected = examinee.reference.teacher_forced(tokens, targets)
+                ((_, scored),) = examinee.answers([fed(tokens, targets)])
                 _compare_flags(scored.is_greedy, expected, f"{targets} after {shown(request)}")
                 flags.append(expected)
     if not flags:

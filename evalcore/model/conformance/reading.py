@@ -127,7 +127,8 @@ def long_prompts(examinee: Examinee) -> str:
     (one,) = examinee.model.encode([Request("loglikelihood", long + CONTEXTS[1], " Paris")])
     (short,) = examinee.model.encode([Request("loglikelihood", CONTEXTS[1], " Paris")])
     _check_cut(one.tokens, one.n_truncated, length, "a prompt that is scored")
-    kept = min(len(short.tokens), length) - 2  # but for BOS, and a token across the join
+    # But for BOS, and a token across the join.
+    kept = max(1, min(len(short.tokens), length) - 2)
     if one.targets != short.targets or one.tokens[-kept:] != short.tokens[-kept:]:
         raise Failed("a prompt that is too long loses something else than its beginning")
     if examinee.can.generate and length > 1:
