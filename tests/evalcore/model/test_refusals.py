@@ -18,7 +18,7 @@ from evalcore.model.refusals import REFUSALS, Need, refuse
 from evalcore.model.registry import MODELS, backend_of
 from evalcore.needs import KINDS
 from evalcore.task.config import OUTPUT_TYPES
-from tests.evalcore.task.peer.test_classes import CLASS, FILE
+from tests.evalcore.peer.test_classes import CLASS, FILE
 from tests.evalcore.toys import write_toys
 from tests.evalcore.worlds import capitals
 
