@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from django.db.models import Max
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from leaderboard.models import BoardSnapshot, Run, Suite
+from leaderboard.models import BoardSnapshot, Edition, Run, Suite
+from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot import memory
 from leaderboard.snapshot.data import EVERY, OWN, Board
-from leaderboard.snapshot.news import News
+from leaderboard.web import kept
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
@@ -36,11 +37,20 @@ LARGE = 2_000_000
 
 def newest_suite(name: str) -> Suite | None:
     """The newest version of a suite, or the version that `name@version` asks for."""
+    return _called(name).first()
+
+
+def _called(name: str) -> QuerySet[Suite]:
+    """The newest first."""
     name, _, version = name.partition("@")
-    suites = Suite.objects.filter(name=name)
-    if version:
-        suites = suites.filter(version=version)
-    return suites.order_by("-created", "-pk").first()
+    suites = Suite.objects.filter(name=name).order_by("-created", "-pk")
+    return suites.filter(version=version) if version else suites
+
+
+def edition(name: str) -> tuple[int, int | None] | None:
+    """The suite that `newest_suite` finds, and the number of its boards' pages, with one query."""
+    number = Edition.objects.filter(of=OuterRef("pk")).values("pages")
+    return _called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
 
 
 def suites() -> list[Suite]:
@@ -107,6 +117,7 @@ def _to_show(row: BoardSnapshot) -> Board:
     new = row.bytes >= LARGE and not memory.holds(row.sha256)
     if new and memory.holds(before):
         memory.read_beside(row.sha256)
+        kept.only_for_now()
         return memory.board(before)
     _in_use[row.suite_id, row.style] = row.sha256
     return memory.board(row.sha256)
@@ -172,7 +183,9 @@ def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
         models_n=len(board.models),
         ranked_n=board.ranked,
     )
-    BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+    with editions.changing():
+        BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+        editions.note("pages", of=[suite.pk])
     row.published = True
     return row
 
@@ -188,13 +201,15 @@ def build_first(suite: Suite) -> None:
 def build_due() -> int:
     """Build the boards of which something changed, each at its own pace; how many were built."""
     built = 0
-    for suite, stamp in _news.stamps():
+    numbers = editions.of_data()
+    for suite in Suite.objects.order_by("-created"):
+        number = numbers.get(suite.pk, 0)
         for style in styles_of(suite):
             last = _published(suite, style)
-            if last and (_shown.get(last.pk) == stamp or not _rested(last)):
+            if last and (_shown.get(last.pk) == number or not _rested(last)):
                 continue
             row = build(suite, style)
-            _shown[row.pk] = stamp
+            _shown[row.pk] = number
             built += row != last
     return built
 
@@ -225,9 +240,8 @@ def thin_out() -> int:
 
 _in_use: dict[tuple[int, str], str] = {}
 """By suite and style the digest of the board that was shown last."""
-_news = News()
-_shown: dict[int, object] = {}
-"""By snapshot the stamp of the newest state of its suite that it is known to show."""
+_shown: dict[int, int] = {}
+"""By snapshot the newest number of its suite's data that it is known to show."""
 
 
 def _rested(last: BoardSnapshot) -> bool:

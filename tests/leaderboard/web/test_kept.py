@@ -12,13 +12,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from leaderboard.models import (
     HubModel,
     ItemAnalysis,
     Run,
-    RunEvent,
     ScoreVector,
     Submission,
     Suite,
@@ -30,7 +28,7 @@ from leaderboard.models import (
 from leaderboard.queue import claims
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published, stamps
+from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN
 from leaderboard.tasks import items
 from leaderboard.web import kept
@@ -94,6 +92,12 @@ def try_again(_: Suite) -> None:
     make.make_submission(two(), Suite.objects.get(), submitter=User.objects.get(username="ada"))
 
 
+def rename(name: str, other: str) -> None:
+    user = User.objects.get(username=name)
+    user.username = other
+    user.save()
+
+
 def newer_version(_: Suite) -> None:
     make.make_suite(benchmarks=("facts", "riddles"), styles=("cloze", "mmlu"), version="2.0")
 
@@ -144,7 +148,7 @@ OF_MODEL: dict[str, tuple[Change, str]] = {
         "by ada, withdrawn",
     ),
     "a submitter is called otherwise": (
-        lambda _: User.objects.filter(username="ada").update(username="countess"),
+        lambda _: rename("ada", "countess"),
         "by countess",
     ),
     "its submitter tries another of the family": (try_again, "ada has submitted 2 commits"),
@@ -260,19 +264,8 @@ def test_an_analysis_of_which_the_file_is_lost_is_gone(client: Client, suite: Su
     again_measured(suite)
     assert "Analysed " in text(client, "/tasks/facts")
     artifacts.path_of(ItemAnalysis.objects.get().sha256).unlink()
+    claims.cancel(waiting("facts_mmlu"), by="ada")  # the store tells nobody: with the next change
     assert "Analysed " not in text(client, "/tasks/facts")
-
-
-def test_an_event_that_is_committed_late_is_noticed(suite: Suite) -> None:
-    last = RunEvent.objects.order_by("-pk")[0]
-    RunEvent.objects.create(
-        pk=last.pk + 5, run=last.run, at=timezone.now(), state="queued", by="somebody"
-    )
-    before = stamps.of_events()
-    RunEvent.objects.create(
-        pk=last.pk + 4, run=last.run, at=timezone.now(), state="queued", by="somebody slower"
-    )
-    assert stamps.of_events() != before
 
 
 @pytest.mark.parametrize("address", ["/models/lab/one", "/tasks/facts"])
@@ -283,7 +276,7 @@ class TestAgain:
         first = client.get(address, headers={"Accept-Encoding": "gzip"})
         with CaptureQueriesContext(connection) as queries:
             again = client.get(address, headers={"Accept-Encoding": "gzip"})
-        assert len(queries) <= 11
+        assert len(queries) == 1, "the numbers of the editions"
         assert again["Content-Encoding"] == "gzip"
         assert gzip.decompress(again.content) == gzip.decompress(first.content)
         known = client.get(address, headers={"If-None-Match": first["ETag"]})
