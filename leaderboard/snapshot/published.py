@@ -198,6 +198,11 @@ def build_first(suite: Suite) -> None:
             build(suite, style)
 
 
+def forget() -> None:
+    """Look at every board anew, as after a start: for tests, whose database goes back in time."""
+    _shown.clear()
+
+
 def build_due() -> int:
     """Build the boards of which something changed, each at its own pace; how many were built."""
     built = 0

@@ -77,6 +77,11 @@ class Kept:
                 self._pages.move_to_end(key)
             return self._pages.get(key)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._pages.clear()
+            self._bytes = 0
+
     def put(self, key: str, page: Page) -> None:
         with self._lock:
             if before := self._pages.pop(key, None):
@@ -116,6 +121,11 @@ def answer(
         if lasting:
             _kept.put(key, kept)
     return _sent(request, kept)
+
+
+def forget() -> None:
+    """Make every page anew, as after a start: for tests, whose database goes back in time."""
+    _kept.clear()
 
 
 def only_for_now() -> None:
