@@ -87,14 +87,7 @@ def fields() -> dict[str, str]:
 @require_safe
 def compare(request: HttpRequest) -> HttpResponseBase:
     address = Address(request, fields(), JOINED)
-    return kept.answer(request, lambda: _editions(address), lambda: _answer(request, address))
-
-
-def _editions(address: Address) -> object:
-    """Runs are read as they are now; models as a suite's board shows them, and their vectors."""
-    if address["run"]:
-        return editions.now()
-    return published.edition(address["suite"]), editions.of_site()
+    return kept.answer(request, editions.now, lambda: _answer(request, address))
 
 
 def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:

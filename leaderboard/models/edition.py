@@ -39,11 +39,6 @@ def now() -> tuple[tuple[int, int, int], ...]:
     return tuple(Edition.objects.order_by("of").values_list("of", "data", "pages"))
 
 
-def of_site() -> int | None:
-    """The number of what belongs to no suite."""
-    return Edition.objects.filter(of=SITE).values_list("pages", flat=True).first()
-
-
 def of_data() -> dict[int, int]:
     """By suite the number of its boards' data."""
     return dict(Edition.objects.values_list("of", "data"))

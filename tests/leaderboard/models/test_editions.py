@@ -46,8 +46,9 @@ PAGES = {("demo", "pages"), ("other", "pages"), ("site", "pages")}
 
 
 def test_a_run_moves_the_data_of_the_suites_that_ask_its_benchmark(suite: Suite) -> None:
+    worker = make.make_worker()
     before = editions.now()
-    claim = claims.claim_next(make.make_worker())
+    claim = claims.claim_next(worker)
     assert claim is not None
     assert moved(before) == {("demo", "data")}
     before = editions.now()
@@ -128,8 +129,9 @@ def test_what_is_rolled_back_moves_nothing(suite: Suite) -> None:
 
 
 def test_numbers_move_at_the_end_of_the_transaction_and_in_order(suite: Suite) -> None:
+    worker = make.make_worker()
     with CaptureQueriesContext(connection) as queries:
-        claim = claims.claim_next(make.make_worker())
+        claim = claims.claim_next(worker)
     assert claim is not None
     told = [one["sql"] for one in queries if not one["sql"].startswith(("SAVEPOINT", "RELEASE"))]
     assert ['"leaderboard_edition"' in sql for sql in told[-2:]] == [True, True]
