@@ -67,12 +67,14 @@ def _gpus() -> list[tuple[str, int]]:
 def announce(name: str, capacity: Capacity) -> Worker:
     """Write the worker's row, or its heartbeat where the row is there already."""
     holds = {
-        "device": capacity.device,
         "memory_bytes": capacity.memory_bytes,
         "dtypes": list(Dtype.values),
         "seen": Now(),
     }
-    Worker.objects.update_or_create(
-        name=name, defaults=holds, create_defaults={**holds, "started": Now()}
-    )
+    # Pages name the device, so that only another one is written as such.
+    if not Worker.objects.filter(name=name, device=capacity.device).update(**holds):
+        holds["device"] = capacity.device
+        Worker.objects.update_or_create(
+            name=name, defaults=holds, create_defaults={**holds, "started": Now()}
+        )
     return Worker.objects.get(name=name)

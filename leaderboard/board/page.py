@@ -12,7 +12,6 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
 from leaderboard.board import render as board_render
-from leaderboard.board.frame import Surroundings
 from leaderboard.board.table import dress
 from leaderboard.board.view import chosen_board, view
 from leaderboard.board.wanted import Wanted
@@ -27,6 +26,12 @@ from leaderboard.web import kept
 def board(request: HttpRequest) -> HttpResponseBase:
     """Filtered, sorted and paged by the address alone."""
     wanted = Wanted.of(request)
+    return kept.answer(
+        request, lambda: published.edition(wanted.suite), lambda: _page(request, wanted)
+    )
+
+
+def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     suites = every_suite()
     suite = among(suites, wanted.suite)
     if suite is None:
@@ -34,9 +39,15 @@ def board(request: HttpRequest) -> HttpResponseBase:
     found, first_day = _found(suite, wanted)
     if found is None:
         return _without_board(request, wanted, suite)
-    around = frame.surroundings(suite, suites, wanted, first_day)
-    shown = (found.suite, found.version, found.style, found.built, found.data_version, around)
-    return kept.answer(request, shown, lambda: _page(request, wanted, found, around))
+    shown = view(found, wanted)
+    if redirect := shown.wanted.redirect(request):
+        return redirect
+    table = dress(shown)
+    context = {
+        **frame.context(shown, table, frame.surroundings(suite, suites, wanted, first_day)),
+        "rendered": board_render.table(shown, table),
+    }
+    return render_to_string("board/page.html", context, request)
 
 
 def _found(suite: Suite, wanted: Wanted) -> tuple[Board | None, date | None]:
@@ -44,20 +55,6 @@ def _found(suite: Suite, wanted: Wanted) -> tuple[Board | None, date | None]:
     if wanted.moment:
         return chosen_board(suite, wanted), published.first_day(suite, wanted.style)
     return published.newest_and_first_day(suite, wanted.style)
-
-
-def _page(
-    request: HttpRequest, wanted: Wanted, found: Board, around: Surroundings
-) -> str | HttpResponseBase:
-    shown = view(found, wanted)
-    if redirect := shown.wanted.redirect(request):
-        return redirect
-    table = dress(shown)
-    context = {
-        **frame.context(shown, table, around),
-        "rendered": board_render.table(shown, table),
-    }
-    return render_to_string("board/page.html", context, request)
 
 
 def _without_suite(request: HttpRequest, wanted: Wanted) -> HttpResponse:

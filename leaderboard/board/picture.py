@@ -16,8 +16,6 @@ from leaderboard.snapshot.data import Board, Score
 from leaderboard.templatetags.figures import day_of, margin, percent
 from leaderboard.web.scale import Scale
 
-VERSION = 1
-"""Of the drawing: raised where the same board is drawn otherwise."""
 SIZE = WIDTH, HEIGHT = 1200, 630
 ROWS = 10
 PAPER, INK, INK_2, INK_3 = "#fcfcfa", "#15181c", "#464c54", "#636a73"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.db.models import QuerySet
 from django.http import Http404
 
 from leaderboard.models import Suite
@@ -11,11 +12,14 @@ from leaderboard.models import Suite
 
 def newest_suite(name: str) -> Suite | None:
     """The newest version of a suite, or the version that `name@version` asks for."""
+    return called(name).first()
+
+
+def called(name: str) -> QuerySet[Suite]:
+    """The versions that a name, or `name@version`, may mean; the newest first."""
     name, _, version = name.partition("@")
-    suites = Suite.objects.filter(name=name)
-    if version:
-        suites = suites.filter(version=version)
-    return suites.order_by("-created", "-pk").first()
+    suites = Suite.objects.filter(name=name).order_by("-created", "-pk")
+    return suites.filter(version=version) if version else suites
 
 
 def every_suite() -> list[Suite]:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from django.db import transaction
-
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
 from evalcore.keys import run_key
@@ -24,6 +22,7 @@ from evalcore.task.library.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
 from leaderboard.catalogue.origin import origin
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
+from leaderboard.models.edition import changing
 
 MODE = "strict"
 
@@ -106,7 +105,7 @@ def sync(tasks_dir: Path) -> Synced:
     if problems:
         raise CatalogueError(list(dict.fromkeys(problems)))
     synced = Synced()
-    with transaction.atomic():
+    with changing():
         for plan in plans:
             _store(plan, synced)
     return synced

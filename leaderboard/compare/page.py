@@ -22,7 +22,6 @@ from leaderboard.compare import models as compare_models
 from leaderboard.compare import picker as compare_picker
 from leaderboard.compare import pins as compare_pins
 from leaderboard.compare import runs as compare_runs
-from leaderboard.compare import state as compare_state
 from leaderboard.compare import words
 from leaderboard.compare.chosen import Problem
 from leaderboard.compare.detail import detail
@@ -34,6 +33,7 @@ from leaderboard.compare.picker import Picker
 from leaderboard.compare.questions import SHOWN, SORTS
 from leaderboard.compare.table import table
 from leaderboard.models import Suite
+from leaderboard.models import edition as editions
 from leaderboard.models.task import Style
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
@@ -62,18 +62,6 @@ class Request:
     chosen: list[tuple[str, str]]
     """Of a single model or run: its ID and the address without it."""
 
-    def state(self, address: Address) -> tuple[object, ...]:
-        """Everything besides the address that the page depends on."""
-        suite, board = self.suite, self.board
-        return (
-            suite and (suite.pk, suite.name, suite.version),
-            board and (board.suite, board.version, board.title, board.style),
-            board and (board.built, board.data_version),
-            (self.base, self.problems, self.picker, self.chosen),
-            self.lineup,
-            compare_state.state(self.lineup.tasks, address["task"]) if self.lineup else (),
-        )
-
 
 def fields() -> dict[str, str]:
     """The page's state in the address, each field with what it says when it is not there."""
@@ -99,22 +87,20 @@ def fields() -> dict[str, str]:
 @require_safe
 def compare(request: HttpRequest) -> HttpResponseBase:
     address = Address(request, fields(), JOINED)
+    return kept.answer(request, editions.now, lambda: _answer(request, address))
+
+
+def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     asked = read(address)
     if asked.picker and asked.picker.exact:
         return HttpResponseRedirect(asked.picker.exact)
-    response = kept.answer(request, asked.state(address), lambda: _answer(request, asked, address))
-    if asked.lineup:
-        response["X-Robots-Tag"] = "noindex"
-    return response
-
-
-def _answer(request: HttpRequest, asked: Request, address: Address) -> str | HttpResponseBase:
     if asked.lineup is None:
-        template, context = "compare/pick.html", _surroundings(asked, address)
-    else:
-        template = "compare/page.html"
-        context = _page(differences(asked.lineup, asked.base), asked, address)
-    return address.redirect() or render_to_string(template, context, request)
+        context = _surroundings(asked, address)
+        return address.redirect() or render_to_string("compare/pick.html", context, request)
+    context = _page(differences(asked.lineup, asked.base), asked, address)
+    if redirect := address.redirect():
+        return redirect
+    return kept.Unlisted(render_to_string("compare/page.html", context, request))
 
 
 def read(address: Address) -> Request:

@@ -98,9 +98,11 @@ def _ask(repo_id: str, deadline: Deadline) -> Found:
 
 
 def note(model: HubModel, found: Found) -> None:
-    HubModel.objects.filter(pk=model.pk).update(
-        hub_state=found.state, renamed_to=found.renamed_to, hub_checked=Now()
-    )
+    told = {"hub_state": found.state, "renamed_to": found.renamed_to}
+    row = HubModel.objects.filter(pk=model.pk)
+    if row.exclude(**told).exists():  # boards are built anew for it
+        row.update(**told)
+    row.update(hub_checked=Now())
 
 
 def describe(model: HubModel) -> None:

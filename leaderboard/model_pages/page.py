@@ -13,7 +13,8 @@ from leaderboard.model_pages import family, render, scores
 from leaderboard.model_pages import places as model_places
 from leaderboard.model_pages import runs as model_runs
 from leaderboard.model_pages.known import RELATIVES, Known, known
-from leaderboard.models import Suite, Variant
+from leaderboard.models import Run, Suite, Variant
+from leaderboard.models import edition as editions
 from leaderboard.web import kept
 from leaderboard.web.address import Address
 
@@ -23,11 +24,13 @@ def model(request: HttpRequest, repo_id: str) -> HttpResponseBase:
     """One commit in one precision in full, the others as a line each; the address says which."""
     pages = dict.fromkeys(("revisions", "runs", "submissions"), "1")
     address = Address(request, {"variant": "", "suite": "", "state": "", **pages})
+    return kept.answer(request, editions.now, lambda: _page(request, repo_id, address))
+
+
+def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpResponseBase:
     found = known(repo_id, address)
-    return kept.answer(request, found.stamp, lambda: _page(request, found, address))
-
-
-def _page(request: HttpRequest, found: Known, address: Address) -> str | HttpResponseBase:
+    if Run.State.RUNNING in found.runs:
+        kept.only_for_now()  # how far it is, is no new edition
     model, variant, suite = found.model, found.variant, found.suite
     history = model_runs.history(found, address)
     if redirect := address.redirect():

@@ -1,5 +1,6 @@
 """The tables. Read `run.py` first: its rows are the queue."""
 
+from leaderboard.models.edition import Edition
 from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User
@@ -11,6 +12,7 @@ __all__ = [
     "LIVE",
     "Artifact",
     "BoardSnapshot",
+    "Edition",
     "HubModel",
     "ItemAnalysis",
     "QuestionSet",

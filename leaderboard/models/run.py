@@ -13,6 +13,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from leaderboard.models.edition import Fact
+
 
 class State(models.TextChoices):
     QUEUED = "queued", "Queued"
@@ -34,8 +36,11 @@ class ErrorClass(models.TextChoices):
     INFRA = "InfraError", "Us"
 
 
-class Worker(models.Model):
+class Worker(Fact):
     """A process that evaluates, and what it can hold; its last heartbeat says whether it lives."""
+
+    ASIDE: ClassVar = ("seen", "started", "memory_bytes", "dtypes")
+    """Pages of runs name its device; what else is told of workers is asked each time."""
 
     name = models.CharField(max_length=200, primary_key=True)
     device = models.CharField(max_length=100)

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.signals import post_delete
+from django.dispatch import receiver
 from django.urls import reverse
+
+from leaderboard.models.edition import SITE, Fact, changing, note
 
 
 class User(AbstractUser):
     """An account. Our own table from the first migration, so that it can grow."""
 
+    def save(self, *args: Any, **options: Any) -> None:
+        with changing():
+            super().save(*args, **options)
+            if options.get("update_fields") != ["last_login"]:
+                note("pages", of=[SITE])
 
-class Submission(models.Model):
+
+@receiver(post_delete, sender=User)
+def _gone(**_: Any) -> None:
+    note("pages", of=[SITE])  # submissions are nobody's now
+
+
+class Submission(Fact):
     """One person's wish to see a variant on a suite; runs are shared between submissions."""
 
     class State(models.TextChoices):

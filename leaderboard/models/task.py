@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.urls import reverse
+
+from leaderboard.models.edition import Fact, changing, note
 
 
 class Style(models.TextChoices):
@@ -33,7 +35,7 @@ class Style(models.TextChoices):
         return label if label[1].isupper() else label[0].lower() + label[1:]
 
 
-class TaskVersion(models.Model):
+class TaskVersion(Fact):
     """A task or group of `tasks/` as it stood; a row is never changed."""
 
     name = models.CharField(max_length=200)
@@ -76,7 +78,7 @@ class TaskVersion(models.Model):
         return Style(self.style).in_a_sentence
 
 
-class Suite(models.Model):
+class Suite(Fact):
     """A versioned set of benchmarks, each asked in one or more styles."""
 
     name = models.CharField(max_length=64)
@@ -101,9 +103,22 @@ class Suite(models.Model):
     def __str__(self) -> str:
         return f"{self.title} {self.version}"
 
+    @classmethod
+    def note_change(cls, *, created: bool) -> None:  # noqa: ARG003
+        """Boards carry the titles of all suites."""
+        note("data", "pages")
 
-class SuiteEntry(models.Model):
+    def save(self, *args: Any, **options: Any) -> None:
+        with changing():
+            super().save(*args, **options)
+            note("data", "pages", of=[self.pk])
+
+
+class SuiteEntry(Fact):
     """One column of a suite: a benchmark in one style with so many shots, in one draw of them."""
+
+    ASIDE: ClassVar = ("comparability_key",)
+    """It comes with a run's result, which is noted."""
 
     suite = models.ForeignKey(Suite, on_delete=models.CASCADE, related_name="entries")
     position = models.PositiveSmallIntegerField()
@@ -145,6 +160,10 @@ class SuiteEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.suite}: {self.title}, {self.get_style_display()}"
+
+    @classmethod
+    def note_change(cls, *, created: bool) -> None:  # noqa: ARG003
+        note("data", "pages")
 
     @property
     def task_title(self) -> str:

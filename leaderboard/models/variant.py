@@ -8,6 +8,23 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
+from leaderboard.models.edition import SITE, Fact, note
+
+
+class OfBoards(Fact):
+    """What boards say of a model; a new one comes onto them with its runs."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def note_change(cls, *, created: bool) -> None:
+        if created:
+            note("pages", of=[SITE])
+        else:
+            note("data")
+
+
 BYTES_PER_PARAMETER = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -17,7 +34,7 @@ class Dtype(models.TextChoices):
     FLOAT16 = "float16", "float16"
 
 
-class HubModel(models.Model):
+class HubModel(OfBoards):
     """A model repository, by the ID under which the Hub knows it."""
 
     class HubState(models.TextChoices):
@@ -25,6 +42,8 @@ class HubModel(models.Model):
         RENAMED = "renamed", "Renamed"
         PRIVATE = "private", "Gated or private"
         GONE = "gone", "Gone"
+
+    ASIDE: ClassVar = ("hub_checked",)
 
     repo_id = models.CharField(max_length=200, unique=True)
     first_seen = models.DateTimeField(auto_now_add=True)
@@ -62,7 +81,7 @@ class Kind(models.TextChoices):
     UNKNOWN = "", "Not stated"
 
 
-class Variant(models.Model):
+class Variant(OfBoards):
     """One commit of a model in one precision; two equal ones are one row."""
 
     KV_BUDGET: ClassVar[int] = 512 * 2**20

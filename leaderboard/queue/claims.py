@@ -3,6 +3,9 @@
 A claim gives its runs an attempt, a lease and a random token. Whoever writes for a claim later
 names that token, and the same UPDATE that writes also asks whether the run still has it. Zero rows
 means that the lease went to somebody else: store nothing. All times are the database's clock.
+
+Every change is an event of its run and moves on the editions of the suites that ask its benchmark;
+those at the very end of the transaction, since all workers share their rows.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, RunEvent, Worker
+from leaderboard.models import Artifact, Run, RunEvent, SuiteEntry, TaskVersion, Worker
+from leaderboard.models.edition import changing, note
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.queue import results
 from leaderboard.samples import vectors
@@ -51,7 +55,7 @@ class Claim:
 
 def enqueue(runs: Iterable[Run], *, by: str) -> list[Run]:
     """Insert new runs as queued; listeners of `runs_queued` hear of it after the commit."""
-    with transaction.atomic():
+    with changing():
         inserted = list(runs)
         for run in inserted:
             run.state = State.QUEUED
@@ -69,7 +73,7 @@ def claim_next(worker: Worker) -> Claim | None:
     process answers them all, so that the model is loaded once. None where nothing fits.
     """
     token = uuid.uuid4()
-    with transaction.atomic():
+    with changing():
         if not _take(_fitting(worker)[:1], token, worker):
             return None
         first = Run.objects.get(lease_token=token)
@@ -152,7 +156,7 @@ def complete(
     """
     samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
     by_question = _by_question(samples, record) if samples else None
-    with transaction.atomic():
+    with changing():
         moved = (
             _held(token)
             .filter(pk=run.pk)
@@ -198,7 +202,7 @@ def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail
         "log_tail": log_tail,
         **NOBODY,
     }
-    with transaction.atomic():
+    with changing():
         held = _held(token).filter(pk=run.pk)
         if error_class == ErrorClass.INFRA:
             for attempt, rest in BACK_OFF.items():
@@ -214,7 +218,7 @@ def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail
 
 def give_back(token: uuid.UUID, *, why: str) -> int:
     """Queue the claim's unfinished runs again, as if they had not been tried; how many."""
-    with transaction.atomic():
+    with changing():
         runs = list(_held(token).select_for_update())
         back = _held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
         for run in runs:
@@ -224,7 +228,7 @@ def give_back(token: uuid.UUID, *, why: str) -> int:
 
 def cancel(run: Run, *, by: str, why: str = "") -> bool:
     """Stop a run that waits or runs; its worker notices within seconds. False if it has ended."""
-    with transaction.atomic():
+    with changing():
         live = Run.objects.filter(pk=run.pk, state__in=(State.QUEUED, State.RUNNING))
         moved = live.update(state=State.CANCELLED, finished=Now(), **NOBODY)
         if moved:
@@ -242,7 +246,7 @@ def release_stalled() -> int:
     stalled = Run.objects.filter(state=State.RUNNING, lease_until__lt=Now())
     released = 0
     for run in stalled:
-        with transaction.atomic():
+        with changing():
             held = stalled.filter(pk=run.pk, lease_token=run.lease_token, phase=run.phase)
             why = f"{_holder(run)} stopped reporting in attempt {run.attempt}"
             state = State.QUEUED
@@ -273,6 +277,10 @@ def _holder(run: Run) -> str:
 
 
 def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
+    told = list(runs)
     RunEvent.objects.bulk_create(
-        RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in runs
+        RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in told
     )
+    tasks = TaskVersion.objects.filter(pk__in={run.task_id for run in told})
+    entries = SuiteEntry.objects.filter(task__benchmark__in=tasks.values("benchmark"))
+    note("data", of=entries.order_by().values_list("suite", flat=True).distinct())

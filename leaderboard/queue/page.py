@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from leaderboard.models import Run, RunEvent
+from leaderboard.models import Run
+from leaderboard.models import edition as editions
 from leaderboard.queue import estimate
-from leaderboard.queue.capacity import live_workers
 from leaderboard.queue.failures import FAULTS, Causes
 from leaderboard.queue.listing import listed, of_model
 from leaderboard.queue.turns import claims_of, held, lines, turns_of
@@ -28,22 +28,16 @@ FAULT_WORDS = {"": "All", "model": "The model’s", "task": "The task’s", "us"
 
 
 def queue(request: HttpRequest) -> HttpResponseBase:
-    return kept.answer(request, _stamp(), lambda: _page(request))
+    """Made anew with every change of a state, and every MOST_SECONDS.
 
-
-def _stamp() -> object:
-    """What has changed since somebody else asked; the same for MOST_SECONDS at most.
-
-    Every change of a state is an event. What only time changes (who is alive, who has rested) the
-    page is behind by no more than that, and says of which second it is.
+    What only time changes (how far a run is, who is alive, who has rested) the page is behind by no
+    more than that, and says of which second it is.
     """
-    running = Run.objects.filter(state=Run.State.RUNNING).order_by("pk")
-    return (
-        int(timezone.now().timestamp() // MOST_SECONDS),
-        RunEvent.objects.order_by("-pk").values_list("pk", "run").first(),
-        list(running.values_list("pk", "lease_token", "phase", "progress_done", "progress_total")),
-        sorted((one.name, one.memory_bytes, one.dtypes) for one in live_workers()),
-    )
+    return kept.answer(request, _moment, lambda: _page(request))
+
+
+def _moment() -> object:
+    return int(timezone.now().timestamp() // MOST_SECONDS), editions.now()
 
 
 def _page(request: HttpRequest) -> str | HttpResponseBase:

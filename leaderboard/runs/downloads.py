@@ -18,14 +18,12 @@ from django.http import (
     HttpRequest,
     HttpResponse,
     HttpResponseBase,
-    HttpResponseNotModified,
     StreamingHttpResponse,
 )
 from django.shortcuts import get_object_or_404
-from django.utils.http import parse_etags
+from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from evalcore.digest import digest_of
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run
 from leaderboard.runs.dialects import DIALECTS, Source
@@ -58,10 +56,9 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     stored = _artifact(pk, Artifact.Kind.RECORD)
     # The record names its samples' digest, so its own stands for both. Our writers change with a
     # release, and the file names this site by the host that was asked.
-    made_of = [stored.sha256, file, kept.release(), request.get_host()]
-    etag = f'"{digest_of(made_of)}"'
-    if _unchanged(request, etag):
-        return HttpResponseNotModified(headers={"ETag": etag})
+    etag = kept.tag(request, [stored.sha256, file])
+    if unchanged := get_conditional_response(request, etag):
+        return unchanged
     record = RunRecord.read(_existing(stored))
     source = Source(
         record=record,
@@ -91,8 +88,8 @@ def _file(
 ) -> HttpResponseBase:
     """The stored bytes, whole or the one range asked for."""
     etag = f'"{artifact.sha256}"'
-    if _unchanged(request, etag):
-        return HttpResponseNotModified(headers={"ETag": etag})
+    if unchanged := get_conditional_response(request, etag):
+        return unchanged
     _existing(artifact)
     start, end, status = 0, artifact.bytes, 200
     if wanted := request.headers.get("Range"):
@@ -126,14 +123,6 @@ def _named(
     response["Cache-Control"] = cache
     response["X-Robots-Tag"] = "noindex"
     return response
-
-
-def _unchanged(request: HttpRequest, etag: str) -> bool:
-    """Whether the client has it already; weak tags and strong ones are alike here (RFC 9110)."""
-    known = {
-        tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))
-    }
-    return bool(known & {etag, "*"})
 
 
 def _span(header: str, size: int) -> tuple[int, int] | None:

@@ -15,7 +15,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry
+from leaderboard.models import Artifact, Result, Run, SuiteEntry
+from leaderboard.models import edition as editions
 from leaderboard.queue.listing import listed
 from leaderboard.runs import materials, peers
 from leaderboard.runs.browser import FIELDS, browse
@@ -43,39 +44,28 @@ class Download:
 
 
 def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    return kept.answer(request, editions.now, lambda: _answer(request, pk))
+
+
+def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
+    """The page of a run that is not done changes with every report of its worker: not kept."""
     shown = get_object_or_404(_with_what_is_said_elsewhere(), pk=pk)
     files = {file.kind: file for file in shown.artifacts.all()}
-    if shown.state == Run.State.DONE:
-        others = _peers(shown)
-        stamp = _stamp(shown, files), others and others.stamp
-        response = kept.answer(request, stamp, lambda: _page(request, shown, files, others))
-    else:
-        page = _page(request, shown, files)
-        response = page if isinstance(page, HttpResponseBase) else HttpResponse(page)
+    done = shown.state == Run.State.DONE
+    page = _page(request, shown, files, _peers(shown) if done else None)
+    if isinstance(page, str) and done:
+        return kept.Unlisted(page)
+    response = HttpResponse(page) if isinstance(page, str) else page
     response["X-Robots-Tag"] = "noindex"
     return response
 
 
 def _with_what_is_said_elsewhere() -> QuerySet[Run]:
-    """Runs with the `title` and metric that a suite gives them, and the key of their last event."""
+    """Runs with the `title` and metric that a suite gives them."""
     entries = SuiteEntry.objects.filter(task=OuterRef("task"), run_key=OuterRef("run_key"))
-    events = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-pk")
     return listed(Run.objects.all()).annotate(
         suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
-        last_event=Subquery(events.values("pk")[:1]),
     )
-
-
-def _stamp(run: Run, files: Mapping[str, Artifact]) -> object:
-    """All that the page of a finished run depends on besides its address.
-
-    Its results are not among it: they are written once, with the state and the files. Of its worker
-    the page names the device; the heartbeat is no reason to make it anew.
-    """
-    related = (run, run.variant, run.variant.hub_model, run.task)
-    columns = [{k: v for k, v in vars(row).items() if not k.startswith("_")} for row in related]
-    stored = [(kind, file.sha256, _path(file)) for kind, file in sorted(files.items())]
-    return (*columns, run.worker and run.worker.device, stored)
 
 
 def _peers(run: Run) -> Peers | None:

@@ -26,11 +26,6 @@ class Peers:
     """Results of the other models, one of each, where there is no analysis."""
     analysis: ItemAnalysis | None
 
-    @property
-    def stamp(self) -> tuple[object, ...]:
-        """What a page depends on that tells of them."""
-        return self.others, self.analysis and self.analysis.sha256
-
 
 @dataclass(frozen=True)
 class Counted:

@@ -22,6 +22,7 @@ from evalcore.digest import digest_of
 from evalcore.record import ResultRow, RunRecord
 from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
+from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import store as artifacts
 
 Weighting = ScoreVector.Weighting
@@ -148,14 +149,19 @@ def fill_missing(limit: int = 200) -> int:
     for run in runs:
         path = artifacts.path_of(run.artifacts.get(kind=Artifact.Kind.SAMPLES).sha256)
         own = list(run.results.filter(subset="", task_name=run.task.name, vector=None))
+        found = None
         if path.is_file():
             record = run.artifacts.get(kind=Artifact.Kind.RECORD)
             about = RunRecord.read(artifacts.path_of(record.sha256))
-            store(own, read(path, own, same_questions=asks_the_same_questions(about)))
-        else:
-            ScoreVector.objects.bulk_create(
-                ScoreVector(result=result, weighting=Weighting.NONE) for result in own
-            )
+            found = read(path, own, same_questions=asks_the_same_questions(about))
+        with changing():
+            note("pages", of=[SITE])  # of models and comparisons, which pair by question
+            if found is not None:
+                store(own, found)
+            else:
+                ScoreVector.objects.bulk_create(
+                    ScoreVector(result=result, weighting=Weighting.NONE) for result in own
+                )
     return len(runs)
 
 

@@ -12,18 +12,19 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from django.db.models import Max
+from django.db.models import Max, OuterRef, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from leaderboard.catalogue.suites import newest_suite
-from leaderboard.models import BoardSnapshot, Run, Suite
+from leaderboard.catalogue.suites import called, newest_suite
+from leaderboard.models import BoardSnapshot, Edition, Run, Suite
+from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot import memory
 from leaderboard.snapshot.data import EVERY, OWN, Board
-from leaderboard.snapshot.news import News
+from leaderboard.web import kept
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
@@ -33,6 +34,12 @@ KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
 LARGE = 2_000_000
 """Bytes of a file that takes longer to read than a reader should wait."""
+
+
+def edition(name: str) -> tuple[int, int | None] | None:
+    """The suite that `newest_suite` finds, and the number of its boards' pages, with one query."""
+    number = Edition.objects.filter(of=OuterRef("pk")).values("pages")
+    return called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
 
 
 def newest(suite: Suite, style: str) -> Board | None:
@@ -87,6 +94,7 @@ def _to_show(row: BoardSnapshot) -> Board:
     new = row.bytes >= LARGE and not memory.holds(row.sha256)
     if new and memory.holds(before):
         memory.read_beside(row.sha256)
+        kept.only_for_now()
         return memory.board(before)
     _in_use[row.suite_id, row.style] = row.sha256
     return memory.board(row.sha256)
@@ -152,7 +160,9 @@ def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
         models_n=len(board.models),
         ranked_n=board.ranked,
     )
-    BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+    with editions.changing():
+        BoardSnapshot.objects.filter(pk=row.pk).update(published=True)
+        editions.note("pages", of=[suite.pk])
     row.published = True
     return row
 
@@ -165,16 +175,23 @@ def build_first(suite: Suite) -> None:
             build(suite, style)
 
 
+def forget() -> None:
+    """Look at every board anew, as after a start: for tests, whose database goes back in time."""
+    _shown.clear()
+
+
 def build_due() -> int:
     """Build the boards of which something changed, each at its own pace; how many were built."""
     built = 0
-    for suite, stamp in _news.stamps():
+    numbers = editions.of_data()
+    for suite in Suite.objects.order_by("-created"):
+        number = numbers.get(suite.pk, 0)
         for style in styles_of(suite):
             last = _published(suite, style)
-            if last and (_shown.get(last.pk) == stamp or not _rested(last)):
+            if last and (_shown.get(last.pk) == number or not _rested(last)):
                 continue
             row = build(suite, style)
-            _shown[row.pk] = stamp
+            _shown[row.pk] = number
             built += row != last
     return built
 
@@ -205,9 +222,8 @@ def thin_out() -> int:
 
 _in_use: dict[tuple[int, str], str] = {}
 """By suite and style the digest of the board that was shown last."""
-_news = News()
-_shown: dict[int, object] = {}
-"""By snapshot the stamp of the newest state of its suite that it is known to show."""
+_shown: dict[int, int] = {}
+"""By snapshot the newest number of its suite's data that it is known to show."""
 
 
 def _rested(last: BoardSnapshot) -> bool:

@@ -27,7 +27,6 @@ from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from evalcore.digest import digest_of
 from leaderboard.snapshot.data import STANDINGS, Column, Scores
 from leaderboard.snapshot.models import Model
 from leaderboard.web import kept
@@ -105,8 +104,7 @@ def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
 def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
     """The file in the form of its ending (csv, json or parquet); 304 where the client has it."""
     content_type, write = _FORMS[ending]
-    made_of = [file.about, file.details, ending, kept.release(), request.get_host()]
-    etag = f'"{digest_of(made_of)[:32]}"'
+    etag = kept.tag(request, [file.about, file.details])
     # By the tag alone: another release writes other files of a board built before.
     if unchanged := get_conditional_response(request, etag):
         return unchanged

@@ -44,19 +44,20 @@ from leaderboard.web.pager import page_links
 def styles(request: HttpRequest) -> HttpResponseBase:
     """Searched, sorted and paged by the address alone."""
     address = address_of(request)
+    return kept.answer(
+        request, lambda: published.edition(address["suite"]), lambda: _answer(request, address)
+    )
+
+
+def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     suite = suite_of(address)
     board = chosen_board(suite, wanted(address)) if suite else None
     if not suite or not board or not in_styles(board):
         return _without_scores(request, address, suite, built=board is not None)
-    pair = pair_of(board, address)
-    first, second = (chosen_board(suite, wanted(address, style)) for style in pair)
-    data = [one and (one.data_version, one.built) for one in (board, first, second)]
-    days = days_of(suite, address)
-    return kept.answer(
-        request,
-        (suite.pk, suite.notice, suite.reported, data, days),
-        lambda: _page(request, address, suite, board, (first, second), days),
+    first, second = (
+        chosen_board(suite, wanted(address, style)) for style in pair_of(board, address)
     )
+    return _page(request, address, suite, board, (first, second), days_of(suite, address))
 
 
 @dataclass(frozen=True)

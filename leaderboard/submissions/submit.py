@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from leaderboard.hub import state as hub_state
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
+from leaderboard.models.edition import changing
 from leaderboard.queue import claims
 from leaderboard.submissions import precheck
 from leaderboard.submissions.precheck import Facts
@@ -62,7 +62,7 @@ def submit(
         raise Refused(check.problems)
     if check.facts is None:
         raise Refused([_nothing_submitted(warning) for warning in check.warnings])
-    with transaction.atomic():
+    with changing():
         return _store(check.facts, revision, suite, user, visitor)
 
 
@@ -148,7 +148,7 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
     """
     if not may_withdraw(submission, user):
         raise NotYours(f"{user} did not submit {submission}: ask who did, or the staff")
-    with transaction.atomic():
+    with changing():
         _locked(submission.variant)
         active = Submission.objects.filter(pk=submission.pk, state=Submission.State.ACTIVE)
         if not active.update(state=Submission.State.WITHDRAWN):

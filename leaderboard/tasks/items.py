@@ -26,6 +26,7 @@ from evalcore.stats import block
 from evalcore.stats.interval import normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
+from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.stats.items import item_analysis
@@ -175,7 +176,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
         file = Path(folder, "items.parquet")
         pq.write_table(table, file, compression="zstd")
         stored = artifacts.store(file, kind="items", rows=layout.n)
-    row = ItemAnalysis.objects.create(
+    row = ItemAnalysis(
         comparability_key=comparability_key,
         docs_digest=layout.docs_digest,
         models_n=len(scores),
@@ -184,6 +185,9 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
         data_version=data_version,
         sha256=stored.sha256,
     )
+    with changing():
+        row.save()
+        note("pages", of=[SITE])
     _forget_before(row)
     return row
 

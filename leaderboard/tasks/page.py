@@ -13,16 +13,15 @@ from django.http import (
     Http404,
     HttpRequest,
     HttpResponseBase,
-    HttpResponseNotModified,
 )
 from django.template.loader import render_to_string
-from django.utils.http import parse_etags
+from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
+from leaderboard.models import edition as editions
 from leaderboard.samples import excerpts
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot import stamps
 from leaderboard.snapshot.data import Board
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
@@ -60,28 +59,12 @@ class Known:
     models: int
     """How many models have a number, counted up to a few, where there is no analysis."""
 
-    @property
-    def stamp(self) -> object:
-        """Everything on the page is in this, or changes only with an event of a run.
-
-        The texts of questions come from a run's file; one that the store loses stays quoted until
-        the next event.
-        """
-        return (
-            [stamps.of_row(one) for one in (*self.found, *self.others)],
-            [(stamps.of_row(one), stamps.of_row(one.suite)) for one in self.entries],
-            stamps.of_board(self.board),
-            stamps.of_row(self.analysis) if self.analysis else self.models,
-            stamps.of_events(),
-        )
-
 
 @require_safe
 def task(request: HttpRequest, name: str) -> HttpResponseBase:
     """Of all versions that a suite of this site has asked; as a column of one suite."""
     address = Address(request, {"suite": "", "questions": "1"})
-    known = _known(name, address)
-    return kept.answer(request, known.stamp, lambda: _page(request, known, address))
+    return kept.answer(request, editions.now, lambda: _page(request, name, address))
 
 
 def _known(name: str, address: Address) -> Known:
@@ -110,7 +93,8 @@ def _known(name: str, address: Address) -> Known:
     )
 
 
-def _page(request: HttpRequest, known: Known, address: Address) -> str | HttpResponseBase:
+def _page(request: HttpRequest, name: str, address: Address) -> str | HttpResponseBase:
+    known = _known(name, address)
     newest, column = known.found[0], known.column
     run, samples = task_column.run_with_samples(newest)
     table = items.table(known.analysis) if known.analysis else None
@@ -153,8 +137,8 @@ def questions_file(request: HttpRequest, name: str) -> HttpResponseBase:
     if column is None or analysis is None:
         raise Http404(f"no analysis of the questions of {name}")
     etag = f'"{analysis.sha256}"'
-    if etag in parse_etags(request.headers.get("If-None-Match", "")):
-        return HttpResponseNotModified(headers={"ETag": etag})
+    if unchanged := get_conditional_response(request, etag):
+        return unchanged
     called = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{name}_{column.suite.name}_questions.parquet")
     response = FileResponse(
         artifacts.open(analysis.sha256),

@@ -1,4 +1,9 @@
-"""Pages that are rendered once and kept in this process, for visitors who are not signed in.
+"""The one rule of caching: what decides whether a page that was made once is still true.
+
+A page is kept in this process, for visitors who are not signed in, under its address, the release,
+the settings, the day, and the numbers of the editions that it shows (`models/edition.py`). Whoever
+changes what a page shows moves such a number on in the same transaction. Nothing else is asked. Its
+ETag is the digest of what the reader gets, so a browser's copy is right however it came about.
 
 Such a page has no secret and no token in it, so it is the same for all of them, and compressing it
 tells nobody anything (docs/decisions/0012-board-rendering.md). A page for somebody signed in is
@@ -10,9 +15,13 @@ from __future__ import annotations
 import gzip
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -33,69 +42,119 @@ _PADDING = 100
 """Random bytes at most in a compressed page with a token: its length then tells nothing."""
 
 
+class Page(NamedTuple):
+    """As it is sent."""
+
+    compressed: bytes
+    etag: str
+    listed: bool
+    """Whether search engines may list it."""
+
+    @classmethod
+    def of(cls, text: str) -> Page:
+        compressed = zlib_ng.compress(text.encode(), LEVEL, _GZIP)
+        return cls(compressed, f'W/"{digest_of(text)}"', not isinstance(text, Unlisted))
+
+
+class Unlisted(str):
+    """A page that search engines shall not list."""
+
+    __slots__ = ()
+
+
 class Kept:
-    """Compressed pages by key; those asked for longest ago make room."""
+    """Pages by key; those asked for longest ago make room."""
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._pages: OrderedDict[str, bytes] = OrderedDict()
+        self._pages: OrderedDict[str, Page] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> Page | None:
         with self._lock:
             if key in self._pages:
                 self._pages.move_to_end(key)
             return self._pages.get(key)
 
-    def put(self, key: str, page: bytes) -> None:
+    def clear(self) -> None:
         with self._lock:
-            self._bytes += len(page) - len(self._pages.pop(key, b""))
+            self._pages.clear()
+            self._bytes = 0
+
+    def put(self, key: str, page: Page) -> None:
+        with self._lock:
+            if before := self._pages.pop(key, None):
+                self._bytes -= len(before.compressed)
+            self._bytes += len(page.compressed)
             self._pages[key] = page
             while self._bytes > self._room:
-                self._bytes -= len(self._pages.popitem(last=False)[1])
+                self._bytes -= len(self._pages.popitem(last=False)[1].compressed)
 
 
 _kept = Kept(ROOM)
+_for_now: ContextVar[bool] = ContextVar("for_now", default=False)
 
 
 def answer(
-    request: HttpRequest, of: object, render: Callable[[], str | HttpResponseBase]
+    request: HttpRequest,
+    editions: Callable[[], object],
+    render: Callable[[], str | HttpResponseBase],
 ) -> HttpResponseBase:
     """The page of this address, made by `render` unless it was kept; 304 where the browser has it.
 
-    `of` is everything besides the address, the release and the settings that the page depends on.
-    What `render` returns as a response (a redirect) is passed on.
+    `editions` gives the numbers of all that the page shows; they are read before any of it. What
+    `render` returns as a response (a redirect) is passed on.
     """
     if request.user.is_authenticated or settings.DEBUG:
         page = render()
         return page if isinstance(page, HttpResponseBase) else _of_one_person(request, page)
-    key = digest_of([release(), site(), request.build_absolute_uri(), repr(of)])
-    etag = f'W/"{key}"'
-    if unchanged := get_conditional_response(request, etag=etag):
-        return _marked(unchanged, etag)
+    key = digest_of([*_any_page(request), str(datetime.now(UTC).date()), repr(editions())])
     kept = _kept.get(key)
     if kept is None:
-        page = render()
+        with _watched() as watched:
+            page = render()
+            lasting = not watched.get()
         if isinstance(page, HttpResponseBase):
             return page
-        kept = zlib_ng.compress(page.encode(), LEVEL, _GZIP)
-        _kept.put(key, kept)
-    if _takes_gzip(request):
-        response = HttpResponse(kept, headers={"Content-Encoding": "gzip"})
-    else:
-        response = HttpResponse(gzip.decompress(kept))
-    return _marked(response, etag)
+        kept = Page.of(page)
+        if lasting:
+            _kept.put(key, kept)
+    return _sent(request, kept)
+
+
+def forget() -> None:
+    """Make every page anew, as after a start: for tests, whose database goes back in time."""
+    _kept.clear()
+
+
+def only_for_now() -> None:
+    """That the page being made shows what is outdated without any change of an edition."""
+    _for_now.set(True)
+
+
+@contextmanager
+def _watched() -> Iterator[ContextVar[bool]]:
+    token = _for_now.set(False)
+    try:
+        yield _for_now
+    finally:
+        _for_now.reset(token)
 
 
 def compressed(request: HttpRequest, page: str) -> HttpResponseBase:
-    """A page that is cheap to make: made each time, so it is its own stamp, and compressed once."""
-    return answer(request, page, lambda: page)
+    """A page that is cheap to make: made each time, and compressed once."""
+    return answer(request, lambda: digest_of(page), lambda: page)
 
 
 def passing(request: HttpRequest, page: str) -> HttpResponse:
     """A page that is another one with every second: compressed, and never kept."""
     return _of_one_person(request, page)
+
+
+def tag(request: HttpRequest, made_of: object) -> str:
+    """The strong ETag of a file that is made while it is sent: of all that it is made of."""
+    return f'"{digest_of([*_any_page(request), made_of])}"'
 
 
 def _of_one_person(request: HttpRequest, page: str) -> HttpResponse:
@@ -104,13 +163,21 @@ def _of_one_person(request: HttpRequest, page: str) -> HttpResponse:
         response.content = compress_string(response.content, max_random_bytes=_PADDING)
         response["Content-Encoding"] = "gzip"
     patch_vary_headers(response, ["Accept-Encoding"])
+    if isinstance(page, Unlisted):
+        response["X-Robots-Tag"] = "noindex"
     return response
 
 
-def _marked(response: HttpResponseBase, etag: str) -> HttpResponseBase:
-    response["ETag"] = etag
+def _sent(request: HttpRequest, page: Page) -> HttpResponseBase:
+    found = get_conditional_response(request, etag=page.etag)
+    if found is None and _takes_gzip(request):
+        found = HttpResponse(page.compressed, headers={"Content-Encoding": "gzip"})
+    response = found or HttpResponse(gzip.decompress(page.compressed))
+    response["ETag"] = page.etag
     response["Cache-Control"] = _CHECK_FIRST
     patch_vary_headers(response, ["Accept-Encoding"])
+    if not page.listed:
+        response["X-Robots-Tag"] = "noindex"
     return response
 
 
@@ -119,6 +186,11 @@ def _takes_gzip(request: HttpRequest) -> bool:
     return any(
         one == "gzip" or (one.startswith("gzip;q=") and one != "gzip;q=0") for one in offered
     )
+
+
+def _any_page(request: HttpRequest) -> list[object]:
+    """What decides about every page and file: release, settings, and the address with its host."""
+    return [release(), site(), request.build_absolute_uri()]
 
 
 def site() -> list[str]:

@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Suite, User, Worker
+from leaderboard.snapshot import published
+from leaderboard.web import kept
 from tests import awkward
 from tests.hub import Orders, serve, set_faults
 
@@ -42,6 +44,13 @@ benchmarks:
     metric: acc
     styles: {cloze: facts, mmlu: facts_mmlu}
 """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """A test's rows are rolled back, and the next one's editions have the same numbers again."""
+    kept.forget()
+    published.forget()
 
 
 @pytest.fixture(scope="session")

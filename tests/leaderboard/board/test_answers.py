@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.models import Suite, User
-from leaderboard.web.kept import Kept
+from leaderboard.web.kept import Kept, Page
 from tests.leaderboard import factories as make
 from tests.leaderboard.board.test_page import BOARD, get, names, row_of, text_of
 from tests.leaderboard.boards import publish, synthetic_board
@@ -226,6 +226,8 @@ def test_what_is_kept_never_outgrows_its_room_and_the_newest_stays(
 ) -> None:
     kept = Kept(room=100)
     for key, size in puts:
-        kept.put(key, key.encode() * size)
-        assert kept.get(key) == key.encode() * size
-        assert sum(len(kept.get(one) or b"") for one in "abcdef") <= 100
+        page = Page(key.encode() * size, "", listed=True)
+        kept.put(key, page)
+        assert kept.get(key) == page
+        found = [kept.get(one) for one in "abcdef"]
+        assert sum(len(one.compressed) for one in found if one) <= 100

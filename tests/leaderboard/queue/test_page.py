@@ -226,7 +226,6 @@ def test_readers_of_one_moment_are_given_one_page_until_something_happens(
     for happens, words in (
         (lambda: make.queued_run(make.make_variant("lab/second"), entry), '"nm">second'),
         (lambda: make.start(run, 30, 120), 'value="30"'),
-        (lambda: Run.objects.filter(pk=run.pk).update(progress_done=60), 'value="60"'),
         (lambda: make.make_worker("bench-9"), "2 workers alive"),
     ):
         assert words not in get(client)

@@ -16,9 +16,12 @@ from django.test import Client
 
 from evalcore.digest import digest_of
 from evalcore.record import RunRecord, read_samples
-from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker
+from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker, edition
+from leaderboard.models.run import State
+from leaderboard.queue import claims
 from leaderboard.samples import store as artifacts
 from leaderboard.tasks import items
+from leaderboard.web import kept
 from tests.leaderboard import factories as make
 
 HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }}'
@@ -150,6 +153,7 @@ def test_an_interval_that_is_not_from_the_standard_error_says_so(
     file.write_text(json.dumps(record))
     stored = artifacts.store(file, kind="record")
     Artifact.objects.filter(pk=row.pk).update(sha256=stored.sha256, bytes=stored.bytes)
+    kept.forget()  # no run's files are ever replaced but here
     shown = text(get(client, f"/runs/{done.pk}"))
     assert said in shown
     assert "how it is made: Wilson’s, as few answers are of one kind" in shown
@@ -185,6 +189,12 @@ def test_a_finished_run_can_be_compared_and_no_other(client: Client, submitted: 
 # What is kept of it
 
 
+def lose(sha256: str) -> None:
+    """The store tells nobody: it is seen with the next change of anything."""
+    artifacts.path_of(sha256).unlink()
+    edition.note("data")
+
+
 def test_a_finished_run_is_kept_for_visitors_until_something_on_it_changes(
     client: Client, done: Run
 ) -> None:
@@ -198,9 +208,9 @@ def test_a_finished_run_is_kept_for_visitors_until_something_on_it_changes(
         lambda: Variant.objects.filter(pk=done.variant_id).update(quantisation="int8"),
         lambda: type(entry).objects.filter(pk=entry.pk).update(title="Other words"),
         lambda: type(entry).objects.filter(pk=entry.pk).update(metric="acc_norm"),
-        lambda: done.events.create(at=done.created, state="done", by="ada", why="looked at"),
+        lambda: claims._note([done], State.DONE, by="ada", why="looked at"),
         lambda: Worker.objects.update(device="9 x NVIDIA L4"),
-        lambda: artifacts.path_of(done.artifacts.get(kind="samples").sha256).unlink(),
+        lambda: lose(done.artifacts.get(kind="samples").sha256),
     ]
     said = (
         'lab/</span><wbr><span class="nm">renamed',
