@@ -104,7 +104,7 @@ def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
 def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
     """The file in the form of its ending (csv, json or parquet); 304 where the client has it."""
     content_type, write = _FORMS[ending]
-    etag = kept.tag(request, [file.about, file.details])
+    etag = kept.tag(request, [file.about, file.details, ending])
     # By the tag alone: another release writes other files of a board built before.
     if unchanged := get_conditional_response(request, etag):
         return unchanged

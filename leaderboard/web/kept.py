@@ -153,8 +153,11 @@ def passing(request: HttpRequest, page: str) -> HttpResponse:
 
 
 def tag(request: HttpRequest, made_of: object) -> str:
-    """The strong ETag of a file that is made while it is sent: of all that it is made of."""
-    return f'"{digest_of([*_any_page(request), made_of])}"'
+    """The strong ETag of a file that is made while it is sent: of all that it is made of.
+
+    Of the address it names the host alone: two addresses may ask for the same file.
+    """
+    return f'"{digest_of([release(), site(), request.build_absolute_uri("/"), made_of])}"'
 
 
 def _of_one_person(request: HttpRequest, page: str) -> HttpResponse:
