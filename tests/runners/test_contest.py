@@ -25,14 +25,14 @@ for number in range({MODELS}):
 """
 TAKE_ALL = """
 import sys
-from leaderboard import queue
+from leaderboard.queue import claims
 from tests.runners import rows
 me = rows.worker(sys.argv[1])
 sys.stdin.readline()
-while claim := queue.claim_next(me):
+while claim := claims.claim_next(me):
     for run in claim.runs:
-        assert queue.report(claim.token, run, phase="evaluate", done=1, total=2)
-        queue.complete(claim.token, run, rows.record(run), rows.files())
+        assert claims.report(claim.token, run, phase="evaluate", done=1, total=2)
+        claims.complete(claim.token, run, rows.record(run), rows.files())
         print(run.pk, flush=True)
 """
 COUNT = """

@@ -15,14 +15,14 @@ EVALUATE = """
 import sys, threading
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
-from leaderboard import queue
+from leaderboard.queue import claims
 from leaderboard.models import Run
 from runners import execute
 from tests.runners import rows, standin
 execute.PYTHON = (sys.executable, standin.__file__)
 worker = rows.worker()
 rows.queued("arc", "mmlu", variant=rows.variant("standin/slow"))
-claim = queue.claim_next(worker)
+claim = claims.claim_next(worker)
 print("claimed", flush=True)
 execute.evaluate_claim(claim, worker, threading.Event())
 print(*Run.objects.values_list("state", "attempt"))

@@ -20,8 +20,8 @@ from tests.runners import place
 
 SUBMIT = f"""
 from django.contrib.auth.models import AnonymousUser
-from leaderboard import submissions
-submissions.submit({place.MODEL!r}, user=AnonymousUser())
+from leaderboard.submissions import submit
+submit.submit({place.MODEL!r}, user=AnonymousUser())
 """
 STATES = "print(*sorted(Run.objects.values_list('state', flat=True)))"
 LET_LEASES_RUN_OUT = """
@@ -190,7 +190,7 @@ def test_a_port_that_a_killed_site_still_holds_is_waited_for() -> None:
 
 JOURNALLED = """
 import json
-from leaderboard import artifacts
+from leaderboard.samples import store as artifacts
 records = [json.load(artifacts.open(a.sha256)) for a in Artifact.objects.filter(kind="record")]
 print(sum(record["requests"]["journalled"] for record in records))
 """
