@@ -54,7 +54,7 @@ class Finder(FileSystemFinder):
 def _joined() -> FileSystemStorage:
     """The folder of the joined file, which is written where a layer was changed."""
     folder: Path = settings.PLUMBLINE_HOME / "joined"
-    sources = Path(settings.BASE_DIR, "static", LAYERS)
+    sources = Path(settings.STATICFILES_DIRS[0], LAYERS)
     text = "\n".join((sources / f"{name}.css").read_text(encoding="utf-8") for name in ORDER)
     file = folder / NAME
     if not file.is_file() or file.read_text(encoding="utf-8") != text:

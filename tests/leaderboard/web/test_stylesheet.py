@@ -29,7 +29,7 @@ def test_every_file_of_a_layer_is_in_it_once_and_in_order() -> None:
 
 
 def test_a_changed_layer_changes_it_at_once(settings: Any, tmp_path: Path) -> None:
-    settings.PLUMBLINE_HOME, settings.BASE_DIR = tmp_path / "home", tmp_path
+    settings.PLUMBLINE_HOME, settings.STATICFILES_DIRS = tmp_path / "home", [tmp_path / "static"]
     for name in ORDER:
         file = tmp_path / "static" / LAYERS / f"{name}.css"
         file.parent.mkdir(parents=True, exist_ok=True)
