@@ -56,8 +56,10 @@ def test_from_the_board_to_a_question(built: Suite, visit: Open, script: bool) -
     expect(page).to_have_url(re.compile(r"/compare\?m=\d+%2C\d+$"))
     expect(page.get_by_text(re.compile("Both were asked the same thing"))).to_be_visible()
     expect(page.get_by_text(re.compile("^texts is ahead of letters by"))).to_be_visible()
-    only = page.get_by_role("navigation", name="Which questions").get_by_text("Only texts")
+    filters = page.get_by_role("navigation", name="Which questions")
+    only = filters.get_by_role("link", name="Only texts")
     only.click()
+    expect(only).to_have_attribute("aria-current", "true")
     first = page.locator(".parting tbody th a").first
     label = first.text_content()
     first.click()

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from evalcore.model.base import Request
+from evalcore.model.base import Conversation, Request
 from evalcore.score.metrics.registry import METRICS
-from evalcore.task.asking import chat, fewshot
+from evalcore.task.asking import fewshot
 from evalcore.task.library.load import TaskLibrary
 from tests.hub import ROOT
 from tests.parity.both import FAMILIES, Pair, run_both
@@ -99,8 +99,8 @@ def test_a_swapped_example_is_found(recording: Recording, monkeypatch: pytest.Mo
 def test_one_space_more_in_a_prompt_is_found(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    render = chat.Chat.render
-    monkeypatch.setattr(chat.Chat, "render", lambda self, messages: render(self, messages) + " ")
+    text_of = Conversation.text.func
+    monkeypatch.setattr(Conversation, "text", property(lambda self: text_of(self) + " "))
     assert recording.found_by() >= {"text", "hash"}
 
 
