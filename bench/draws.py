@@ -62,7 +62,7 @@ def measured(name: str, tasks: tuple[str, ...], *, shots: int, seeds: int) -> li
                     fewshot_seed=seed,
                     fewshot_draw=draw,
                 )
-                (row,) = (one for one in done.record.own_results() if one.metric == "acc")
+                (row,) = (result for result in done.record.own_results() if result.metric == "acc")
                 scores.append(row.value)
                 errors.append(row.stderr or 0.0)
                 seconds += done.record.timing["answers"]

@@ -116,8 +116,11 @@ class Ours:
             for sample in evaluation.samples
             for one in sample["responses"]
         ]
-        self.paths = sorted({one["path"] for one in responses})
-        return [Answer(one["loglikelihood"], one["is_greedy"], one["text"]) for one in responses]
+        self.paths = sorted({response["path"] for response in responses})
+        return [
+            Answer(response["loglikelihood"], response["is_greedy"], response["text"])
+            for response in responses
+        ]
 
 
 def _requests(asks: Sequence[Ask]) -> list[Any]:

@@ -159,9 +159,9 @@ def _asks(workload: Workload, documents: int, folder: Path) -> list[Ask]:
     task = task_of(spec, mode="compat")
     assert task.docs
     return [
-        Ask(one.kind, one.context, one.continuation, one.generation, number)
+        Ask(request.kind, request.context, request.continuation, request.generation, number)
         for number, item in enumerate(task.items())
-        for one in item.requests
+        for request in item.requests
     ]
 
 
@@ -246,12 +246,14 @@ def _asked_of_device(work: Callable[[], Any], device: str) -> dict[str, Any]:
     taken = time.monotonic() - began
     events = seen.key_averages()
     if not on_gpu:
-        return {"operations": sum(one.count for one in events if one.key.startswith("aten::"))}
+        return {
+            "operations": sum(event.count for event in events if event.key.startswith("aten::"))
+        }
     waits = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
     return {
-        "launches": sum(one.count for one in events if "LaunchKernel" in one.key),
-        "waits": sum(one.count for one in events if one.key in waits),
-        "busy": sum(one.self_device_time_total for one in events) / 1e6 / taken,
+        "launches": sum(event.count for event in events if "LaunchKernel" in event.key),
+        "waits": sum(event.count for event in events if event.key in waits),
+        "busy": sum(event.self_device_time_total for event in events) / 1e6 / taken,
         "seconds": taken,
     }
 

@@ -112,8 +112,14 @@ def _run(run: Results) -> Iterator[str]:
         yield "### Without a model\n\n" + _table(
             ["work", "lm-eval", "evalcore", "ratio", ""],
             [
-                [one.work, f"{one.theirs:.2f} s", f"{one.ours:.3f} s", _of(one.ratio), one.note]
-                for one in run.comparisons
+                [
+                    comparison.work,
+                    f"{comparison.theirs:.2f} s",
+                    f"{comparison.ours:.3f} s",
+                    _of(comparison.ratio),
+                    comparison.note,
+                ]
+                for comparison in run.comparisons
             ],
         )
 
@@ -187,12 +193,12 @@ def _points(points: Sequence[Point], title: str) -> str:
 def _profiles(profiles: Sequence[Profile]) -> str:
     rows = [
         [
-            one.title,
-            one.model,
-            f"{one.seconds:.2f} s",
-            *(f"{one.shares[kind]:.0%}" for kind in KINDS),
+            profile.title,
+            profile.model,
+            f"{profile.seconds:.2f} s",
+            *(f"{profile.shares[kind]:.0%}" for kind in KINDS),
         ]
-        for one in profiles
+        for profile in profiles
     ]
     return _table(["workload", "model", "evalcore", *KINDS], rows)
 

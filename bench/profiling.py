@@ -42,9 +42,9 @@ def shares_of(work: Callable[[], object], device: str) -> dict[str, float]:
         work()
         total = (time.perf_counter() - begin) * 1e6
     taken = dict.fromkeys(KINDS, 0.0)
-    for one in found.key_averages():
-        spent: Any = one.self_device_time_total if cuda else one.self_cpu_time_total
-        taken[_kind(one.key)] += spent
+    for average in found.key_averages():
+        spent: Any = average.self_device_time_total if cuda else average.self_cpu_time_total
+        taken[_kind(average.key)] += spent
     if cuda:
         total = sum(taken.values())
     taken["outside operations"] = max(0.0, total - sum(taken.values()))

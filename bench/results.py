@@ -50,8 +50,8 @@ class Results:
         found["conditions"] = _of(Conditions, found["conditions"])
         found["rows"] = [_row(row) for row in found["rows"]]
         found["points"] = [_of(Point, point) for point in found["points"]]
-        found["profiles"] = [_of(Profile, one) for one in found["profiles"]]
-        found["comparisons"] = [_of(Comparison, one) for one in found["comparisons"]]
+        found["profiles"] = [_of(Profile, profile) for profile in found["profiles"]]
+        found["comparisons"] = [_of(Comparison, comparison) for comparison in found["comparisons"]]
         return cls(**found)
 
 

@@ -198,7 +198,7 @@ class Pair:
             found, _ = self.asks(one, folder / one.name)
             asks += [replace(ask, document=ask.document + first) for ask in found]
         batch = self.batch_of(asks, None)
-        order = {"folder": str(folder), "tasks": [one.name for one in workloads]}
+        order = {"folder": str(folder), "tasks": [workload.name for workload in workloads]}
         return self._row(
             replace(workloads[0], name=whole.name, title=whole.title),
             asks,
@@ -243,8 +243,8 @@ class Pair:
             ours=_side(of_ours, asks, right),
             paths=tuple(of_ours[-1]["paths"]),
             building=building,
-            encoding=median(one["encoding"] for one in phases) if phases else None,
-            check=median(one["loading"] + one["first"] - one["again"] for one in phases)
+            encoding=median(phase["encoding"] for phase in phases) if phases else None,
+            check=median(phase["loading"] + phase["first"] - phase["again"] for phase in phases)
             if phases
             else 0.0,
             operations=referred["operations"],
@@ -277,5 +277,5 @@ def _side(runs: Sequence[Mapping[str, Any]], asks: Sequence[Ask], right: Sequenc
     return Side(
         seconds=tuple(map(seconds_of, runs)),
         memory=None if None in memory else max(memory),
-        difference=difference(asks, [Answer(**one) for one in runs[-1]["answers"]], right),
+        difference=difference(asks, [Answer(**answer) for answer in runs[-1]["answers"]], right),
     )

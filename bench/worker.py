@@ -113,9 +113,9 @@ class Worker:
         items = found.items()
         taken = time.process_time() - begin
         asks = [
-            Ask(one.kind, one.context, one.continuation, one.generation, number)
+            Ask(request.kind, request.context, request.continuation, request.generation, number)
             for number, item in enumerate(items)
-            for one in item.requests
+            for request in item.requests
         ]
         return {"asks": [asdict(ask) for ask in asks], "seconds": taken}
 

@@ -77,7 +77,9 @@ def _evictable(cache: HFCacheInfo) -> Iterable[CachedRevisionInfo]:
     needed = set(alive.values_list("variant__commit", flat=True))
     for repo in cache.repos:
         if repo.repo_type == "model":
-            yield from (one for one in repo.revisions if one.commit_hash not in needed)
+            yield from (
+                revision for revision in repo.revisions if revision.commit_hash not in needed
+            )
 
 
 def _last_used(revision: CachedRevisionInfo) -> float:

@@ -63,6 +63,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         groups.order(items)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.config.option.durations:
+        groups.report_longest(terminalreporter)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if "chromium" in getattr(item, "fixturenames", ()):
         shots.forget(item)

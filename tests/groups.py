@@ -1,4 +1,4 @@
-"""How the tests are shared out to several processes: what stays together, and what begins first.
+"""How the tests are shared out to several processes: what stays together, what begins first.
 
 `make test` starts pytest-xdist with `--dist loadscope`, by which a module's tests stay together, as
 they share its fixtures. Here is what departs from that: its own groups (`--dist loadgroup`) are
@@ -7,6 +7,7 @@ written into the names of tests, where pytest 9.2 no longer reads them.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -55,3 +56,17 @@ def order(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     places = (turn for turn, start in enumerate(LONGEST_FIRST) if item.nodeid.startswith(start))
     return next(places, len(LONGEST_FIRST))
+
+
+def report_longest(terminal: pytest.TerminalReporter, number: int = 20) -> None:
+    """Say which files took longest, fixtures included: where the next minute is to be saved."""
+    seconds: Counter[str] = Counter()
+    for reports in terminal.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    terminal.section(
+        f"longest {number} of {len(seconds)} files, {sum(seconds.values()):.0f} s in all"
+    )
+    for file, duration in seconds.most_common(number):
+        terminal.write_line(f"{duration:8.1f} s  {file}")

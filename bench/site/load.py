@@ -60,7 +60,7 @@ def run(plan: Plan) -> Outcome:
         check=True,
     )
     found = json.loads(done.stdout)
-    return Outcome([Answer(*one) for one in found["answers"]], found["seconds"], found["cpu"])
+    return Outcome([Answer(*answer) for answer in found["answers"]], found["seconds"], found["cpu"])
 
 
 class _Connections:

@@ -69,7 +69,7 @@ def load(server: Server, kinds: Sequence[Kind], *, rate: float, seconds: float) 
         by_kind={
             kind.name: times(of_kind)
             for kind in kinds
-            if (of_kind := [one for one in outcome.answers if one.kind == kind.name])
+            if (of_kind := [answer for answer in outcome.answers if answer.kind == kind.name])
         },
         shares={kind.name: kind.share for kind in kinds},
         cores={

@@ -27,7 +27,7 @@ class Server:
 
     def memory(self) -> int:
         """Resident bytes of all its processes; what they share counts for each."""
-        return sum(one.memory_info().rss for one in self._processes())
+        return sum(process.memory_info().rss for process in self._processes())
 
     def cpu(self) -> float:
         """Seconds that its processes have computed so far."""
@@ -40,7 +40,7 @@ class Server:
 
 def computed(processes: Iterable[Any]) -> float:
     """Seconds that these processes have computed so far."""
-    return float(sum(sum(one.cpu_times()[:2]) for one in processes))
+    return float(sum(sum(process.cpu_times()[:2]) for process in processes))
 
 
 @contextmanager

@@ -117,4 +117,4 @@ class Samples:
 
 
 def _as_filtered(responses: list[dict[str, Any]]) -> str:
-    return as_json([(one["loglikelihood"], one["is_greedy"]) for one in responses])
+    return as_json([(response["loglikelihood"], response["is_greedy"]) for response in responses])
