@@ -172,7 +172,7 @@ def parts_of(drawn: Sequence[Candidate], exported: Path) -> dict[str, list[Order
                 lm_evals_own=False,
             )
         ],
-        DRAWN_PART: [Order(names=tuple(names[shard::2])) for shard in range(2)],
+        DRAWN_PART: [Order(names=tuple(names[shard::AT_ONCE])) for shard in range(AT_ONCE)],
         FAMILY_PART: [
             Order(names=tuple(families), folders=(str(FAMILIES),), lm_evals_own=False),
             Order(

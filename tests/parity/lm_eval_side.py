@@ -20,7 +20,6 @@ from typing import Any
 
 import lm_eval
 import numpy as np
-import yaml
 from lm_eval import evaluator
 from lm_eval.api.model import LM
 from lm_eval.filters import extraction
@@ -29,10 +28,7 @@ from lm_eval.utils import env, handle_non_serializable, hash_string, sanitize_li
 
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
-
-# `datasets` reads a data set's README again for each configuration: minutes for MMLU's 57 subjects
-# in the parser that is written in Python. The one written in C reads the same language.
-yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]
+from tests.parity.yaml_once import read_yaml_once
 
 # It compiles a template again for each document, and looks for what is punctuation among all of
 # Unicode each time that a filter is applied: a third of all its time.
@@ -94,6 +90,7 @@ class RecordingLM(LM):  # type: ignore[misc]
 
 
 def main(arguments: Sequence[str]) -> None:
+    read_yaml_once()
     logging.disable(logging.WARNING)
     # The description of the machine in each results file takes seconds and is not compared.
     evaluator.add_env_info = lambda _: None

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from evalcore import evaluation
 from evalcore.errors import TaskError
 from evalcore.evaluation import Evaluation, evaluate
@@ -26,8 +24,7 @@ from evalcore.settings import Settings
 from evalcore.task.library.load import TaskLibrary
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
-
-yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]  # as in lm_eval_side.py
+from tests.parity.yaml_once import read_yaml_once
 
 
 class RecordedLM(FakeLM):
@@ -58,6 +55,7 @@ class Silent:
 
 
 def main(arguments: Sequence[str]) -> None:
+    read_yaml_once()
     logging.disable(logging.WARNING)
     # Compared is what is asked, also by tasks that publish no text.
     evaluation.without_text = dict

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.hub import ROOT, serve
-from tests.parity.both import Pair, run_both
+from tests.parity.both import AT_ONCE, Pair, run_both
 from tests.parity.orders import Order, Setting
 from tests.tasks.data import merged
 from tests.tasks.exported import export_to
@@ -30,13 +30,13 @@ def pairs_of(
     settings = tuple(Setting(name=f"{k}-shot", num_fewshot=k, limit=limit) for k in shots)
     orders = [
         Order(
-            names=tuple(names[shard::2]),
+            names=tuple(names[shard::AT_ONCE]),
             settings=settings,
             folders=(TASKS,),
             exported=(str(exported),),
             lm_evals_own=False,
         )
-        for shard in range(min(2, len(names)))
+        for shard in range(min(AT_ONCE, len(names)))
     ]
     with serve([merged(place / "hub", real=real)]) as url:
         return run_both(url, place / "home", place / "work", {"tasks": orders})
