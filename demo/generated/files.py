@@ -64,7 +64,7 @@ def _complete(filled: Filled, columns: Sequence[Column]) -> list[int]:
 
 def _write(run: Run, column: Column) -> None:
     """Write samples and record of a run, and store what they say of its parts."""
-    found = vectors.of_result(run.results.get(subset="").pk)
+    found = vectors.matrix([run.results.get(subset="").pk])
     if found is None:
         raise ValueError(f"{run}: its result has no scores by question")
     samples = list(Samples(column, found.scores[0], name=run.variant.hub_model.repo_id))

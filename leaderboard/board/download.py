@@ -90,7 +90,7 @@ def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
         fields = {
             **_ranks(seen, chosen),
             "pinned": pa.array(np.isin(chosen, seen.pins)),
-            **table_file.of_models(seen.board.models[row] for row in chosen),
+            **table_file.of_models(seen.board.models.take(chosen)),
             **table_file.bounds("average", "average_", seen.average.rows(chosen)),
         }
         for place in seen.columns:
@@ -116,7 +116,7 @@ def _cells(seen: View, place: int, rows: NDArray[np.intp], site: str) -> dict[st
     """A column's cells: value, bounds, questions, standing in words, and the run's address."""
     board, name, scores = seen.board, _name(seen, place), seen.scores
     n = board.n[rows, place]
-    sides = Scores(*(a[rows, place] for a in (scores.value, scores.low, scores.high)))
+    sides = Scores(*(side[rows, place] for side in scores.sides))
     return {
         **table_file.bounds(name, f"{name}.", sides),
         f"{name}.n": pa.array(n, mask=n == 0),

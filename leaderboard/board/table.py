@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.cell_html import written
 from leaderboard.board.cells import (
     Drawn,
     Look,
@@ -23,6 +22,7 @@ from leaderboard.board.cells import (
     column_cells,
     column_scale,
 )
+from leaderboard.board.cells import cells_html as written
 from leaderboard.board.filters import FILTERS
 from leaderboard.board.rows import HERE, Line, lines_of
 from leaderboard.board.view import AVERAGE, MODEL, SIZE, View

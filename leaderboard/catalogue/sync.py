@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
+
+from markdown_it import MarkdownIt
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
@@ -20,7 +23,6 @@ from evalcore.task.identity.lock import LOCK, Pin, Pins, read_pins
 from evalcore.task.library import suite as suite_file
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
-from leaderboard.catalogue.origin import origin
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.edition import changing
 
@@ -313,3 +315,28 @@ def _stored_task(task: TaskVersion, synced: Synced) -> TaskVersion:
     if is_new:
         synced.tasks.append(str(row))
     return row
+
+
+README = "README.md"
+BEGINS = "**Source**:"
+
+
+def origin(file: Path | None, tasks_dir: Path) -> str:
+    """The README's point **Source** as Markdown; empty where there is none.
+
+    The README lies directly below `tasks_dir`, in the folder that holds the task's file.
+    """
+    if file is None:
+        return ""
+    *folders, _ = file.relative_to(tasks_dir).parts
+    readme = Path(tasks_dir, *folders[:1], README)
+    return _source(readme, readme.stat().st_mtime_ns) if readme.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _source(readme: Path, _changed: int) -> str:
+    for token in MarkdownIt("commonmark").parse(readme.read_text(encoding="utf-8")):
+        if token.type == "inline" and token.content.startswith(BEGINS):
+            text = " ".join(token.content.removeprefix(BEGINS).split())
+            return text[:1].upper() + text[1:]
+    return ""

@@ -13,12 +13,12 @@ from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.differences import Compared, Found
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import ByQuestion, Difference
-from leaderboard.compare.part_table import PartTable, part_table
-from leaderboard.compare.parts import by_part
+from leaderboard.compare.parts import PartTable, by_part, part_table
 from leaderboard.compare.question import Pair, read_pair
 from leaderboard.compare.question_list import (
     Answer,
     Files,
+    Partings,
     Questions,
     answers_to,
     files_of,
@@ -28,7 +28,6 @@ from leaderboard.compare.question_list import (
     neighbour,
     place_of,
 )
-from leaderboard.compare.questions import Partings
 from leaderboard.compare.words import p_value
 from leaderboard.samples.vectors import Layout
 from leaderboard.web.address import Address

@@ -18,13 +18,12 @@ from django.urls import reverse
 
 from leaderboard.compare import pins
 from leaderboard.compare import samples as compare_samples
-from leaderboard.compare import vectors as compare_vectors
-from leaderboard.compare.lineup import Lineup, Number, Task
+from leaderboard.compare.lineup import Lineup, Number, Task, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
-from leaderboard.compare.question_list import letter
 from leaderboard.compare.samples import NONE, Answers
-from leaderboard.compare.vectors import Vector
 from leaderboard.models import Artifact, Run
+from leaderboard.samples.question import letter
+from leaderboard.samples.vectors import Vector
 from leaderboard.snapshot import table_file
 from leaderboard.snapshot.table_file import Refused, TableFile, numbers
 from leaderboard.web.address import Address
@@ -102,7 +101,7 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
 
 
 def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.RecordBatch]:
-    vectors, files = compare_vectors.of_tasks(tasks), _files(tasks)
+    vectors, files = vectors_of(tasks), _files(tasks)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
         layout = next((one.layout for one in found if one), None)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from evalcore.stats import Interval
+from leaderboard.samples.vectors import Vector, by_result
 from leaderboard.snapshot.data import Score
 from leaderboard.units import is_share
 
@@ -106,6 +107,13 @@ class Lineup:
     def place(self, key: str) -> int:
         """Which side the address calls so."""
         return next(place for place, side in enumerate(self.sides) if side.key == key)
+
+
+def vectors_of(tasks: Sequence[Task]) -> dict[int, Vector]:
+    """By primary key the scores by question of each result behind these tasks' numbers."""
+    return by_result(
+        [pk for task in tasks for number in task.numbers if number for pk in number.results]
+    )
 
 
 def named(sides: Sequence[Side]) -> tuple[Side, ...]:

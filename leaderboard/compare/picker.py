@@ -55,7 +55,7 @@ def of_models(board: Board, rows: Sequence[int], address: Address) -> Picker:
     if len(named) == 1 and not full:
         return Picker("", [], 0, None, full, exact=_added(board, rows, named[0], address))
     try:
-        mask = parse(text).matches(board.models)
+        mask, _ = parse(text).found(facets_of(board).catalogue)
     except SearchError as error:
         return Picker("Nothing found", [], 0, Problem(f"Search: {error}"), full)
     found = [row for row in np.flatnonzero(mask).tolist() if row not in rows]

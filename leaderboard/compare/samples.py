@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leaderboard.samples import store as artifacts
+from leaderboard.samples.listing import rows_at
 
 _LIKELIHOODS = "responses.list.element.loglikelihood"
 _ANSWERS = ("pick", "gold", "choices", _LIKELIHOODS)
@@ -94,16 +95,5 @@ def _indices(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def rows(path: Path, places: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, Any]:
     """By place in the file these rows of it as dicts; only their blocks are read."""
-    wanted = sorted(places)
-    found: dict[int, Any] = {}
     with pq.ParquetFile(path) as file:
-        start = 0
-        for block in range(file.metadata.num_row_groups):
-            end = start + file.metadata.row_group(block).num_rows
-            here = [place for place in wanted if start <= place < end]
-            if here:
-                table = file.read_row_group(block, columns=columns, use_threads=False)
-                chosen = table.take([place - start for place in here]).to_pylist()
-                found |= zip(here, chosen, strict=True)
-            start = end
-    return found
+        return rows_at(file, sorted(places), columns)

@@ -98,16 +98,9 @@ def complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
             f"({cleaning.text(str(error), LONGEST_REASON)}).",
             "Try again in a few minutes.",
         ) from error
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as e:
-        logger.warning("what the Hub says of %s cannot be read", asked.repo_id, exc_info=e)
-        raise no_sense(e) from e
+    except UNREADABLE as error:
+        logger.warning("what the Hub says of %s cannot be read", asked.repo_id, exc_info=error)
+        raise no_sense(error) from error
 
 
 def within(deadline: Deadline, question: Callable[[], Answer]) -> Answer:

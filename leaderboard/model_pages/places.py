@@ -44,10 +44,7 @@ class Place:
 
     @property
     def span(self) -> str:
-        """The ranks that are not excluded; one that was cut off says that it may go on."""
-        ranks, row = self.board.ranks, self.row
-        low = f"{'≤' if ranks.cut_low[row] else ''}{ranks.low[row]:,}"
-        return f"{low}–{'≥' if ranks.cut_high[row] else ''}{ranks.high[row]:,}"
+        return self.board.ranks.span(self.row)
 
     @property
     def worse_than(self) -> int:

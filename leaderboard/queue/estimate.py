@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ from django.utils import timezone
 
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.queue import pace
-from leaderboard.queue.capacity import holds, live_workers
 from leaderboard.queue.pace import Pace
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.span import NOTHING, Span, total
@@ -193,7 +192,7 @@ def _rests(run: Waiting, now: datetime) -> bool:
 
 
 def _fits(worker: Worker, run: Waiting) -> bool:
-    return holds(worker, run.needed_bytes, run.dtype)
+    return run.needed_bytes <= worker.memory_bytes and run.dtype in worker.dtypes
 
 
 def _obstacle(run: Waiting, workers: Sequence[Worker], now: datetime) -> Obstacle:
@@ -276,3 +275,16 @@ def _first(
             return group, None
         soonest = rest[group] if soonest is None else min(soonest, rest[group])
     return None, soonest
+
+
+ALIVE = timedelta(minutes=2)
+"""A worker that has not been seen for so long does not count."""
+
+
+def live_workers() -> list[Worker]:
+    return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE))
+
+
+def largest_memory(workers: list[Worker], dtype: str) -> int | None:
+    """Bytes of the largest of these workers that computes in `dtype`; None where none does."""
+    return max((w.memory_bytes for w in workers if dtype in w.dtypes), default=None)

@@ -11,8 +11,8 @@ from itertools import groupby
 from uuid import UUID
 
 from leaderboard.models import Run, Submission
-from leaderboard.queue.capacity import largest_memory
-from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn
+from leaderboard.queue.claims import WAITS
+from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
 from leaderboard.queue.listing import listed, named
 from leaderboard.templatetags.figures import filesize
 from leaderboard.web.span import Span, total
@@ -21,8 +21,6 @@ NAMED = 5
 """So many runs of a turn are named; the submission's page lists them all."""
 AT_ONCE = 3
 """So many runs of a claim are shown with what they are at."""
-WAITS = "turn"
-"""The phase of a run whose companions are answered first."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ questions that are shown are read in full, by one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,18 +176,24 @@ class Samples:
         return hit or Excerpt(" ".join(question.split())[:LENGTH])
 
     def _at(self, places: list[int], columns: list[str] | None = None) -> dict[int, dict[str, Any]]:
-        """By their place in the file some questions, whole or in part; no other block is read."""
-        rows: dict[int, dict[str, Any]] = {}
-        first = 0
-        for block in range(self._file.num_row_groups):
-            end = first + self._file.metadata.row_group(block).num_rows
-            here = [place for place in places if first <= place < end]
-            if here:
-                table = self._file.read_row_group(block, columns=columns, use_threads=False)
-                taken = table.take([place - first for place in here]).to_pylist()
-                rows |= dict(zip(here, taken, strict=True))
-            first = end
-        return rows
+        return rows_at(self._file, places, columns)
+
+
+def rows_at(
+    file: pq.ParquetFile, places: Sequence[int], columns: Sequence[str] | None = None
+) -> dict[int, dict[str, Any]]:
+    """By their place in the file some questions, whole or in part; no other block is read."""
+    rows: dict[int, dict[str, Any]] = {}
+    first = 0
+    for block in range(file.num_row_groups):
+        end = first + file.metadata.row_group(block).num_rows
+        here = [place for place in places if first <= place < end]
+        if here:
+            table = file.read_row_group(block, columns=columns, use_threads=False)
+            taken = table.take([place - first for place in here]).to_pylist()
+            rows |= dict(zip(here, taken, strict=True))
+        first = end
+    return rows
 
 
 def question_in(doc: str) -> str:

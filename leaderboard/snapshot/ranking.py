@@ -18,7 +18,7 @@ from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
 from leaderboard.snapshot.data import Floats, Ranks
-from leaderboard.stats.board_ranges import bands, board_ranges
+from leaderboard.stats.ranges import bands, board_ranges
 from leaderboard.units import is_share
 
 MANY = 10_000

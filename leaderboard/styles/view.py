@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from numpy.typing import NDArray
 
 from leaderboard.board.filters import facets_of, rows_named
-from leaderboard.board.search import SearchError, any_of, parse
+from leaderboard.board.search import SearchError, parse
 from leaderboard.board.view import date_problem
 from leaderboard.board.wanted import Wanted
 from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
@@ -264,14 +264,10 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> Spreads:
 
 def _search(board: Board, text: str, problems: list[str]) -> tuple[Flags, list[tuple[str, int]]]:
     try:
-        query = parse(text)
-        found = query.found(facets_of(board).catalogue)
+        return parse(text).found(facets_of(board).catalogue)
     except SearchError as error:
         problems.append(f"Nothing was searched: {error}")
         return np.ones(len(board.models), np.bool_), []
-    counts = [int(one.sum()) for one in found]
-    hits = [(term.text, n) for term, n in zip(query.terms, counts, strict=True)]
-    return any_of(found, len(board.models)), hits
 
 
 def _sortable(board: Board, groups: Sequence[Group]) -> dict[str, NDArray[np.float64]]:

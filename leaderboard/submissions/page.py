@@ -23,7 +23,7 @@ from leaderboard.queue.turns import reason
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN
 from leaderboard.submissions import submit
-from leaderboard.web import throttle, visitor
+from leaderboard.web import throttle
 from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.span import Span, total
 
@@ -74,7 +74,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
             variant.commit,
             variant.dtype,
             user=request.user,
-            visitor=visitor.digest_of(visitor.of(request)),
+            visitor=throttle.visitor_digest(request),
         )
     except Refused as refused:
         waits = any(problem.wait_seconds for problem in refused.problems)

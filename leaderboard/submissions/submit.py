@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Var
 from leaderboard.models.edition import changing
 from leaderboard.queue import claims
 from leaderboard.submissions import precheck
-from leaderboard.submissions.precheck import Facts
+from leaderboard.submissions.precheck import Facts, Precheck
 from leaderboard.web.problem import Problem, Refused
 
 HUB_SECONDS = 10.0
@@ -24,6 +24,14 @@ HUB_SECONDS = 10.0
 QUOTA_PERIOD = timedelta(days=1)
 
 Visitor = User | AnonymousUser
+
+
+class NotSubmitted(Refused):
+    """Nothing was submitted, for these reasons; with what the check of the model found."""
+
+    def __init__(self, problems: Iterable[Problem], check: Precheck | None = None) -> None:
+        super().__init__(problems)
+        self.check = check
 
 
 class NotYours(PermissionError):
@@ -50,20 +58,25 @@ def submit(
     `visitor` is the digest of the address of who has no account.
 
     Runs that another submission of the same variant already has are shared; only failed and
-    cancelled ones are repeated. Raises Refused, and then nothing was submitted.
+    cancelled ones are repeated. Raises NotSubmitted.
     """
     if not may_submit(user):
-        raise Refused([_sign_in()])
+        raise NotSubmitted([_sign_in()])
+    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
     suite = precheck.current_suite()
     if suite is None:
-        raise Refused([_no_suite()])
-    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
+        raise NotSubmitted([_no_suite()], check)
     if check.problems:
-        raise Refused(check.problems)
+        raise NotSubmitted(check.problems, check)
     if check.facts is None:
-        raise Refused([_nothing_submitted(warning) for warning in check.warnings])
-    with changing():
-        return _store(check.facts, revision, suite, user, visitor)
+        raise NotSubmitted([_nothing_submitted(one) for one in check.warnings], check)
+    try:
+        with changing():
+            return _store(check.facts, revision, suite, user, visitor)
+    except Refused as refused:
+        # Somebody may have been faster since the check: what is there already is looked up anew.
+        existing = precheck.existing_submission(check.facts)
+        raise NotSubmitted(refused.problems, replace(check, existing=existing)) from None
 
 
 def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:

@@ -25,7 +25,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot.data import Board
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
-from leaderboard.tasks.agreement import Agreement
+from leaderboard.tasks.items import Agreement
 from leaderboard.web import kept, prose
 from leaderboard.web.address import Address
 

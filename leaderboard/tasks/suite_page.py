@@ -17,7 +17,7 @@ from leaderboard.catalogue.cite import LICENCE, Citation
 from leaderboard.catalogue.suites import find_suite
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
 from leaderboard.snapshot.data import OWN
-from leaderboard.texts.method import SOURCE
+from leaderboard.texts.page import METHOD
 from leaderboard.web import kept
 from leaderboard.web.prose import address_of, read_prose
 
@@ -127,7 +127,7 @@ def _newest_snapshots(suites: Iterable[Suite]) -> dict[int, BoardSnapshot]:
 
 def _asked(entries: Iterable[SuiteEntry]) -> Iterable[Asked]:
     """One for each benchmark and style, in the suite's order."""
-    defined = read_prose(SOURCE).words
+    defined = read_prose(METHOD).words
     entries = list(entries)
     draws = Counter((entry.benchmark, entry.style) for entry in entries)
     for entry in entries:

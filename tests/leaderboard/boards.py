@@ -176,3 +176,14 @@ def _ranks(average: Scores, listed: list[Model]) -> Ranks:
         reach=8,
     )
     return Ranks.none(len(listed)).having(rows, found)
+
+
+def shown_better(ranks: Ranks, first: int, second: int) -> bool:
+    """Whether the `first`-th ranked model was shown to be better than the `second`-th (from 0).
+
+    Farther apart than `reach` nothing was shown.
+    """
+    distance = second - first - 1
+    if not 0 <= distance < ranks.reach:
+        return False
+    return bool(ranks.better[first, distance // 8] >> (7 - distance % 8) & 1)

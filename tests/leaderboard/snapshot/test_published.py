@@ -33,6 +33,7 @@ from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot import memory, published
 from leaderboard.snapshot.data import EVERY, OWN, Standing
 from tests.leaderboard import factories as make
+from tests.leaderboard.boards import shown_better
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +101,7 @@ def test_rank_ranges_come_from_the_questions_and_equal_those_of_one_task(db: Non
     assert board.ranks.high.tolist() == expected.ranges[:, 1].tolist()
     for first in range(4):
         for second in range(first + 1, 4):
-            assert board.ranks.shown_better(first, second) == expected.better[first, second]
+            assert shown_better(board.ranks, first, second) == expected.better[first, second]
     assert board.ranks.band[0] == 0
     assert board.ranks.band[-1] > 0
 
@@ -117,7 +118,7 @@ def test_without_scores_by_question_ranges_are_as_wide_as_the_intervals_say(suit
     assert (wide.ranks.low <= narrow.ranks.rank).all()
     assert wide.ranks.low.tolist()[0] == 1
     assert wide.ranks.high.tolist()[3] == 4
-    assert wide.ranks.shown_better(0, 3)
+    assert shown_better(wide.ranks, 0, 3)
 
 
 def test_a_flagged_model_keeps_its_place_and_takes_nobodys_rank(suite: Suite) -> None:

@@ -639,7 +639,7 @@ def test_the_best_of_a_mean_over_parts_is_shown_with_its_interval(
     variant = make.evaluated("lab/one", suite, TEXTS, n=60)
     part = (np.arange(60) < 12).astype(np.int32)
     for questions in list(QuestionSet.objects.all()):
-        layout = vectors.layout_of(questions.digest)
+        layout = vectors.layouts_of([questions.digest])[questions.digest]
         parted = replace(layout, tasks=("large", "small"), task=part)
         own = ScoreVector.objects.filter(questions=questions)
         own.update(questions=vectors.questions_row(parted), weighting="parts")

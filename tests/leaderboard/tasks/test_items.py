@@ -63,7 +63,7 @@ def measure(suite: Suite, models: int, *, start: int = 0) -> None:
 def mark(variant: Variant, suite: Suite, question: int, *, right: bool) -> None:
     """Let the model be right or wrong on one question, in its vector."""
     result = own_result(variant, suite)
-    matrix = vectors.of_result(result.pk)
+    matrix = vectors.matrix([result.pk])
     assert matrix is not None
     scores = matrix.scores[0].astype(np.float64)
     scores[question] = float(right)
