@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from numpy.typing import NDArray
 
 from leaderboard.board.wanted import Wanted
+from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import STANDINGS, Board, Floats, Scores, Standing
 from leaderboard.templatetags.figures import (
     LOPSIDED,
@@ -27,7 +28,6 @@ from leaderboard.templatetags.figures import (
     half_in_points,
     percent,
 )
-from leaderboard.units import is_share
 from leaderboard.web.scale import Scale
 
 HALF_A_PERCENT = 5

@@ -12,10 +12,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
-from leaderboard.board.columns import column_keys
 from leaderboard.board.table import dress
 from leaderboard.board.view import chosen_board, view
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.wanted import Wanted, column_keys
 from leaderboard.catalogue.suites import among, every_suite, newest_suite
 from leaderboard.models import Suite
 from leaderboard.snapshot import published

@@ -27,9 +27,9 @@ from leaderboard.board.filters import FILTERS
 from leaderboard.board.rows import HERE, Line, lines_of
 from leaderboard.board.view import AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import CHANCE
+from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import Board, Column
 from leaderboard.templatetags.figures import in_unit, percent
-from leaderboard.units import is_share
 from leaderboard.web.scale import Scale
 
 WIDE = 10

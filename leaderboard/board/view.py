@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.board import filters
-from leaderboard.board.columns import DEFAULT_COLUMNS, column_keys, shown
 from leaderboard.board.filters import Facets, Filtered, Option, facets_of, rows_named
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.wanted import DEFAULT_COLUMNS, Shown, Wanted, column_keys, shown
 from leaderboard.models import Suite
+from leaderboard.models.task import is_share
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import Board, Flags, Floats, Scores
-from leaderboard.units import is_share
 from leaderboard.web.address import page_number
 
 __all__ = ["DEFAULT_COLUMNS", "PAGE", "View", "Wanted", "chosen_board", "view"]
@@ -31,7 +30,7 @@ _ASCENDING_FIRST = (MODEL, SIZE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class View(Shown):
     """Rows are places in the board's arrays, columns places in its columns."""
 
     board: Board
@@ -39,15 +38,6 @@ class View:
     """As asked, with what cannot be (a page beyond the last) put right."""
     keys: list[str]
     """How addresses and files call each of the board's columns."""
-    columns: list[int]
-    """Those shown."""
-    folded: int
-    scale: str
-    own_choice: bool
-    """Whether columns or scale are not the suite's: no ranks, no bands, as `why_unranked` says."""
-    why_unranked: str
-    scores: Scores
-    average: Scores
     sort_key: str
     ascending: bool
     bands_shown: bool
@@ -75,7 +65,6 @@ class View:
     """Active filters, each with the address that drops it."""
     ways_out: list[tuple[str, str, int]]
     """Where nothing is left: each filter, the address without it, and how many models that has."""
-    problems: list[str]
 
 
 def chosen_board(suite: Suite, wanted: Wanted) -> Board | None:
@@ -120,13 +109,7 @@ def view(board: Board, wanted: Wanted) -> View:
         board=board,
         wanted=canonical,
         keys=keys,
-        columns=chosen.columns,
-        folded=chosen.folded,
-        scale=chosen.scale,
-        own_choice=chosen.own_choice,
-        why_unranked=chosen.why_unranked,
-        scores=chosen.scores,
-        average=chosen.average,
+        **{**vars(chosen), "problems": problems},
         sort_key=sort_key,
         ascending=ascending,
         bands_shown=sort == AVERAGE and not chosen.own_choice,
@@ -150,7 +133,6 @@ def view(board: Board, wanted: Wanted) -> View:
             for name in filtered.masks
         ],
         ways_out=[] if found else _ways_out(filtered, canonical, total),
-        problems=problems,
     )
 
 

@@ -26,7 +26,7 @@ from leaderboard.compare.question_list import (
     list_of,
     name_of,
     neighbour,
-    place_of,
+    place_called,
 )
 from leaderboard.compare.words import p_value
 from leaderboard.samples.vectors import Layout
@@ -111,7 +111,7 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         unknown = address["part"][:MOST_SHOWN]
         problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
     partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better, part=part)
-    doc = place_of(partings, address["doc"]) if address["doc"] else None
+    doc = place_called(partings, address["doc"]) if address["doc"] else None
     questions = list_of(partings, files, doc, address)
     shown = None
     if doc is not None:

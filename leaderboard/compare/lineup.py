@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from evalcore.stats import Interval
+from leaderboard.models.task import is_share
 from leaderboard.samples.vectors import Vector, by_result
 from leaderboard.snapshot.data import Score
-from leaderboard.units import is_share
 
 LETTERS = "ABCDEF"
 MOST = len(LETTERS)

@@ -11,10 +11,9 @@ import numpy as np
 from evalcore.stats import Interval
 from leaderboard.compare.lineup import Lineup, Number, Side, Task, named
 from leaderboard.models import Result, Run, SuiteEntry
-from leaderboard.models.task import Style
+from leaderboard.models.task import Style, is_share
 from leaderboard.snapshot.data import EVERY, Board, Column, Score, Standing
 from leaderboard.snapshot.models import Model
-from leaderboard.units import is_share
 
 NO_CHANCES: Mapping[str, float] = {}
 

@@ -13,9 +13,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board.columns import column_keys
 from leaderboard.board.view import chosen_board
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.wanted import Wanted, column_keys
 from leaderboard.catalogue.suites import suite_asked_for
 from leaderboard.compare import chosen as compare_chosen
 from leaderboard.compare import models as compare_models

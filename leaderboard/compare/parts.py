@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import wilson
-from leaderboard.compare.differences import Found, claimed, corrected
+from leaderboard.compare.differences import Found, corrected
 from leaderboard.compare.lineup import Number, Task
-from leaderboard.compare.pair import Difference, How, difference
-from leaderboard.compare.table import Axis, Mark
-from leaderboard.compare.words import p_value, reading, signed, state
+from leaderboard.compare.pair import Apart, Difference, difference
+from leaderboard.compare.table import Axis, Told, told
+from leaderboard.compare.words import p_value
 from leaderboard.samples.vectors import Layout, Vector
 from leaderboard.snapshot.data import Score
-from leaderboard.templatetags.figures import margin_in
 from leaderboard.web.address import Address
 
 MOST = 300
@@ -127,8 +126,8 @@ def _score(drawn: list[Vector]) -> Score:
     return Score(value, low, high, layout.n)
 
 
-@dataclass(frozen=True)
-class PartRow:
+@dataclass(frozen=True, kw_only=True)
+class PartRow(Told):
     """One part; texts are empty where there is no difference."""
 
     name: str
@@ -138,20 +137,9 @@ class PartRow:
     n: int
     base: float
     other: float
-    value: str
-    half: str
-    """± half of the interval, or both its ends; empty where there is none."""
-    full: str
-    """In full precision, for those who hover."""
     why: str
     """Why the difference is not paired."""
-    mark: Mark | None
     p: str
-    state: str
-    """One of `compare_words.State`; empty where there is no difference."""
-    who: str
-    """`base` or `other` where one is ahead, else empty."""
-    reading: str
 
 
 @dataclass(frozen=True)
@@ -183,19 +171,7 @@ def part_table(
 def _row(
     one: OfPart, task: Task, names: tuple[str, str], axis: Axis | None, address: Address
 ) -> PartRow:
-    found, metric = one.found, task.metric
-    value = half = full = why = p = told = who = ""
-    mark = None
-    if isinstance(found, Difference):
-        alone = found.how is How.SAME
-        value = "0" if alone else signed(found.value, metric)
-        half = "" if alone else margin_in(found, metric)
-        full = f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}"
-        why, p = found.why, p_value(found.p_bh)
-        mark = axis.mark(found) if axis else None
-        told = state(found, metric, by="part")
-        if claimed(found, by="part"):
-            who = "other" if found.ahead else "base"
+    found = one.found
     return PartRow(
         name=one.name,
         url=address.url("questions", part=one.name, page="", doc=""),
@@ -203,13 +179,7 @@ def _row(
         n=one.n,
         base=one.base,
         other=one.other,
-        value=value,
-        half=half,
-        full=full,
-        why=why,
-        mark=mark,
-        p=p,
-        state=told,
-        who=who,
-        reading=reading(found, metric, *names, by="part"),
+        why="" if isinstance(found, Apart) else found.why,
+        p="" if isinstance(found, Apart) else p_value(found.p_bh),
+        **vars(told(found, task.metric, names, axis, by="part")),
     )

@@ -16,6 +16,7 @@ from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.samples import NONE, Answers
 from leaderboard.models import Artifact
 from leaderboard.samples import store as artifacts
+from leaderboard.samples.facts import place_of
 from leaderboard.samples.listing import LENGTH, question_in
 from leaderboard.samples.question import is_withheld, letter
 from leaderboard.samples.vectors import Vector
@@ -92,15 +93,6 @@ class Partings:
         of = SHOWN[shown]
         found = self.outcome > 0 if of is None else self.outcome == of
         return found if self.part is None else found & (self.base.layout.part == self.part)
-
-    def place_of(self, task: str, doc_id: int) -> int | None:
-        """The place of a question in the file; None where the task has none such."""
-        layout = self.base.layout
-        if task not in layout.tasks:
-            return None
-        here = (layout.task == layout.tasks.index(task)) & (layout.doc_id == doc_id)
-        found = np.flatnonzero(here)
-        return int(found[0]) if len(found) else None
 
 
 PAGE = 12
@@ -294,7 +286,7 @@ def name_of(partings: Partings, place: int) -> str:
     return f"{part if by_part else layout.tasks[int(layout.task[place])]} {number}"
 
 
-def place_of(partings: Partings, label: str) -> int | None:
+def place_called(partings: Partings, label: str) -> int | None:
     """The place of the question that an address calls so; None where there is none such."""
     task, _, number = label.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -302,7 +294,7 @@ def place_of(partings: Partings, label: str) -> int | None:
     tasks = partings.base.layout.tasks
     if not task and len(tasks) > 1:
         return None
-    return partings.place_of(task or tasks[0], int(number))
+    return place_of(partings.base.layout, task or tasks[0], int(number))
 
 
 def neighbour(

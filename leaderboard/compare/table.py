@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
-from leaderboard.compare.differences import Compared, Found, claimed
+from leaderboard.compare.differences import By, Compared, Found, claimed
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import Difference, How, Tally
 from leaderboard.compare.words import p_value, reading, signed, state
@@ -66,24 +66,49 @@ class Axis:
         ]
 
 
-@dataclass(frozen=True)
-class Cell:
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A difference as a table tells it; all but its reading is empty where there is none."""
+
+    reading: str
+    value: str = ""
+    half: str = ""
+    """± half of the interval, or both its ends; empty where there is none."""
+    full: str = ""
+    """In full precision, for those who hover."""
+    mark: Mark | None = None
+    state: str = ""
+    """One of `compare_words.State`."""
+    who: str = ""
+    """`base` or `other` where one is ahead, else empty."""
+
+
+def told(
+    found: Found, metric: str, names: tuple[str, str], axis: Axis | None, by: By = "task"
+) -> Told:
+    """`names` are those of the baseline and of the other side."""
+    text = reading(found, metric, *names, by=by)
+    if not isinstance(found, Difference):
+        return Told(reading=text)
+    alone = found.how is How.SAME
+    return Told(
+        reading=text,
+        value="0" if alone else signed(found.value, metric),
+        half="" if alone else margin_in(found, metric),
+        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}",
+        mark=axis.mark(found) if axis else None,
+        state=state(found, metric, by),
+        who=("other" if found.ahead else "base") if claimed(found, by) else "",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Told):
     """One side against the baseline on one task, or on average."""
 
     side: Side
     found: Found
     number: Number | None
-    value: str
-    half: str
-    """± half of the interval, or both its ends; empty where there is none."""
-    full: str
-    """In full precision, for those who hover."""
-    mark: Mark | None
-    reading: str
-    state: str = ""
-    """One of `compare_words.State`; empty where there is no difference."""
-    who: str = ""
-    """`base` or `other` where one is ahead, else empty."""
     tally: Tally | None = None
     resolved: str = ""
     p: str = ""
@@ -181,23 +206,14 @@ def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | 
     lineup = compared.lineup
     base, other = lineup.sides[compared.base], lineup.sides[side]
     number = task.numbers[side] if task else None
-    metric = task.metric if task else "acc"
-    text = reading(found, metric, base.name, other.name)
+    drawn = axis if task is None or task.drawn_to_scale else None
+    said = told(found, task.metric if task else "acc", (base.name, other.name), drawn)
+    cell = Cell(side=other, found=found, number=number, **vars(said))
     if not isinstance(found, Difference):
-        return Cell(other, found, number, "", "", "", None, text)
-    alone = found.how is How.SAME
-    who = ("other" if found.ahead else "base") if claimed(found) else ""
-    return Cell(
-        side=other,
-        found=found,
-        number=number,
-        value="0" if alone else signed(found.value, metric),
-        half="" if alone else margin_in(found, metric),
-        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}, q = {found.q:.3g}",
-        mark=axis.mark(found) if task is None or task.drawn_to_scale else None,
-        reading=text,
-        state=state(found, metric),
-        who=who,
+        return cell
+    return replace(
+        cell,
+        full=f"{said.full}, q = {found.q:.3g}",
         tally=found.questions.tally if found.questions else None,
         resolved="yes" if found.resolved else "no",
         p=p_value(found.p_value),

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from evalcore.stats import Interval, difference_interval, paired_rows
 from leaderboard.models import Result, Run, Suite, Variant
+from leaderboard.models.task import is_share
 from leaderboard.samples.vectors import Vector, by_result
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
 from leaderboard.stats.draws import over_draws
-from leaderboard.units import is_share
 from leaderboard.web.scale import Scale
 
 
@@ -204,4 +204,4 @@ def scale_of(found: Iterable[Benchmark]) -> Scale:
     chances = [cell.entry.task__chance for cell in cells]
     bounds = [bound for score in scores for bound in (score.low, score.high)]
     bounds += [chance for chance in chances if chance is not None]
-    return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)
+    return Scale.over(bounds, start=3, end=97)

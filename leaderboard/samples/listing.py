@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from leaderboard.samples.facts import Facts, facts_of
+from leaderboard.samples.facts import Facts, facts_of, place_of
 from leaderboard.samples.search import Excerpt, Mask, Search, excerpt
 
 PAGE = 12
@@ -132,12 +132,12 @@ class Samples:
 
     def one(self, task: str, doc_id: int) -> dict[str, Any] | None:
         """A whole sample, with the fields of evalcore's SAMPLE_SCHEMA; None where there is none."""
-        place = self._facts.place_of(task, doc_id)
+        place = place_of(self._facts, task, doc_id)
         return None if place is None else self._at([place])[place]
 
     def place(self, task: str, doc_id: int) -> Place | None:
         """Where a question stands in the list; None where the search leaves it out."""
-        found = np.flatnonzero(self._order == self._facts.place_of(task, doc_id))
+        found = np.flatnonzero(self._order == place_of(self._facts, task, doc_id))
         if not len(found):
             return None
         here = int(found[0])

@@ -22,7 +22,6 @@ from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import memory
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 
@@ -91,13 +90,13 @@ _NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
 
 def _to_show(row: BoardSnapshot) -> Board:
     before = _in_use.get((row.suite_id, row.style), "")
-    new = row.bytes >= LARGE and not memory.holds(row.sha256)
-    if new and memory.holds(before):
-        memory.read_beside(row.sha256)
+    new = row.bytes >= LARGE and not snapshot_file.holds(row.sha256)
+    if new and snapshot_file.holds(before):
+        snapshot_file.read_beside(row.sha256)
         kept.only_for_now()
-        return memory.board(before)
+        return snapshot_file.board(before)
     _in_use[row.suite_id, row.style] = row.sha256
-    return memory.board(row.sha256)
+    return snapshot_file.board(row.sha256)
 
 
 def styles_shown(suite_name: str) -> list[str]:
@@ -113,7 +112,7 @@ def styles_shown(suite_name: str) -> list[str]:
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
     """The board as it stood then; None where it did not exist yet."""
     row = _published(suite, style, until=moment)
-    return None if row is None else memory.past(row.sha256, shown=set(_in_use.values()))
+    return None if row is None else snapshot_file.past(row.sha256, shown=set(_in_use.values()))
 
 
 def days(suite: Suite, style: str) -> list[date]:
@@ -148,7 +147,7 @@ def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
         file = Path(folder, "board.npz")
         snapshot_file.write(board, file)
         stored = artifacts.store(file, kind="board")
-    memory.unpack(stored.sha256)
+    snapshot_file.make_ready(stored.sha256)
     row = BoardSnapshot.objects.create(
         suite=suite,
         style=board.style,
@@ -216,7 +215,7 @@ def thin_out() -> int:
     published = BoardSnapshot.objects.filter(published=True)
     newest = published.values("suite", "style").annotate(last=Max("pk")).values("last")
     current = BoardSnapshot.objects.filter(pk__in=newest).values_list("sha256", flat=True)
-    memory.clear(set(current))
+    snapshot_file.clear(set(current))
     return len(going)
 
 
@@ -239,4 +238,4 @@ def _published(suite: Suite, style: str, until: datetime | None = None) -> Board
 
 
 def _board(row: BoardSnapshot | None) -> Board | None:
-    return None if row is None else memory.board(row.sha256)
+    return None if row is None else snapshot_file.board(row.sha256)

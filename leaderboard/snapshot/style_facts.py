@@ -223,7 +223,8 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
 
     NaN for a model without a score; None where no model has any.
     """
-    results = [_results(column, variant) for variant in variants]
+    cells = [column.cells.get(variant) for variant in variants]
+    results = [cell.of_draws if cell else () for cell in cells]
     draws = max(len(of_model) for of_model in results)
     found: vectors.Matrix | None = None
     total: NDArray[np.float32] = np.zeros((1, 1), np.float32)
@@ -234,13 +235,6 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
             return None
         total = total + found.scores / np.float32(draws)
     return found and replace(found, scores=total)
-
-
-def _results(column: ColumnCells, variant: int) -> tuple[int, ...]:
-    cell = column.cells.get(variant)
-    if cell is None or cell.result is None:
-        return ()
-    return cell.results or (cell.result,)
 
 
 def _put(target: Scores, rows: Any, value: Any, low: Any, high: Any) -> None:

@@ -19,9 +19,9 @@ from leaderboard.board.filters import facets_of, rows_named
 from leaderboard.board.search import SearchError, parse
 from leaderboard.board.view import date_problem
 from leaderboard.board.wanted import Wanted
-from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
+from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Scores, StyleGap
 from leaderboard.snapshot.style_facts import in_styles
-from leaderboard.stats.styles import style_spreads
+from leaderboard.stats.styles import StyleSpreads, style_spreads
 from leaderboard.web.address import Address
 
 PAGE, CELLS = 25, 5_000
@@ -35,19 +35,6 @@ AVERAGE, ALL, MODEL, LEADERS = "average", "all", "model", "leaders"
 
 
 @dataclass(frozen=True)
-class Spreads:
-    """How far a score moves with the style alone, by row; NaN where a style is missing."""
-
-    lowest: Floats
-    median: Floats
-    highest: Floats
-
-    @property
-    def spread(self) -> Floats:
-        return self.highest - self.lowest
-
-
-@dataclass(frozen=True)
 class Group:
     """A benchmark’s columns in the table."""
 
@@ -57,7 +44,8 @@ class Group:
     """Its scores on the board of every style."""
     change: StyleGap | None
     """The first of the two styles less the second; None where it is not asked in both."""
-    spreads: Spreads
+    spreads: StyleSpreads
+    """By row; NaN where a style is missing."""
     best: BestOf
 
     def key(self, name: str) -> str:
@@ -245,10 +233,10 @@ def _turned(board: Board, first: int, second: int) -> StyleGap:
     raise LookupError(f"columns {first} and {second} are not of one benchmark")
 
 
-_spreads_of: WeakKeyDictionary[Board, dict[str, Spreads]] = WeakKeyDictionary()
+_spreads_of: WeakKeyDictionary[Board, dict[str, StyleSpreads]] = WeakKeyDictionary()
 
 
-def _spreads(board: Board, name: str, places: tuple[int, ...]) -> Spreads:
+def _spreads(board: Board, name: str, places: tuple[int, ...]) -> StyleSpreads:
     """Kept as long as the board itself is."""
     known = _spreads_of.setdefault(board, {})
     if name not in known:
@@ -258,7 +246,7 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> Spreads:
         if complete.any():
             found = style_spreads(values[complete])
             sides[:, complete] = found.lowest, found.median, found.highest
-        known[name] = Spreads(*sides)
+        known[name] = StyleSpreads(*sides)
     return known[name]
 
 

@@ -9,17 +9,15 @@ import numpy as np
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.columns import column_keys
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.wanted import Wanted, column_keys
 from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
-from leaderboard.models.task import Style
+from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN, Board, Column, Score
 from leaderboard.snapshot.models import Model
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Table
-from leaderboard.units import is_share
 from leaderboard.web.address import Address
 from leaderboard.web.paging import Part, part
 from leaderboard.web.scale import Scale
@@ -203,8 +201,7 @@ def _placed(board: Board, row: int, place: int) -> Placed:
 def _scale(column: Column, scores: Sequence[Score]) -> Scale:
     bounds = [bound for score in scores for bound in (score.low, score.high)]
     bounds += [column.chance] if column.chance is not None else []
-    made = Scale.around if is_share(column.metric) else Scale.plain
-    return made(min(bounds), max(bounds), start=3, end=97)
+    return Scale.over(bounds, share=is_share(column.metric), start=3, end=97)
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,12 @@ from evalcore.stats.interval import normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
+from leaderboard.models.task import is_share
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import OWN, Board
 from leaderboard.stats.items import item_analysis
-from leaderboard.units import is_share
 
 SEED = 0
 FEWEST, MOST_ORDERED = 10, 1_000

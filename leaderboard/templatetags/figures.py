@@ -9,7 +9,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from leaderboard.units import is_share
+from leaderboard.models.task import is_share
 from leaderboard.web.span import Span
 
 register = template.Library()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
@@ -40,6 +41,14 @@ class Scale:
         if last - first < STEP:
             first, last = max(0.0, first - STEP), min(1.0, first + STEP)
         return cls(first, last, start, end)
+
+    @classmethod
+    def over(
+        cls, bounds: Sequence[float], *, share: bool = True, start: float, end: float
+    ) -> Scale:
+        """One that holds all of these, of shares or of other numbers; 0 to 1 for none."""
+        make = cls.around if share else cls.plain
+        return make(min(bounds, default=0.0), max(bounds, default=1.0), start=start, end=end)
 
     def x(self, value: float) -> float:
         """Percent from the cell's left edge; values beyond the scale stand at its ends."""
