@@ -13,7 +13,7 @@ import django
 
 def main() -> int:
     django.setup()
-    from leaderboard.queue.estimate import live_workers
+    from leaderboard.queue import live_workers
 
     name = f"evaluate@{socket.gethostname()}"
     if any(worker.name == name for worker in live_workers()):

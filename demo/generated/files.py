@@ -26,9 +26,8 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import json_ready, resolved_config
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import State
+from leaderboard.samples import StoredFile, vectors
 from leaderboard.samples import store as artifacts
-from leaderboard.samples import vectors
-from leaderboard.samples.store import StoredFile
 
 IN_EVERY_STYLE = 2
 """So many of the models have files in every style; the others in the benchmark's own."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from leaderboard.board.wanted import Wanted
 from leaderboard.models.task import is_share
-from leaderboard.snapshot.data import STANDINGS, Board, Floats, Scores, Standing
+from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing
 from leaderboard.templatetags.figures import (
     LOPSIDED,
     SMALLEST_SHOWN,
@@ -28,7 +28,7 @@ from leaderboard.templatetags.figures import (
     half_in_points,
     percent,
 )
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 HALF_A_PERCENT = 5
 """Of a narrow cell's width, in tenths: less than half a pixel."""

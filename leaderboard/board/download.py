@@ -14,12 +14,10 @@ import pyarrow as pa
 from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board.view import View, chosen_board, view
+from leaderboard.board.view import View, chosen_board, view_of
 from leaderboard.board.wanted import Wanted
-from leaderboard.catalogue.suites import newest_suite
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.data import Scores
-from leaderboard.snapshot.table_file import Refused, TableFile
+from leaderboard.catalogue import newest_suite
+from leaderboard.snapshot import Refused, Scores, TableFile, table_file
 
 BATCH = 500
 """Rows that are made at a time."""
@@ -35,7 +33,7 @@ def _file(request: HttpRequest) -> TableFile:
     board = chosen_board(suite, wanted)
     if board is None:
         raise Http404("this board has no data yet")
-    seen = view(board, wanted.but(**_ONE_PAGE_ONLY))
+    seen = view_of(board, wanted.but(**_ONE_PAGE_ONLY))
     if seen.problems:
         raise Refused(seen.problems)
     site = request.build_absolute_uri("/")

@@ -28,8 +28,7 @@ from leaderboard.board.search import (
 from leaderboard.board.wanted import CHOICES, HIDE, ONLY, YES_OR_NO, Wanted
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
-from leaderboard.snapshot.data import Board, Flags
-from leaderboard.snapshot.models import Models
+from leaderboard.snapshot import Board, Flags, Models
 
 FILTERS = ("q", *CHOICES, "size", *YES_OR_NO)
 NAMES = {

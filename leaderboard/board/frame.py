@@ -30,11 +30,10 @@ from leaderboard.board.wanted import (
 )
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from leaderboard.templatetags.figures import plural
 from leaderboard.templatetags.marks import axis, bob, style_mark
-from leaderboard.web.paging import page_links
+from leaderboard.web import page_links
 
 _ORDERS = ("Average", "Model", "Size", "Day it came")
 _ROWS = ((COMPACT, "Compact"), (NORMAL, "Normal"), (TALL, "Tall"))

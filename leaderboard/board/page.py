@@ -13,12 +13,11 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
 from leaderboard.board.table import dress
-from leaderboard.board.view import chosen_board, view
+from leaderboard.board.view import chosen_board, view_of
 from leaderboard.board.wanted import Wanted, column_keys
-from leaderboard.catalogue.suites import among, every_suite, newest_suite
+from leaderboard.catalogue import among, every_suite, newest_suite
 from leaderboard.models import Suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import Board
+from leaderboard.snapshot import Board, published
 from leaderboard.web import kept
 
 
@@ -39,7 +38,7 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     found, first_day = _found(suite, wanted)
     if found is None:
         return _without_board(request, wanted, suite)
-    shown = view(found, wanted)
+    shown = view_of(found, wanted)
     if redirect := shown.wanted.redirect(request):
         return redirect
     around = frame.surroundings(suite, suites, wanted, first_day)

@@ -17,12 +17,10 @@ from django.views.decorators.http import require_safe
 from PIL import Image, ImageDraw, ImageFont
 
 from evalcore.digest import digest_of
-from leaderboard.catalogue.suites import find_suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board, Score
+from leaderboard.catalogue import find_suite
+from leaderboard.snapshot import OWN, Board, Score, published
 from leaderboard.templatetags.figures import day_of, margin, percent
-from leaderboard.web import kept
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale, kept
 
 SIZE = WIDTH, HEIGHT = 1200, 630
 ROWS = 10

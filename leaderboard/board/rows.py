@@ -16,7 +16,7 @@ from leaderboard.board.view import View
 from leaderboard.board.wanted import TALL
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
-from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot import Model, Models
 from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
 HERE = "\0"

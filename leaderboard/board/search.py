@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import re2
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot import Model, Models
 
 Flags = NDArray[np.bool_]
 Texts: TypeAlias = Any

@@ -28,9 +28,9 @@ from leaderboard.board.rows import HERE, Line, lines_of
 from leaderboard.board.view import AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import CHANCE
 from leaderboard.models.task import is_share
-from leaderboard.snapshot.data import Board, Column
+from leaderboard.snapshot import Board, Column
 from leaderboard.templatetags.figures import in_unit, percent
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 WIDE = 10
 """From more columns than this on, links and titles are short and the table scrolls in itself."""

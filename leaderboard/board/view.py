@@ -14,14 +14,11 @@ from numpy.typing import NDArray
 
 from leaderboard.board import filters
 from leaderboard.board.filters import Facets, Filtered, Option, facets_of, rows_named
-from leaderboard.board.wanted import DEFAULT_COLUMNS, Shown, Wanted, column_keys, shown
+from leaderboard.board.wanted import Shown, Wanted, column_keys, shown
 from leaderboard.models import Suite
 from leaderboard.models.task import is_share
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import Board, Flags, Floats, Scores
-from leaderboard.web.address import page_number
-
-__all__ = ["DEFAULT_COLUMNS", "PAGE", "View", "Wanted", "chosen_board", "view"]
+from leaderboard.snapshot import Board, Flags, Floats, Scores, published
+from leaderboard.web import page_number
 
 PAGE = 50
 MOST_PINS = 20
@@ -74,7 +71,7 @@ def chosen_board(suite: Suite, wanted: Wanted) -> Board | None:
     return published.newest(suite, wanted.style)
 
 
-def view(board: Board, wanted: Wanted) -> View:
+def view_of(board: Board, wanted: Wanted) -> View:
     """The board as the reader asked for it; what cannot be done is among its `problems`."""
     facets, keys, total = facets_of(board), column_keys(board), len(board.models)
     chosen = shown(board, wanted, keys)

@@ -22,8 +22,8 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 
 from leaderboard.models.task import Style
-from leaderboard.snapshot.data import OWN, Board, Flags, Scores
-from leaderboard.web.address import Address, redirect_to, short_address
+from leaderboard.snapshot import OWN, Board, Flags, Scores
+from leaderboard.web import Address, redirect_to, short_address
 
 RAW, CHANCE = "raw", "chance"
 ONLY, HIDE = "only", "hide"

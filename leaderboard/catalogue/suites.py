@@ -13,10 +13,10 @@ from leaderboard.models import Suite
 
 def newest_suite(name: str) -> Suite | None:
     """The newest version of a suite, or the version that `name@version` asks for."""
-    return called(name).first()
+    return suites_called(name).first()
 
 
-def called(name: str) -> QuerySet[Suite]:
+def suites_called(name: str) -> QuerySet[Suite]:
     """The versions that a name, or `name@version`, may mean; the newest first."""
     name, _, version = name.partition("@")
     suites = Suite.objects.filter(name=name).order_by("-created", "-pk")

@@ -29,8 +29,8 @@ from leaderboard.compare.question_list import (
     place_called,
 )
 from leaderboard.compare.words import p_value
-from leaderboard.samples.vectors import Layout
-from leaderboard.web.address import Address
+from leaderboard.samples import Layout
+from leaderboard.web import Address
 
 MOST_SHOWN = 40
 """Characters of an unknown question that are shown again."""

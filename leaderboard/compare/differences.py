@@ -12,8 +12,8 @@ from typing import Any, Literal
 from evalcore.stats import benjamini_hochberg, holm
 from leaderboard.compare.lineup import Lineup, vectors_of
 from leaderboard.compare.pair import Apart, Difference, How, Tally, difference, scaled
-from leaderboard.samples.vectors import Vector
-from leaderboard.stats.contrast import Share, total_difference
+from leaderboard.samples import Vector
+from leaderboard.stats import Share, total_difference
 
 LEVEL = 0.05
 

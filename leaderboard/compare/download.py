@@ -22,11 +22,9 @@ from leaderboard.compare.lineup import Lineup, Number, Task, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
 from leaderboard.compare.samples import NONE, Answers
 from leaderboard.models import Artifact, Run
-from leaderboard.samples.question import letter
-from leaderboard.samples.vectors import Vector
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.table_file import Refused, TableFile, numbers
-from leaderboard.web.address import Address
+from leaderboard.samples import Vector, letter
+from leaderboard.snapshot import Refused, TableFile, table_file
+from leaderboard.web import Address
 
 
 def _file(request: HttpRequest) -> TableFile:
@@ -154,7 +152,7 @@ def _of_side(
     )
     return {
         f"{name}.run": pa.repeat(pa.scalar(run, pa.string()), n),
-        f"{name}.score": numbers(vector.scores if vector else nothing),
+        f"{name}.score": table_file.numbers(vector.scores if vector else nothing),
         f"{name}.pick": letters,
-        f"{name}.margin": numbers(answers.margin if answers else nothing),
+        f"{name}.margin": table_file.numbers(answers.margin if answers else nothing),
     }

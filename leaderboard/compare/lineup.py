@@ -13,8 +13,8 @@ from uuid import UUID
 
 from evalcore.stats import Interval
 from leaderboard.models.task import is_share
-from leaderboard.samples.vectors import Vector, by_result
-from leaderboard.snapshot.data import Score
+from leaderboard.samples import Vector, by_result
+from leaderboard.snapshot import Score
 
 LETTERS = "ABCDEF"
 MOST = len(LETTERS)

@@ -12,8 +12,7 @@ from evalcore.stats import Interval
 from leaderboard.compare.lineup import Lineup, Number, Side, Task, named
 from leaderboard.models import Result, Run, SuiteEntry
 from leaderboard.models.task import Style, is_share
-from leaderboard.snapshot.data import EVERY, Board, Column, Score, Standing
-from leaderboard.snapshot.models import Model
+from leaderboard.snapshot import EVERY, Board, Column, Model, Score, Standing
 
 NO_CHANCES: Mapping[str, float] = {}
 

@@ -13,9 +13,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board.view import chosen_board
-from leaderboard.board.wanted import Wanted, column_keys
-from leaderboard.catalogue.suites import suite_asked_for
+from leaderboard.board import Wanted, chosen_board, column_keys
+from leaderboard.catalogue import suite_asked_for
 from leaderboard.compare import chosen as compare_chosen
 from leaderboard.compare import models as compare_models
 from leaderboard.compare import models as compare_runs
@@ -34,9 +33,8 @@ from leaderboard.compare.table import table
 from leaderboard.models import Suite
 from leaderboard.models import edition as editions
 from leaderboard.models.task import Style
-from leaderboard.snapshot.data import EVERY, OWN, Board
-from leaderboard.web import kept
-from leaderboard.web.address import Address
+from leaderboard.snapshot import EVERY, OWN, Board
+from leaderboard.web import Address, kept
 
 JOINED = {"m": ",", "run": ","}
 ALLOWED: dict[str, Collection[str]] = {

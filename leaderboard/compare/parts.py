@@ -18,9 +18,9 @@ from leaderboard.compare.lineup import Number, Task
 from leaderboard.compare.pair import Apart, Difference, difference
 from leaderboard.compare.table import Axis, Told, told
 from leaderboard.compare.words import p_value
-from leaderboard.samples.vectors import Layout, Vector
-from leaderboard.snapshot.data import Score
-from leaderboard.web.address import Address
+from leaderboard.samples import Layout, Vector
+from leaderboard.snapshot import Score
+from leaderboard.web import Address
 
 MOST = 300
 """Parts that are compared one by one; of more a table would not be read."""

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from math import isfinite
 from typing import Any
 
-from leaderboard.samples.question import LONGEST, Choice, Question, read_question
+from leaderboard.samples import LONGEST_BAR, Choice, Question, read_question
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _choices(base: Question, other: Question) -> Iterator[Choices]:
     longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
     for pair in zip(base.choices, other.choices, strict=True):
         yield Choices(
-            *(replace(one, bar=LONGEST * min(one.shortfall / longest, 1.0)) for one in pair)
+            *(replace(one, bar=LONGEST_BAR * min(one.shortfall / longest, 1.0)) for one in pair)
         )
 
 

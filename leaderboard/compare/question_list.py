@@ -15,14 +15,10 @@ from numpy.typing import NDArray
 from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.samples import NONE, Answers
 from leaderboard.models import Artifact
+from leaderboard.samples import OPENING_LENGTH, Vector, is_withheld, letter, place_of, question_in
 from leaderboard.samples import store as artifacts
-from leaderboard.samples.facts import place_of
-from leaderboard.samples.listing import LENGTH, question_in
-from leaderboard.samples.question import is_withheld, letter
-from leaderboard.samples.vectors import Vector
-from leaderboard.snapshot.data import Floats
-from leaderboard.web.address import Address, page_number
-from leaderboard.web.paging import Part, page_links
+from leaderboard.snapshot import Floats
+from leaderboard.web import Address, Part, page_links, page_number
 
 
 class Outcome(IntEnum):
@@ -230,7 +226,7 @@ def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
     unsaid = [p for p, row in docs.items() if not texts[p] and not is_withheld(row["doc"])]
     prompts = compare_samples.rows(path, unsaid, ["prompt"]) if unsaid else {}
     texts |= {p: row["prompt"].strip().rpartition("\n\n")[2] for p, row in prompts.items()}
-    return {place: " ".join(text.split())[:LENGTH] for place, text in texts.items()}
+    return {place: " ".join(text.split())[:OPENING_LENGTH] for place, text in texts.items()}
 
 
 def _listed(

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leaderboard.samples import rows_at
 from leaderboard.samples import store as artifacts
-from leaderboard.samples.listing import rows_at
 
 _LIKELIHOODS = "responses.list.element.loglikelihood"
 _ANSWERS = ("pick", "gold", "choices", _LIKELIHOODS)

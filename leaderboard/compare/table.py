@@ -11,7 +11,7 @@ from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import Difference, How, Tally
 from leaderboard.compare.words import p_value, reading, signed, state
 from leaderboard.templatetags.figures import margin_in
-from leaderboard.web.address import Address
+from leaderboard.web import Address
 
 MIDDLE, HALF = 50.0, 46.0
 """Percent: where zero is, and how far the axis reaches to each side."""

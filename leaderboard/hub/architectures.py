@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leaderboard.web.problem import Problem
+from leaderboard.web import Problem
 
 # transformers 5.23.0
 _NAMES = """

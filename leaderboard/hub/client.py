@@ -26,7 +26,7 @@ from leaderboard.hub.answer import Answer, answer_of, repo_id_of
 from leaderboard.hub.model_id import Asked, other_repository
 from leaderboard.hub.trouble import Deadline, HubSilent
 from leaderboard.hub.weights import Weights
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 MAX_CONFIG_BYTES = 2**20
 MAX_TOKENIZER_BYTES = 16 * 2**20

@@ -8,7 +8,7 @@ from typing import Any
 from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard.hub import architectures, client
 from leaderboard.hub.client import Repository
-from leaderboard.web.problem import Problem
+from leaderboard.web import Problem
 
 MOST_TOKENS = 2**25
 LIMITS: tuple[tuple[str, int, frozenset[str]], ...] = (

@@ -10,7 +10,7 @@ from django.conf import settings
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 DEFAULT_REVISION = "main"
 MAX_LENGTH = 200

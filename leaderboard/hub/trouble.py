@@ -29,7 +29,7 @@ from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-d
 
 from leaderboard.hub import cleaning
 from leaderboard.hub.model_id import Asked
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from django.shortcuts import get_object_or_404
 from leaderboard.model_pages import places
 from leaderboard.model_pages.places import Boards
 from leaderboard.models import HubModel, Run, Submission, Suite, Variant
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board
-from leaderboard.web.address import Address
+from leaderboard.snapshot import OWN, Board, published
+from leaderboard.web import Address
 
 
 @dataclass(frozen=True)

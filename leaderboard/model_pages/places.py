@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from leaderboard.board.wanted import Wanted
+from leaderboard.board import Wanted
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board, Score, Standing
-from leaderboard.web.scale import Scale
+from leaderboard.snapshot import OWN, Board, Score, Standing, published
+from leaderboard.web import Scale
 
 
 @dataclass(frozen=True)

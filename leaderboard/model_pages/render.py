@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.model_pages.runs import History, Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
-from leaderboard.snapshot.data import Score, Standing
+from leaderboard.snapshot import Score, Standing
 from leaderboard.templatetags.figures import (
     exactly,
     margin,
@@ -28,7 +28,7 @@ from leaderboard.templatetags.figures import (
 )
 from leaderboard.templatetags.marks import style_mark
 from leaderboard.templatetags.runs import state_mark
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 
 class ScoreLine(NamedTuple):

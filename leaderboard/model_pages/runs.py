@@ -10,10 +10,9 @@ from django.db.models import Prefetch, QuerySet
 from leaderboard.model_pages.known import Known
 from leaderboard.model_pages.places import WORDS, Place, place
 from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
-from leaderboard.queue.listing import listed
-from leaderboard.snapshot.data import Score
-from leaderboard.web.address import Address
-from leaderboard.web.paging import Part, part
+from leaderboard.queue import listed
+from leaderboard.snapshot import Score
+from leaderboard.web import Address, Part, part
 
 RUNS, REVISIONS, SUBMISSIONS = 20, 10, 10
 STATES = {"": "All", **dict(Run.State.choices)}

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from evalcore.stats import Interval, difference_interval, paired_rows
 from leaderboard.models import Result, Run, Suite, Variant
 from leaderboard.models.task import is_share
-from leaderboard.samples.vectors import Vector, by_result
-from leaderboard.snapshot.data import STANDINGS, Score, Standing
-from leaderboard.stats.draws import over_draws
-from leaderboard.web.scale import Scale
+from leaderboard.samples import Vector, by_result
+from leaderboard.snapshot import STANDINGS, Score, Standing
+from leaderboard.stats import over_draws
+from leaderboard.web import Scale
 
 
 class Entry(NamedTuple):

@@ -23,8 +23,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry, TaskVersion, Worker
 from leaderboard.models.edition import changing, note
 from leaderboard.models.run import ErrorClass, State
-from leaderboard.samples import vectors
-from leaderboard.samples.store import StoredFile, path_of
+from leaderboard.samples import StoredFile, path_of, vectors
 from leaderboard.signals import runs_queued
 
 LEASE = timedelta(seconds=60)

@@ -22,8 +22,7 @@ from django.utils import timezone
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.queue import pace
 from leaderboard.queue.pace import Pace
-from leaderboard.web.refreshed import Refreshed
-from leaderboard.web.span import NOTHING, Span, total
+from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
 
 class Obstacle(StrEnum):
@@ -122,8 +121,8 @@ def made() -> Plan:
     known = pace.current() if waiting or running else Pace({})
     left = {run.pk: _left(run, known) for run in running}
     groups = _together(waiting, now)
-    takes = [total([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
-    busy = [total([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
+    takes = [total_span([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
+    busy = [total_span([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
     begins = _played(groups, takes, workers, busy, now)
     turns, position = [], 1
     for runs, takes_, begins_ in zip(groups, takes, begins, strict=True):
@@ -215,7 +214,7 @@ def _played(
     """When each group begins: the queue is played with the short, the middle, the long times."""
     fits = [[_fits(worker, runs[0]) for worker in workers] for runs in groups]
     rest = [_rest(runs[0], now) for runs in groups]
-    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NOTHING))]
+    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NO_SPAN))]
     return [
         None if any(begin is None for begin in begins) else Span(*sorted(map(float, begins)))
         for begins in zip(*ends, strict=True)

@@ -18,9 +18,7 @@ from leaderboard.queue.estimate import ALIVE
 from leaderboard.queue.failures import FAULTS, Causes
 from leaderboard.queue.listing import listed, of_model
 from leaderboard.queue.turns import claims_of, held, lines, turns_of
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.paging import part, uncounted
+from leaderboard.web import Address, kept, part, uncounted
 
 RUNNING, WAITING, FAILED, ENDED = 10, 25, 10, 12
 """Lines of each list on one page."""

@@ -18,15 +18,13 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Result, Run, SuiteEntry
 from leaderboard.models import edition as editions
 from leaderboard.models.task import is_share
-from leaderboard.queue.listing import listed
+from leaderboard.queue import listed
 from leaderboard.runs import materials, peers
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import store as artifacts
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.scale import Scale
+from leaderboard.web import Address, Scale, kept
 
 LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaderboard.models import ItemAnalysis, Result
-from leaderboard.samples import vectors
-from leaderboard.samples.facts import place_of
+from leaderboard.samples import place_of, vectors
 from leaderboard.tasks import items
 
 

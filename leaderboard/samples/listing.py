@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from leaderboard.samples.facts import Facts, facts_of, place_of
 from leaderboard.samples.search import Excerpt, Mask, Search, excerpt
 
-PAGE = 12
-LENGTH = 140
+QUESTIONS_ON_PAGE = 12
+OPENING_LENGTH = 140
 """Letters of a line of the list."""
 
 # Columns in which the benchmarks of the field keep the question.
@@ -114,7 +114,7 @@ class Samples:
 
     @property
     def pages(self) -> int:
-        return max(1, -(-self.count // PAGE))
+        return max(1, -(-self.count // QUESTIONS_ON_PAGE))
 
     def count_without(self, filter: str) -> int:
         """How many questions there would be without one of the search's filters."""
@@ -122,7 +122,7 @@ class Samples:
 
     def page(self, number: int) -> list[Line]:
         """The lines of a page, counted from 1."""
-        places = self._order[(number - 1) * PAGE : number * PAGE].tolist()
+        places = self._order[(number - 1) * QUESTIONS_ON_PAGE : number * QUESTIONS_ON_PAGE].tolist()
         openings = self._openings(places)
         scores = self._facts.correct[places].tolist()
         return [
@@ -165,15 +165,17 @@ class Samples:
         # Prompts are long and lie in pages of their own: only where the document does not say.
         unsaid = self._at([place for place, text in begin.items() if not text], ["prompt"])
         begin |= {place: _last_part(row["prompt"]) for place, row in unsaid.items()}
-        return {place: Excerpt(" ".join(text.split())[:LENGTH]) for place, text in begin.items()}
+        return {
+            place: Excerpt(" ".join(text.split())[:OPENING_LENGTH]) for place, text in begin.items()
+        }
 
     def _hit(self, row: dict[str, Any]) -> Excerpt:
         written = [response["text"] for response in row["responses"] or () if response["text"]]
         question = question_in(row["doc"]) or _last_part(row["prompt"])
         choices = row["choices"] or ()
         texts = [question, *_texts_in(json.loads(row["doc"])), *choices, *written]
-        hit = excerpt([*texts, row["prompt"]], self._search.text, LENGTH)
-        return hit or Excerpt(" ".join(question.split())[:LENGTH])
+        hit = excerpt([*texts, row["prompt"]], self._search.text, OPENING_LENGTH)
+        return hit or Excerpt(" ".join(question.split())[:OPENING_LENGTH])
 
     def _at(self, places: list[int], columns: list[str] | None = None) -> dict[int, dict[str, Any]]:
         return rows_at(self._file, places, columns)

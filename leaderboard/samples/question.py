@@ -9,7 +9,7 @@ from typing import Any
 
 from leaderboard.samples.listing import question_in
 
-LINE, LONGEST = 88.0, 76.0
+LINE, LONGEST_BAR = 88.0, 76.0
 """Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
 _ENDED = {
     "stop": "ended by a stop text",
@@ -223,7 +223,7 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
             text=text,
             loglikelihood=value,
             shortfall=shortfall,
-            bar=LONGEST * min(shortfall / longest, 1.0),
+            bar=LONGEST_BAR * min(shortfall / longest, 1.0),
             picked=place == sample["pick"],
             correct=place in gold,
         )

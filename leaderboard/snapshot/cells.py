@@ -17,7 +17,7 @@ from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
 from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
-from leaderboard.stats.draws import normalised, over_draws
+from leaderboard.stats import normalised, over_draws
 
 PLACE = {standing: place for place, standing in enumerate(STANDINGS)}
 

@@ -16,7 +16,7 @@ from django.db.models import Max, OuterRef, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from leaderboard.catalogue.suites import called, newest_suite
+from leaderboard.catalogue import newest_suite, suites_called
 from leaderboard.models import BoardSnapshot, Edition, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
@@ -38,7 +38,7 @@ LARGE = 2_000_000
 def edition(name: str) -> tuple[int, int | None] | None:
     """The suite that `newest_suite` finds, and the number of its boards' pages, with one query."""
     number = Edition.objects.filter(of=OuterRef("pk")).values("pages")
-    return called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
+    return suites_called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
 
 
 def newest(suite: Suite, style: str) -> Board | None:

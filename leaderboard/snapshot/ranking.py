@@ -19,7 +19,7 @@ from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
 from leaderboard.snapshot.data import Floats, Ranks
-from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats import bands, board_ranges
 
 MANY = 10_000
 """Primary keys in one query."""

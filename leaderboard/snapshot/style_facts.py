@@ -20,7 +20,7 @@ from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import ColumnCells
 from leaderboard.snapshot.data import BestOf, Board, Flags, Scores, StyleGap
-from leaderboard.stats.styles import BestStyles, best_by_part, best_of
+from leaderboard.stats import BestStyles, best_by_part, best_of
 
 DRAWS = 1000
 MANY = 1_000

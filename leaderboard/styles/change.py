@@ -9,8 +9,7 @@ import numpy as np
 from django.urls import reverse
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.data import Board, Flags
-from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.snapshot import Board, Flags, in_styles
 from leaderboard.styles import order as style_order
 from leaderboard.styles.order import Change, Order
 from leaderboard.styles.view import AVERAGE, LEADERS, View, in_both

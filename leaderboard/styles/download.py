@@ -14,11 +14,9 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 from numpy.typing import NDArray
 
-from leaderboard.board.view import chosen_board
-from leaderboard.catalogue.suites import suite_asked_for
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.style_facts import in_styles
-from leaderboard.snapshot.table_file import Refused, TableFile
+from leaderboard.board import chosen_board
+from leaderboard.catalogue import suite_asked_for
+from leaderboard.snapshot import Refused, TableFile, in_styles, table_file
 from leaderboard.styles.view import Group, View, address_of, view, wanted
 
 BATCH = 500

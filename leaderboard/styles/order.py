@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from evalcore.stats import Interval, kendall_interval, kendall_tau
 from evalcore.stats.interval import normal_quantile
 from evalcore.stats.pairs import count_below
-from leaderboard.snapshot.data import Board, Flags, Floats, Ints, Ranks, Scores
-from leaderboard.snapshot.models import Models
-from leaderboard.stats.styles import clear_flips, flipped_share
+from leaderboard.snapshot import Board, Flags, Floats, Ints, Models, Ranks, Scores
+from leaderboard.stats import clear_flips, flipped_share
 
 
 @dataclass(frozen=True)

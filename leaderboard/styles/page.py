@@ -12,14 +12,11 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import frame
-from leaderboard.board.view import chosen_board
-from leaderboard.catalogue.suites import suite_asked_for
+from leaderboard.board import chosen_board, frame
+from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import EVERY, Board
-from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.snapshot import EVERY, Board, in_styles, published
 from leaderboard.styles import change as styles_order
 from leaderboard.styles import split
 from leaderboard.styles import table as styles_table
@@ -34,9 +31,7 @@ from leaderboard.styles.view import (
     view,
     wanted,
 )
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.paging import page_links
+from leaderboard.web import Address, kept, page_links
 
 
 @require_safe

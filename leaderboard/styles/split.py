@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
-from leaderboard.snapshot.data import Board
-from leaderboard.stats.styles import VarianceShares, variance_shares
+from leaderboard.snapshot import Board
+from leaderboard.stats import VarianceShares, variance_shares
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.cells import (
+from leaderboard.board import (
     Cell,
     Drawn,
     Look,
@@ -25,16 +25,15 @@ from leaderboard.board.cells import (
     cell_urls,
     column_cells,
     column_scale,
+    facets_of,
+    search,
 )
-from leaderboard.board.filters import facets_of
-from leaderboard.board.search import precision_of
 from leaderboard.models.task import Style
-from leaderboard.snapshot.data import Score, Scores
-from leaderboard.snapshot.models import Model
+from leaderboard.snapshot import Model, Score, Scores
 from leaderboard.styles.view import MODEL, Group, View, wanted
 from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points
 from leaderboard.templatetags.marks import axis, style_mark
-from leaderboard.web.scale import STEP, Scale
+from leaderboard.web import SCALE_STEP, Scale
 
 UNDRAWN = Scale(0.0, 1.0)
 HERE = "\0"
@@ -247,7 +246,7 @@ def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:
 
 
 def facts_of(model: Model, *, several: bool) -> str:
-    facts = [parameters(model.parameters), precision_of(model)]
+    facts = [parameters(model.parameters), search.precision_of(model)]
     return " · ".join([*facts, f"@{model.commit[:7]}"] if several else facts)
 
 
@@ -318,8 +317,8 @@ def _differences(view: View, group: Group, rows: np.ndarray) -> Iterator[Differe
 def _around_zero(difference: Scores) -> Scale:
     """One scale for the column, with zero in its middle."""
     bounds = np.concatenate([difference.low, difference.high])
-    most = float(np.fmax.reduce(np.abs(bounds), initial=STEP))
-    most = ceil(round(most / STEP, 9)) * STEP
+    most = float(np.fmax.reduce(np.abs(bounds), initial=SCALE_STEP))
+    most = ceil(round(most / SCALE_STEP, 9)) * SCALE_STEP
     return Scale(-most, most, 6.0, 94.0)
 
 

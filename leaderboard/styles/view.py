@@ -15,14 +15,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board.filters import facets_of, rows_named
-from leaderboard.board.search import SearchError, parse
-from leaderboard.board.view import date_problem
-from leaderboard.board.wanted import Wanted
-from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Scores, StyleGap
-from leaderboard.snapshot.style_facts import in_styles
-from leaderboard.stats.styles import StyleSpreads, style_spreads
-from leaderboard.web.address import Address
+from leaderboard.board import Wanted, date_problem, facets_of, rows_named, search
+from leaderboard.snapshot import EVERY, BestOf, Board, Flags, Scores, StyleGap, in_styles
+from leaderboard.stats import StyleSpreads, style_spreads
+from leaderboard.web import Address
 
 PAGE, CELLS = 25, 5_000
 """Rows of a page, fewer where they have so many columns that it would be too large."""
@@ -252,8 +248,8 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> StyleSpreads:
 
 def _search(board: Board, text: str, problems: list[str]) -> tuple[Flags, list[tuple[str, int]]]:
     try:
-        return parse(text).found(facets_of(board).catalogue)
-    except SearchError as error:
+        return search.parse(text).found(facets_of(board).catalogue)
+    except search.SearchError as error:
         problems.append(f"Nothing was searched: {error}")
         return np.ones(len(board.models), np.bool_), []
 

@@ -18,8 +18,7 @@ from leaderboard.models.variant import Dtype
 from leaderboard.submissions import precheck
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.precheck import Precheck
-from leaderboard.web import throttle
-from leaderboard.web.problem import Problem
+from leaderboard.web import Problem, throttle
 
 NULL_CHARACTER = "There is a null character in it, which no name has. Type it anew."
 

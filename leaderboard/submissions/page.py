@@ -13,19 +13,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard.model_pages.places import Place, place
+from leaderboard.model_pages import Place, place
 from leaderboard.models import LIVE, Result, Run, Submission
-from leaderboard.queue import estimate
-from leaderboard.queue.estimate import Plan, Turn
-from leaderboard.queue.failures import Cause, by_cause, standing
-from leaderboard.queue.listing import by_benchmark, listed
-from leaderboard.queue.turns import reason
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.queue import (
+    Cause,
+    Plan,
+    Turn,
+    by_benchmark,
+    by_cause,
+    estimate,
+    listed,
+    reason,
+    standing,
+)
+from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit
-from leaderboard.web import throttle
-from leaderboard.web.problem import Problem, Refused
-from leaderboard.web.span import Span, total
+from leaderboard.web import Problem, Refused, Span, throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 BOARD_WITHIN = timedelta(minutes=10)
@@ -175,7 +178,7 @@ def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:
         turn=turn,
         position=position,
         reason=reason(turn, plan) if turn else "",
-        takes=total([*running, *(turn.takes for turn in turns)]),
+        takes=total_span([*running, *(turn.takes for turn in turns)]),
         workers=len(plan.workers),
         waiting=len(waiting),
     )

@@ -14,15 +14,21 @@ from django.conf import settings
 from django.core.cache import cache
 
 from evalcore.model.hf.quantisation import quantisation_of
-from leaderboard.hub import architectures, cleaning, client, model_id
+from leaderboard.hub import (
+    HubSilent,
+    Origin,
+    Repository,
+    architectures,
+    cleaning,
+    client,
+    model_id,
+    origin_of,
+)
 from leaderboard.hub import files as repository_files
-from leaderboard.hub.client import Repository
-from leaderboard.hub.origin import Origin, origin_of
-from leaderboard.hub.trouble import HubSilent
 from leaderboard.models import LIVE, Submission, Suite
 from leaderboard.models.variant import Dtype, needed_bytes
 from leaderboard.queue import estimate
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 SECONDS = 2.0
 """For all requests of a live check together."""

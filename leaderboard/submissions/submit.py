@@ -17,7 +17,7 @@ from leaderboard.models.edition import changing
 from leaderboard.queue import claims
 from leaderboard.submissions import precheck
 from leaderboard.submissions.precheck import Facts, Precheck
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 HUB_SECONDS = 10.0
 """A submission needs the commit, so it waits longer for the Hub than a live check."""

@@ -9,18 +9,14 @@ import numpy as np
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.wanted import Wanted, column_keys
+from leaderboard.board import Wanted, column_keys
 from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board, Column, Score
-from leaderboard.snapshot.models import Model
+from leaderboard.snapshot import OWN, Board, Column, Model, Score, published
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Table
-from leaderboard.web.address import Address
-from leaderboard.web.paging import Part, part
-from leaderboard.web.scale import Scale
+from leaderboard.web import Address, Part, Scale, part
 
 HEIGHT, TOP, BOTTOM = 320, 18, 44
 """Pixels: of the chart, above its plot and below."""

@@ -30,9 +30,8 @@ from leaderboard.models.edition import SITE, changing, note
 from leaderboard.models.task import is_share
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board
-from leaderboard.stats.items import item_analysis
+from leaderboard.snapshot import OWN, Board, published
+from leaderboard.stats import item_analysis
 
 SEED = 0
 FEWEST, MOST_ORDERED = 10, 1_000

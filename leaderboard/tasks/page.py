@@ -22,12 +22,11 @@ from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.samples import excerpts
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot.data import Board
+from leaderboard.snapshot import Board
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Agreement
-from leaderboard.web import kept, prose
-from leaderboard.web.address import Address
+from leaderboard.web import Address, kept, prose
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from leaderboard.catalogue.cite import LICENCE, Citation
-from leaderboard.catalogue.suites import find_suite
+from leaderboard.catalogue import LICENCE, Citation, find_suite
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
-from leaderboard.snapshot.data import OWN
-from leaderboard.texts.page import METHOD
-from leaderboard.web import kept
-from leaderboard.web.prose import address_of, read_prose
+from leaderboard.snapshot import OWN
+from leaderboard.texts import METHOD
+from leaderboard.web import kept, prose
 
 DOWNLOADS = {
     "text/csv": "board-csv",
@@ -127,12 +125,12 @@ def _newest_snapshots(suites: Iterable[Suite]) -> dict[int, BoardSnapshot]:
 
 def _asked(entries: Iterable[SuiteEntry]) -> Iterable[Asked]:
     """One for each benchmark and style, in the suite's order."""
-    defined = read_prose(METHOD).words
+    defined = prose.read_prose(METHOD).words
     entries = list(entries)
     draws = Counter((entry.benchmark, entry.style) for entry in entries)
     for entry in entries:
         if entry.draw == 0:
-            word = address_of(entry.metric)
+            word = prose.address_of(entry.metric)
             url = f"{reverse('method')}#{word}" if word in defined else ""
             yield Asked(entry, draws[entry.benchmark, entry.style], url)
 

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from leaderboard.models.task import is_share
-from leaderboard.web.span import Span
+from leaderboard.web import Span
 
 register = template.Library()
 

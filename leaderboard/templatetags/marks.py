@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.models import HubModel
 from leaderboard.models.task import Style
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 SCALES = 512
 """Of which drawings are kept: those of the boards that are shown now."""

@@ -13,12 +13,9 @@ from django.db.models.functions import RowNumber, TruncDate
 from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 
-from leaderboard.catalogue.cite import LICENCE
+from leaderboard.catalogue import LICENCE
 from leaderboard.models import HubModel, Suite, SuiteEntry, TaskVersion
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.paging import page_links
-from leaderboard.web.prose import read_prose
+from leaderboard.web import Address, kept, page_links, prose
 
 METHOD = settings.BASE_DIR / "docs" / "method.md"
 CHANGELOG = settings.BASE_DIR / "CHANGELOG.md"
@@ -48,7 +45,7 @@ def _link(contact: str) -> str:
 
 def method(request: HttpRequest) -> HttpResponseBase:
     """How each number is made: `docs/method.md` as a page."""
-    page = render_to_string("texts/method.html", {"prose": read_prose(METHOD)}, request)
+    page = render_to_string("texts/method.html", {"prose": prose.read_prose(METHOD)}, request)
     return kept.compressed(request, page)
 
 
@@ -97,7 +94,7 @@ def changelog(request: HttpRequest) -> HttpResponseBase:
         "number": number,
         "days": days.values(),
         "pages": page_links(number, pages, address),
-        "software": read_prose(CHANGELOG, below=1),
+        "software": prose.read_prose(CHANGELOG, below=1),
     }
     return kept.compressed(request, render_to_string("texts/changelog.html", context, request))
 

@@ -28,8 +28,7 @@ from leaderboard.models import Artifact, HubModel, Result, Run, Submission, Vari
 from leaderboard.models.run import State
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import EVERY, OWN
+from leaderboard.snapshot import EVERY, OWN, published
 from tests.services import postgresql
 
 UNTIL = datetime(2026, 6, 1, tzinfo=UTC)

@@ -13,17 +13,18 @@ import numpy as np
 
 from evalcore.digest import digest_of
 from leaderboard.models import BoardSnapshot, Suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import (
+from leaderboard.snapshot import (
     OWN,
     STANDINGS,
     Board,
     Column,
+    Model,
+    Models,
     Ranks,
     Scores,
     Standing,
+    published,
 )
-from leaderboard.snapshot.models import Model, Models
 
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
 FAMILIES = ("llama", "mistral", "gpt_neox", "qwen2", "phi", "olmo", "gemma2", "falcon")

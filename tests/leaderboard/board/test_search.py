@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaderboard.board.search import FIELDS, MOST_PARTS, Catalogue, Query, SearchError, parse
-from leaderboard.snapshot.data import Flags
-from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot import Flags, Model, Models
 from tests.leaderboard.boards import synthetic_board
 
 MODELS = synthetic_board(200, 2).models

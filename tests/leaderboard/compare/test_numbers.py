@@ -21,8 +21,8 @@ from leaderboard.compare.pair import Apart, Difference, How, difference
 from leaderboard.compare.question import differences
 from leaderboard.compare.question_list import Outcome, Partings
 from leaderboard.compare.samples import Answers
-from leaderboard.samples.vectors import Layout, Vector
-from leaderboard.snapshot.data import Score
+from leaderboard.samples import Layout, Vector
+from leaderboard.snapshot import Score
 
 N = 120
 RUN = UUID(int=1)

@@ -16,7 +16,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published, style_facts
 from leaderboard.snapshot.data import EVERY, Board, Scores, StyleGap
-from leaderboard.stats.styles import best_by_part, best_of
+from leaderboard.stats import best_by_part, best_of
 from tests.leaderboard import factories as make
 
 N = 60

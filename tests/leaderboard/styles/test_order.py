@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.digest import digest_of
-from leaderboard.snapshot.data import Board, Ranks, Scores
-from leaderboard.snapshot.models import Models
+from leaderboard.snapshot import Board, Models, Ranks, Scores
 from leaderboard.styles import order as style_order
 from leaderboard.styles.order import Claims, claimed_flips
 from tests.leaderboard.boards import shown_better, synthetic_board

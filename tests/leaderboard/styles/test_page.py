@@ -28,11 +28,10 @@ from leaderboard.models import (
 )
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
+from leaderboard.snapshot import EVERY, Board, published
 from leaderboard.snapshot.cells import ColumnCells
-from leaderboard.snapshot.data import EVERY, Board
 from leaderboard.snapshot.style_facts import with_facts
-from leaderboard.stats.styles import variance_shares
+from leaderboard.stats import variance_shares
 from leaderboard.styles import view as styles_view
 from tests.leaderboard import boards
 from tests.leaderboard import factories as make

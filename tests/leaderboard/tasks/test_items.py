@@ -20,8 +20,7 @@ from evalcore.stats import kendall_tau, minimum_detectable_difference
 from leaderboard.models import HubModel, ItemAnalysis, Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from leaderboard.tasks import items
 from tests.leaderboard import factories as make
 
