@@ -11,7 +11,7 @@ from leaderboard.board.cells import (
     column_scale,
 )
 from leaderboard.board.filters import facets_of, rows_named
-from leaderboard.board.view import chosen_board, date_problem, view_of
+from leaderboard.board.view import chosen_board, date_problem, in_order, view_of
 from leaderboard.board.wanted import Wanted, column_keys
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "date_problem",
     "facets_of",
     "frame",
+    "in_order",
     "rows_named",
     "search",
     "view_of",

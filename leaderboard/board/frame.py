@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.template import engines
 from django.utils.safestring import SafeString, mark_safe
 
@@ -46,8 +45,6 @@ _NOT_CARRIED = ("page", "at_model")
 class Surroundings:
     """What the page says besides the board itself; asked of the database in a few queries."""
 
-    suite: Suite
-    notice: str
     others: tuple[tuple[str, str], ...]
     """Name and title of the newest version of each suite; empty where there is only one."""
     newer: str
@@ -57,7 +54,6 @@ class Surroundings:
     days: tuple[date | None, date | None]
     """Where a past day is shown: the last day with a snapshot before it and the first after it."""
     today: date
-    open_submit: bool
 
 
 def surroundings(
@@ -67,14 +63,11 @@ def surroundings(
     newest = {one.name: one for one in suites}
     latest = newest[suite.name].version
     return Surroundings(
-        suite=suite,
-        notice=suite.notice,
         others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
         newer=latest if latest != suite.version else "",
         first_day=first_day,
         days=days_around(suite, wanted),
         today=datetime.now(UTC).date(),
-        open_submit=settings.PLUMBLINE_OPEN_SUBMIT,
     )
 
 
@@ -94,11 +87,11 @@ def style_label(style: str) -> str:
     return "Task’s own" if style == OWN else str(Style(style).label)
 
 
-def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
+def context(view: View, table: Table, suite: Suite, around: Surroundings) -> dict[str, Any]:
     """Everything that the page's template names."""
     board, wanted = view.board, view.wanted
     return {
-        "suite": around.suite,
+        "suite": suite,
         "around": around,
         "board": board,
         "view": view,
@@ -125,7 +118,7 @@ def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
         "switched": sum(bool(getattr(wanted, name)) for name in YES_OR_NO),
         "yes_or_no": (("", "Shown"), (ONLY, "Only these"), (HIDE, "Hidden")),
         "scales": [
-            ("" if scale == _scale_of_suite(view) else scale, label, scale == view.scale)
+            ("" if (scale == CHANCE) == board.by_chance else scale, label, scale == view.scale)
             for scale, label in ((RAW, "Raw"), (CHANCE, "From chance"))
         ],
         "heights": [(key, label, key == wanted.rows) for key, label in _ROWS],
@@ -170,10 +163,6 @@ def _specimen(view: View, table: Table) -> dict[str, str]:
     row, average = table.specimen_line.row, view.average
     sides = {"low": average.low, "value": average.value, "high": average.high}
     return {name: f"{table.specimen.x(float(side[row])):.2f}" for name, side in sides.items()}
-
-
-def _scale_of_suite(view: View) -> str:
-    return CHANCE if view.board.by_chance else RAW
 
 
 def _chosen(view: View, name: str) -> str:

@@ -42,7 +42,7 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     if redirect := shown.wanted.redirect(request):
         return redirect
     around = frame.surroundings(suite, suites, wanted, first_day)
-    context = frame.context(shown, dress(shown), around)
+    context = frame.context(shown, dress(shown), suite, around)
     return render_to_string("board/page.html", context, request)
 
 

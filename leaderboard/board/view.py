@@ -87,7 +87,7 @@ def view_of(board: Board, wanted: Wanted) -> View:
     unpinned = left.copy()
     unpinned[pins] = False
     values = _sort_values(facets, keys, chosen.scores, chosen.average, sort_key)
-    rows = _in_order(np.flatnonzero(unpinned), values, ascending=ascending)
+    rows = in_order(np.flatnonzero(unpinned), values, ascending=ascending)
 
     pages = max(1, -(-len(rows) // PAGE))
     page = page_number(wanted.page, last=pages)
@@ -162,7 +162,7 @@ def _sort_values(
     return average.value if key == AVERAGE else scores.value[:, keys.index(key)]
 
 
-def _in_order(
+def in_order(
     rows: NDArray[np.intp], values: Floats | NDArray[np.int64], *, ascending: bool
 ) -> NDArray[np.intp]:
     """The rows by their values; equal ones in the board's order, those without a value last."""

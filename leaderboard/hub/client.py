@@ -124,16 +124,16 @@ def _answer(api: HfApi, asked: Asked, deadline: Deadline) -> Answer:
             timeout=deadline.left(),
         )
     except GatedRepoError:
-        raise Refused([trouble.gated(asked.repo_id)]) from None
+        raise Refused(trouble.gated(asked.repo_id)) from None
     except RepositoryNotFoundError:
-        raise Refused([_not_found(api, asked.repo_id, deadline)]) from None
+        raise Refused(_not_found(api, asked.repo_id, deadline)) from None
     answer = answer_of(info, LONGEST_TEMPLATE)
     if info.gated:
-        raise Refused([trouble.gated(answer.repo_id)])
+        raise Refused(trouble.gated(answer.repo_id))
     if info.private:
-        raise Refused([trouble.missing(answer.repo_id)])
+        raise Refused(trouble.missing(answer.repo_id))
     if info.disabled:
-        raise Refused([trouble.disabled(answer.repo_id)])
+        raise Refused(trouble.disabled(answer.repo_id))
     return answer
 
 

@@ -187,34 +187,21 @@ def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
 def _config_problems(repository: Repository) -> list[Problem]:
     repo_id, config = repository.repo_id, repository.config
     if repository.config_error:
-        return [
-            Problem(
-                "model",
-                "broken_config",
-                f"The config.json of {repo_id} cannot be read: {repository.config_error}.",
-                "Repair the file and push it again.",
-            )
-        ]
-    if config is None:
-        return [
-            Problem(
-                "model",
-                "no_config",
-                f"{repo_id} has no config.json.",
-                "Submit a repository in the format of transformers: save_pretrained() writes it.",
-            )
-        ]
-    if method := quantisation_of(config):
-        return [
-            Problem(
-                "model",
-                "quantised",
-                f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet.",
-                "Submit the model that it was made from.",
-            )
-        ]
-    problem = architectures.problem_with(config, repo_id) or _vocabulary_problem(repository, config)
-    return [problem] if problem else []
+        code = "broken_config"
+        message = f"The config.json of {repo_id} cannot be read: {repository.config_error}."
+        remedy = "Repair the file and push it again."
+    elif config is None:
+        code, message = "no_config", f"{repo_id} has no config.json."
+        remedy = "Submit a repository in the format of transformers: save_pretrained() writes it."
+    elif method := quantisation_of(config):
+        code = "quantised"
+        message = f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet."
+        remedy = "Submit the model that it was made from."
+    else:
+        found = architectures.problem_with(config, repo_id)
+        found = found or _vocabulary_problem(repository, config)
+        return [found] if found else []
+    return [Problem("model", code, message, remedy)]
 
 
 def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:

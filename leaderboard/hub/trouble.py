@@ -78,13 +78,13 @@ def complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
     try:
         yield
     except GatedRepoError:
-        raise Refused([gated(asked.repo_id)]) from None
+        raise Refused(gated(asked.repo_id)) from None
     except RepositoryNotFoundError:
-        raise Refused([missing(asked.repo_id)]) from None
+        raise Refused(missing(asked.repo_id)) from None
     except RevisionNotFoundError:
-        raise Refused([no_revision(asked)]) from None
+        raise Refused(no_revision(asked)) from None
     except DisabledRepoError:
-        raise Refused([disabled(asked.repo_id)]) from None
+        raise Refused(disabled(asked.repo_id)) from None
     except RemoteEntryNotFoundError as error:
         raise no_sense(error) from error
     except HfHubHTTPError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
@@ -116,7 +117,7 @@ def known(repo_id: str, address: Address) -> Known:
     variants = list(of_model.order_by("-created", "-pk"))
     model = variants[0].hub_model if variants else get_object_or_404(HubModel, repo_id=repo_id)
     keys = [variant.pk for variant in variants]
-    submitted = _submitted(keys)
+    submitted = _counts(Submission.objects.filter(variant__in=keys), "suite")
     suites, older = places.suites_of(submitted, settings.PLUMBLINE_SUITE)
     suite = _suite(address, suites)
     own = published.newest(suite, OWN) if suite else None
@@ -136,7 +137,7 @@ def known(repo_id: str, address: Address) -> Known:
         base=base,
         here=here,
         same_weights=same_weights,
-        runs=_runs(keys),
+        runs=_counts(Run.objects.filter(variant__in=keys), "state"),
         submissions=sum(submitted.values()),
     )
 
@@ -159,18 +160,11 @@ def _chosen(address: Address, variants: Sequence[int], board: Board | None) -> i
     return rows[min(ranked or rows)]
 
 
-def _submitted(variants: Sequence[int]) -> dict[int, int]:
-    """By suite how often they were submitted to it."""
-    rows = Submission.objects.filter(variant__in=variants).order_by().values_list("suite")
-    return dict(rows.annotate(n=Count("pk")))
-
-
 def _here(names: set[str]) -> dict[str, HubModel]:
     rows = HubModel.objects.filter(repo_id__in=names) if names else ()
     return {model.repo_id: model for model in rows}
 
 
-def _runs(variants: Sequence[int]) -> dict[str, int]:
-    """By state how many there are."""
-    rows = Run.objects.filter(variant__in=variants).order_by().values_list("state")
-    return dict(rows.annotate(n=Count("pk")))
+def _counts(rows: QuerySet[Any], field: str) -> dict[Any, int]:
+    """By this field how many rows there are."""
+    return dict(rows.order_by().values_list(field).annotate(n=Count("pk")))

@@ -183,23 +183,23 @@ def models_of(variants: Iterable[int]) -> list[Model]:
     return [_model(variant) for variant in rows]
 
 
+_OF_VARIANT = (
+    *("commit", "dtype", "quantisation", "adapter", "architecture", "model_type", "parameters"),
+    *("licence", "kind", "base_model", "merged", "moe"),
+)
+_OF_ENTRY = (
+    *("benchmark", "title", "style", "own", "counts", "metric", "filter", "shots", "people"),
+    *("people_source", "run_key", "comparability_key"),
+)
+"""Fields that a board takes over as they are called in the tables."""
+
+
 def _model(variant: Variant) -> Model:
     hub_model = variant.hub_model
     return Model(
         variant=variant.pk,
         repo_id=hub_model.repo_id,
-        commit=variant.commit,
-        dtype=variant.dtype,
-        quantisation=variant.quantisation,
-        adapter=variant.adapter,
-        architecture=variant.architecture,
-        model_type=variant.model_type,
-        parameters=variant.parameters,
-        licence=variant.licence,
-        kind=variant.kind,
-        base_model=variant.base_model,
-        merged=variant.merged,
-        moe=variant.moe,
+        **{name: getattr(variant, name) for name in _OF_VARIANT},
         official=hub_model.official,
         flag_reason=hub_model.flag_reason,
         chat_template=bool(variant.chat_template_digest),
@@ -213,22 +213,11 @@ def column_of(cells: ColumnCells) -> Column:
     entry = cells.entry
     drawn = max((cell.score.draws for cell in cells.cells.values() if cell.score), default=1)
     return Column(
-        benchmark=entry.benchmark,
-        title=entry.title,
-        style=entry.style,
-        own=entry.own,
-        counts=entry.counts,
+        **{name: getattr(entry, name) for name in _OF_ENTRY},
         task=entry.task.name,
         task_version=entry.task.version,
-        metric=entry.metric,
-        filter=entry.filter,
-        shots=entry.shots,
         draws=drawn,
         chance=entry.task.chance,
-        people=entry.people,
-        people_source=entry.people_source,
-        run_key=entry.run_key,
-        comparability_key=entry.comparability_key,
         n=cells.n,
     )
 

@@ -134,7 +134,7 @@ def build(suite: Suite, style: str) -> BoardSnapshot:
     last = _published(suite, style)
     if last is not None and not artifacts.path_of(last.sha256).is_file():
         last = None
-    earlier = _board(last)
+    earlier = snapshot_file.board(last.sha256) if last else None
     board = board_builder.build(suite, style, timezone.now(), earlier)
     if last is not None and board.data_version == last.data_version:
         return last
@@ -235,7 +235,3 @@ def _published(suite: Suite, style: str, until: datetime | None = None) -> Board
     if until is not None:
         rows = rows.filter(built__lte=until)
     return rows.order_by("-built", "-pk").first()
-
-
-def _board(row: BoardSnapshot | None) -> Board | None:
-    return None if row is None else snapshot_file.board(row.sha256)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from django.template import engines
 from django.urls import reverse
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import (
@@ -32,7 +32,7 @@ from leaderboard.models.task import Style
 from leaderboard.snapshot import Model, Score, Scores
 from leaderboard.styles.view import MODEL, Group, View, wanted
 from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points
-from leaderboard.templatetags.marks import axis, style_mark
+from leaderboard.templatetags.marks import axis, plumb_line, style_mark
 from leaderboard.web import SCALE_STEP, Scale
 
 UNDRAWN = Scale(0.0, 1.0)
@@ -182,7 +182,7 @@ def _group_head(view: View, group: Group) -> GroupHead:
         facts=_facts_of_benchmark(columns[0].n, chance),
         span=len(scores) + 2 + (change is not None),
         scale=scale,
-        plumb=_plumb(scale, chance),
+        plumb=plumb_line(chance, scale),
         scores=scores,
         change=change,
         spread=_head(view, group.key("spread"), "Spread", note="lowest – highest"),
@@ -208,12 +208,6 @@ def _scale(view: View, group: Group) -> Scale:
     low, high = min(scale.low for scale in scales), max(scale.high for scale in scales)
     make = Scale.around if scales[0].share else Scale.plain
     return make(low, high, start=6.0, end=94.0)
-
-
-def _plumb(scale: Scale, chance: float | None) -> SafeString:
-    if chance is None:
-        return mark_safe("")
-    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.1f}")
 
 
 def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board import Wanted, date_problem, facets_of, rows_named, search
+from leaderboard.board import Wanted, date_problem, facets_of, in_order, rows_named, search
 from leaderboard.snapshot import EVERY, BestOf, Board, Flags, Scores, StyleGap, in_styles
 from leaderboard.stats import StyleSpreads, style_spreads
 from leaderboard.web import Address
@@ -157,7 +157,7 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     scored = ~np.isnan(board.scores.value[:, places]).all(axis=1)
     columns = _sortable(board, groups)
     sort_key, ascending = _sorting(address, columns)
-    rows = _in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
+    rows = in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
     size = len(rows) if every_row else rows_beside(columns_of(groups))
     pages = max(1, -(-len(rows) // max(size, 1)))
     page = address.number("page", last=pages)
@@ -278,14 +278,6 @@ def _sorting(address: Address, columns: dict[str, NDArray[np.float64]]) -> tuple
         address.choice("sort", ())
         key, asked = usual, usual
     return key, (key == MODEL) != asked.startswith("-")
-
-
-def _in_order(
-    rows: NDArray[np.intp], values: NDArray[np.float64], *, ascending: bool
-) -> NDArray[np.intp]:
-    """The rows by their values; equal ones by name, those without a value last."""
-    by = values[rows] if ascending else -values[rows]
-    return rows[np.argsort(by, kind="stable")]
 
 
 def _chosen_model(board: Board, name: str, problems: list[str]) -> int | None:

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard.model_pages import Place, place
+from leaderboard.model_pages import place
 from leaderboard.models import LIVE, Result, Run, Submission
 from leaderboard.queue import (
     Cause,
@@ -118,7 +118,9 @@ def _page(
     may_submit = submit.may_submit(request.user)
     scores = _scores(shown, runs)
     failed = sum(run.state == Run.State.FAILED for run in runs)
-    own = _place(shown) if ended and active and not failed else None
+    own = None
+    if ended and active and not failed:
+        own = place(published.newest(shown.suite, OWN), shown.variant_id)
     ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by)
     awaited = ended and active and not failed and not ranked and _just_ended(runs)
     context = {
@@ -156,11 +158,6 @@ def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
     found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
     wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
     return {one.run_id: one for one in found.order_by("pk") if wanted[one.run_id] == one.metric}
-
-
-def _place(shown: Submission) -> Place | None:
-    """Where the model stands on the newest board of the suite."""
-    return place(published.newest(shown.suite, OWN), shown.variant_id)
 
 
 def _just_ended(runs: Sequence[Run]) -> bool:

@@ -63,7 +63,7 @@ def whisker(number: Any, scale: Scale, chance: float | None = None, style: str =
         '<svg class="w {}" aria-hidden="true">{}<rect class="i" x="{}%" width="{}%" height="2"/>'
         '<rect class="p" x="{}%" width="2" height="8"/></svg>',
         style,
-        _chance_line(chance, scale),
+        plumb_line(chance, scale, 2),
         f"{left:.2f}",
         f"{right - left:.2f}",
         f"{scale.x(number.value):.2f}",
@@ -104,10 +104,12 @@ def bob(chance: float | None, scale: Scale) -> SafeString:
     )
 
 
-def _chance_line(chance: float | None, scale: Scale) -> SafeString:
+def plumb_line(chance: float | None, scale: Scale, decimals: int = 1) -> SafeString:
+    """The plumb line of a cell, at chance; those of a column join into one."""
     if chance is None:
         return mark_safe("")
-    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.2f}")
+    place = f"{scale.x(chance):.{decimals}f}"
+    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', place)
 
 
 _MARKS = {" ": "·", "\t": "→\t", "\n": "↵\n", "\r": "␍"}

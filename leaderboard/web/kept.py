@@ -109,7 +109,8 @@ def answer(
     if request.user.is_authenticated or settings.DEBUG:
         page = render()
         return page if isinstance(page, HttpResponseBase) else passing(request, page)
-    key = digest_of([*_any_page(request), str(datetime.now(UTC).date()), repr(editions())])
+    always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
+    key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
         with _watched() as watched:
@@ -185,11 +186,6 @@ def _takes_gzip(request: HttpRequest) -> bool:
     return any(
         one == "gzip" or (one.startswith("gzip;q=") and one != "gzip;q=0") for one in offered
     )
-
-
-def _any_page(request: HttpRequest) -> list[object]:
-    """What decides about every page and file: release, settings, and the address with its host."""
-    return [release(), site(), request.build_absolute_uri()]
 
 
 def site() -> list[str]:
