@@ -27,7 +27,7 @@ from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.data import STANDINGS, Column, Scores
+from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores
 from leaderboard.snapshot.models import Models
 from leaderboard.web import kept
 
@@ -143,14 +143,24 @@ def bounds(name: str, prefix: str, scores: Scores) -> dict[str, pa.Array]:
     return {side: numbers(values) for side, values in sides.items()}
 
 
+def of_cells(
+    board: Board, place: int, rows: NDArray[Any], scores: Scores, name: str, site: str
+) -> dict[str, pa.Array]:
+    """A column's cells: value, bounds, questions, standing in words, and the run's address."""
+    n = board.n[rows, place]
+    return {
+        **bounds(name, f"{name}.", scores.column(place).rows(rows)),
+        f"{name}.n": pa.array(n, mask=n == 0),
+        f"{name}.standing": pa.array(
+            [_STANDINGS[one] for one in board.standing[rows, place].tolist()], pa.string()
+        ),
+        f"{name}.run": run_addresses(board.run[rows, place], site),
+    }
+
+
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers, empty where there is none."""
     return pa.array(values, mask=~np.isfinite(values))
-
-
-def standings(places: NDArray[Any]) -> pa.Array:
-    """In words, why each cell has its number or none; `places` are those in STANDINGS."""
-    return pa.array([_STANDINGS[place] for place in places.tolist()], pa.string())
 
 
 def run_addresses(runs: NDArray[Any], site: str) -> pa.Array:

@@ -83,11 +83,7 @@ def _of_benchmark(seen: View, group: Group, rows: Rows, site: str) -> dict[str, 
     fields: dict[str, pa.Array] = {}
     for place in group.places:
         name = group.key(board.columns[place].style)
-        fields |= table_file.bounds(name, f"{name}.", board.scores.column(place).rows(rows))
-        n = board.n[rows, place]
-        fields[f"{name}.n"] = pa.array(n, mask=n == 0)
-        fields[f"{name}.standing"] = table_file.standings(board.standing[rows, place])
-        fields[f"{name}.run"] = table_file.run_addresses(board.run[rows, place], site)
+        fields |= table_file.of_cells(board, place, rows, board.scores, name, site)
     if group.change is not None:
         name, difference = group.key("change"), group.change.difference.rows(rows)
         fields |= table_file.bounds(name, f"{name}.", difference)
