@@ -1,6 +1,6 @@
 """How far is each model from the baseline, over all tasks and on average?
 
-Read `compare` first; one difference is made in `compare_pair.py`.
+Read `compare` first; one difference is made in `pair.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Models side by side: who is compared, on which tasks, and with which numbers.
 
-Two ways lead to a `Lineup`: models on a suite (`compare_models.py`) and runs of one benchmark
-(`compare_runs.py`). What follows from it is in `compare_differences.py`.
+Two ways lead to a `Lineup`: models on a suite and runs of one benchmark (both in `models.py`). What
+follows from it is in `differences.py`.
 """
 
 from __future__ import annotations

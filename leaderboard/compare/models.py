@@ -1,4 +1,7 @@
-"""Models on a suite, as its board has them: every column that it shows, and why a cell is empty."""
+"""Who is compared: models on a suite with all its columns, or runs of one benchmark.
+
+Either comes with why a number is missing, or why two of them cannot be compared.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How far apart are two sides on each part (subject, language) of a task?
 
-A part is compared as a task of its own, with the questions that it has: `compare_pair` makes the
+A part is compared as a task of its own, with the questions that it has: `pair` makes the
 difference. What is claimed of the parts of a table holds together (Benjamini and Hochberg).
 """
 

@@ -78,7 +78,7 @@ class Told:
     """In full precision, for those who hover."""
     mark: Mark | None = None
     state: str = ""
-    """One of `compare_words.State`."""
+    """One of `words.State`."""
     who: str = ""
     """`base` or `other` where one is ahead, else empty."""
 

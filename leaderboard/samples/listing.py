@@ -1,7 +1,7 @@
 """The samples of a run, read page by page from its parquet file.
 
 The file is never loaded whole: the numbers that questions are filtered and sorted by are small and
-kept (`sample_facts`), a search for words reads the texts block by block, and only the blocks of the
+kept (`facts`), a search for words reads the texts block by block, and only the blocks of the
 questions that are shown are read in full, by one thread.
 """
 

@@ -1,7 +1,7 @@
 """How often one visitor may ask for what costs us or the Hub; counted in the process's memory.
 
 A GET writes nothing to the database, so each process of the site counts for itself. What must hold
-across processes and restarts, submissions in a day, is counted in rows (submissions.py).
+across processes and restarts, submissions in a day, is counted in rows (`submissions`).
 """
 
 from __future__ import annotations
