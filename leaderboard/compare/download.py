@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +98,9 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
 
 
 def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.RecordBatch]:
-    vectors, files = vectors_of(tasks), _files(tasks)
+    vectors = vectors_of(tasks)
+    runs = [number.run for task in tasks for number in task.numbers if number]
+    files = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
         layout = next((one.layout for one in found if one), None)
@@ -133,13 +134,6 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
 def _vector(number: Number | None, vectors: Mapping[int, Vector]) -> Vector | None:
     """Of several draws of examples the first."""
     return vectors.get(number.results[0]) if number and number.results else None
-
-
-def _files(tasks: Sequence[Task]) -> dict[UUID, str]:
-    """By run the digest of its samples."""
-    runs = [number.run for task in tasks for number in task.numbers if number]
-    stored = Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.SAMPLES)
-    return dict(stored.values_list("run_id", "sha256"))
 
 
 def _of_side(

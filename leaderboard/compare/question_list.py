@@ -149,11 +149,7 @@ class Questions:
 
 def files_of(runs: Sequence[UUID], n: int) -> Files:
     """The sample files of two runs with n questions."""
-    stored = dict(
-        Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.SAMPLES).values_list(
-            "run_id", "sha256"
-        )
-    )
+    stored = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
     found = [_file(stored.get(run), n) for run in runs]
     return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leaderboard.models import Artifact
 from leaderboard.samples import rows_at
 from leaderboard.samples import store as artifacts
 
@@ -49,6 +51,12 @@ class Answers:
 
     def gold_of(self, place: int) -> list[int]:
         return self.gold[place].as_py() or []
+
+
+def stored(runs: Iterable[UUID], kind: Artifact.Kind) -> dict[UUID, str]:
+    """By run the digest of its file of this kind."""
+    files = Artifact.objects.filter(run__in=list(runs), kind=kind)
+    return dict(files.values_list("run_id", "sha256"))
 
 
 def answers(sha256: str) -> Answers | None:

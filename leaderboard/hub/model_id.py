@@ -74,7 +74,8 @@ def _address_parts(typed: str) -> list[str] | None:
     Raises Refused where the address is one of another site, or cannot be read.
     """
     address = _split(typed if "://" in typed else f"https://{typed}")
-    if address is not None and _host(address) in _hub_hosts():
+    hosts = (*HUB_HOSTS, _host(urlsplit(settings.HF_ENDPOINT)))
+    if address is not None and _host(address) in hosts:
         return _parts(address.path)
     if "://" in typed:
         raise Refused(_malformed(f"“{typed}” is not an address of the Hugging Face Hub."))
@@ -102,10 +103,6 @@ def _host(address: SplitResult) -> str:
     """In small letters, and with its port unless that is the usual one."""
     host, port = address.hostname or "", address.port
     return host if port in WEB_PORTS else f"{host}:{port}"
-
-
-def _hub_hosts() -> tuple[str, ...]:
-    return (*HUB_HOSTS, _host(urlsplit(settings.HF_ENDPOINT)))
 
 
 def _from_address(parts: list[str], typed: str) -> tuple[str, str]:

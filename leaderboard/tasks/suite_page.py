@@ -16,6 +16,7 @@ from django.urls import reverse
 from leaderboard.catalogue import LICENCE, Citation, find_suite
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
 from leaderboard.snapshot import OWN
+from leaderboard.tasks.page import earlier_changes
 from leaderboard.texts import METHOD
 from leaderboard.web import kept, prose
 
@@ -77,7 +78,7 @@ def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
             (version, str(version.changelog.get(version.version, "")), snapshots.get(version.pk))
             for version in versions
         ],
-        "earlier": _earlier(versions),
+        "earlier": earlier_changes(versions),
         "citation": citation,
         "licence": LICENCE,
         "dataset": citation.dataset([one.entry for one in asked], _downloads(request, shown)),
@@ -148,10 +149,3 @@ def _commands(suite: Suite, entries: Iterable[SuiteEntry]) -> list[str]:
         "--mode strict --output_path results --log_samples"
         for shots, names in sorted(tasks.items())
     ]
-
-
-def _earlier(versions: list[Suite]) -> list[tuple[str, str]]:
-    """Versions in the newest one's changelog that this site never asked."""
-    asked = {version.version for version in versions}
-    changes = versions[0].changelog.items()
-    return [(version, str(change)) for version, change in changes if version not in asked]
