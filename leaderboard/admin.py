@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
@@ -14,18 +16,15 @@ admin.site.site_header = "Plumbline"
 admin.site.register(models.User, UserAdmin)
 
 
+def _never(self: Any, request: HttpRequest, obj: Any | None = None) -> bool:  # noqa: ARG001
+    return False
+
+
 # Django admin classes cannot be subscripted at run time.
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     """For rows that only the queue, a worker or `sync_tasks` may write."""
 
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = _never
 
 
 class EventInline(admin.TabularInline):  # type: ignore[type-arg]
@@ -33,9 +32,7 @@ class EventInline(admin.TabularInline):  # type: ignore[type-arg]
     extra = 0
     can_delete = False
     readonly_fields = ("at", "state", "by", "why")
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
-        return False
+    has_add_permission = _never
 
 
 @admin.register(models.Run)

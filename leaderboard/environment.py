@@ -28,20 +28,16 @@ def boolean(name: str, default: bool = False) -> bool:
 
 def integer(name: str, default: int) -> int:
     value = os.environ.get(name)
-    if not value:
-        return default
     try:
-        return int(value)
+        return int(value) if value else default
     except ValueError:
         raise ImproperlyConfigured(f"{name}={value!r}: expected a whole number") from None
 
 
 def positive(name: str, default: float) -> float:
     value = os.environ.get(name)
-    if not value:
-        return default
     try:
-        number = float(value)
+        number = float(value) if value else default
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number > 0):

@@ -8,7 +8,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from leaderboard.web.service import healthz
+from leaderboard.web import healthz
 
 Answer = Callable[[HttpRequest], HttpResponse]
 

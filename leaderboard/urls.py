@@ -7,13 +7,12 @@ from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
 from django.views.generic import RedirectView
 
-from leaderboard.board import download, run_address, social
+from leaderboard.board import download, picture
 from leaderboard.board import page as board
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.model_pages import page as model
 from leaderboard.queue import page as queue
-from leaderboard.queue import pool_page
 from leaderboard.runs import downloads
 from leaderboard.runs import page as run
 from leaderboard.styles import download as styles_download
@@ -22,8 +21,8 @@ from leaderboard.submissions import form_page as submit_page
 from leaderboard.submissions import page as submission
 from leaderboard.tasks import page as task
 from leaderboard.tasks import suite_page
-from leaderboard.texts import about, changelog, method
-from leaderboard.web import service, sitemap
+from leaderboard.texts import page as texts
+from leaderboard.web import service
 
 urlpatterns = [
     path("", board.board, name="board"),
@@ -43,18 +42,18 @@ urlpatterns = [
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
     path("queue", queue.queue, name="queue"),
-    path("pool", pool_page.pool, name="pool"),
+    path("pool", queue.pool, name="pool"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),
-    path("method", method.method, name="method"),
-    path("about", about.about, name="about"),
-    path("changelog", changelog.changelog, name="changelog"),
+    path("method", texts.method, name="method"),
+    path("about", texts.about, name="about"),
+    path("changelog", texts.changelog, name="changelog"),
     path("models/<path:repo_id>", model.model, name="model"),
     path("tasks/<path:name>/questions.parquet", task.questions_file, name="task-questions"),
     path("tasks/<path:name>", task.task, name="task"),
     path("runs/<uuid:pk>", run.run, name="run"),
-    path("cells/<int:variant>/<str:column>", run_address.cell, name="cell"),
+    path("cells/<int:variant>/<str:column>", board.cell, name="cell"),
     path("runs/<uuid:pk>/progress", run.progress, name="run-progress"),
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
@@ -63,9 +62,9 @@ urlpatterns = [
     path("accounts/logout", service.Logout.as_view(), name="logout"),
     path("healthz", service.healthz, name="healthz"),
     path("robots.txt", service.robots, name="robots"),
-    path("sitemap.xml", sitemaps.index, sitemap.INDEX, name="sitemap"),
-    path("sitemap-<section>.xml", sitemaps.sitemap, sitemap.SECTION, name="sitemap-section"),
-    path("og/<str:reference>.png", social.picture, name="picture"),
+    path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
+    path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
+    path("og/<str:reference>.png", picture.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
     # One form to sign in by, so that one limit holds.
     path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),

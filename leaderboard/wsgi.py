@@ -6,7 +6,8 @@ import os
 import threading
 from wsgiref.util import setup_testing_defaults
 
-import scipy.stats  # noqa: F401 takes a second, which no reader's first request shall wait for
+import duckdb  # noqa: F401 as scipy: takes its time, which no reader's first request shall wait for
+import scipy.stats  # noqa: F401
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
@@ -23,9 +24,11 @@ def warm_up() -> None:
     from django.db import DatabaseError, connection
     from django.urls import reverse
 
-    from leaderboard.board.wanted import Wanted
-    from leaderboard.snapshot import published  # tables can be imported only after the setup
-    from leaderboard.snapshot.data import EVERY
+    from leaderboard.board import Wanted
+    from leaderboard.snapshot import (
+        EVERY,
+        published,  # tables can be imported only after the setup
+    )
 
     try:
         for style in published.styles_shown(settings.PLUMBLINE_SUITE):

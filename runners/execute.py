@@ -148,12 +148,6 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
             )
     except (ValueError, OSError) as problem:
         raise Failed(ErrorClass.INFRA, f"{event.task}: {problem}", event.task) from problem
-    if record.run_key != run.run_key:
-        raise Failed(
-            ErrorClass.TASK,
-            f"{event.task}: the task files on this worker are not those of the queued version",
-            event.task,
-        )
     way = confinement.here()
     kept = {"network": way.network, "confinement": way.name}
     record = dataclasses.replace(record, environment={**record.environment, **kept})
@@ -165,6 +159,12 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
         persistently(partial(claims.complete, watch.token, run, record, files))
     except claims.LeaseLost:
         raise Taken from None
+    except claims.OtherTask as problem:
+        raise Failed(
+            ErrorClass.TASK,
+            f"{event.task}: the task files on this worker are not those of the queued version",
+            event.task,
+        ) from problem
     except ValueError as problem:
         raise Failed(ErrorClass.INFRA, str(problem), event.task) from problem
     watch.finished(event.task)

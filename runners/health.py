@@ -13,9 +13,7 @@ import django
 
 def main() -> int:
     django.setup()
-    from leaderboard.queue.capacity import (
-        live_workers,  # tables can be imported only after the setup
-    )
+    from leaderboard.queue import live_workers
 
     name = f"evaluate@{socket.gethostname()}"
     if any(worker.name == name for worker in live_workers()):

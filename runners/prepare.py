@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 def main() -> None:
     django.setup()
-    from leaderboard.catalogue.suites import newest_suite
+    from leaderboard.catalogue import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
 

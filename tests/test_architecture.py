@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,46 @@ def test_the_site_starts_without_the_engines_heavy_parts():
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (outcome.returncode, outcome.stdout.split()) == (0, []), outcome.stderr
+
+
+DOORS = {
+    path.parent.name: import_module(f"leaderboard.{path.parent.name}").__all__
+    for path in (ROOT / "leaderboard").glob("*/__init__.py")
+    if "__all__" in path.read_text() and path.parent.name != "models"
+}
+BESIDE_THE_DOORS = {
+    "leaderboard/urls.py": "it leads to every page",
+    "leaderboard/admin.py": "it is the operator's way in",
+}
+SIDE_DOORS = {("catalogue", "sync"): "it loads the engine's library, which no page needs"}
+
+
+def past_the_doors(file: Path) -> Iterator[str]:
+    """Every import that takes from another room of the site what its door does not show."""
+    own = file.parts[1] if file.parts[0] == "leaderboard" else ""
+    for node in ast.walk(ast.parse((ROOT / file).read_text())):
+        if isinstance(node, ast.Import):
+            named = [(one.name.split("."), "") for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named = [(node.module.split("."), one.name) for one in node.names]
+        else:
+            continue
+        for (package, room, *below), name in ((one, name) for one, name in named if len(one) > 1):
+            if package != "leaderboard" or room not in DOORS or room == own:
+                continue
+            if below or (name not in DOORS[room] and (room, name) not in SIDE_DOORS):
+                yield f"{file}:{node.lineno}: {'.'.join([room, *below, name])}"
+
+
+def test_rooms_of_the_site_are_entered_by_their_doors():
+    assert len(DOORS) == 15
+    files = [
+        path.relative_to(ROOT)
+        for package in ("leaderboard", "runners", "demo", "bench")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
+    walked = [file for file in files if str(file) not in BESIDE_THE_DOORS]
+    assert [found for file in walked for found in past_the_doors(file)] == []
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)

@@ -76,7 +76,7 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
     # Tables can be imported only now, with the settings in place.
     from bench.site import measure as by
     from bench.site.addresses import kinds as kinds_of
-    from leaderboard.catalogue.suites import newest_suite
+    from leaderboard.catalogue import newest_suite
     from runners import web
 
     began = time.monotonic()

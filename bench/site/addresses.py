@@ -10,12 +10,11 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from leaderboard.board.view import Wanted, view
+from leaderboard.board import Wanted, view_of
 from leaderboard.models import Artifact, HubModel, Run, Suite, TaskVersion
 from leaderboard.models.run import State
-from leaderboard.samples.listing import PAGE
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board
+from leaderboard.samples import QUESTIONS_ON_PAGE
+from leaderboard.snapshot import OWN, Board, published
 
 SOUGHT = ("sextant", "third lock", "glazier", "narrower", "bell founder", "quern", "in the dark",
           "second survey", "tenon 17", "no such word")  # fmt: skip
@@ -89,7 +88,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
     while len(seen) <= count:
         fields = draw.sample(list(values), draw.randrange(1, 4))
         wanted = Wanted(**{name: draw.choice(values[name]) for name in fields})
-        address = view(board, wanted).wanted.url()
+        address = view_of(board, wanted).wanted.url()
         if address not in seen:
             seen.add(address)
             yield address
@@ -97,7 +96,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
 
 def _all_columns(board: Board) -> list[str]:
     wanted = (Wanted(cols="all", page=str(page)) for page in range(1, 11))
-    return list(dict.fromkeys(view(board, one).wanted.url() for one in wanted))
+    return list(dict.fromkeys(view_of(board, one).wanted.url() for one in wanted))
 
 
 def _styles(board: Board) -> Iterator[str]:
@@ -110,7 +109,7 @@ def _with_files() -> dict[str, int]:
     """Runs with a file of samples, and how many pages the list of them has."""
     files = Artifact.objects.filter(kind=Artifact.Kind.SAMPLES, run__task__style="mmlu")
     found = files.order_by("run__created", "run").values_list("run", "rows")
-    return {str(run): (rows or 0) // PAGE for run, rows in found}
+    return {str(run): (rows or 0) // QUESTIONS_ON_PAGE for run, rows in found}
 
 
 def _without_files() -> list[object]:

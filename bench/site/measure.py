@@ -20,8 +20,8 @@ from bench.site.server import Server, computed
 from evalcore.digest import digest_of
 from leaderboard.models import BoardSnapshot, Suite
 from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import OWN
 from leaderboard.snapshot import published as snapshots
-from leaderboard.snapshot.data import OWN
 
 RATE, WATCHED = 10.0, 3.0
 """First pages a second after a new snapshot, and for how many seconds."""

@@ -22,7 +22,7 @@ from evalcore.model.base import Mode
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import config_digest, doc_digest, docs_digest
 from evalcore.task.parse import parse_group, parse_task
-from leaderboard.samples.vectors import Layout
+from leaderboard.samples import Layout
 
 STYLES = ("cloze", "mmlu", "hybrid")
 MODE: Mode = "strict"

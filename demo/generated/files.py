@@ -26,9 +26,8 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import json_ready, resolved_config
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import State
+from leaderboard.samples import StoredFile, vectors
 from leaderboard.samples import store as artifacts
-from leaderboard.samples import vectors
-from leaderboard.samples.store import StoredFile
 
 IN_EVERY_STYLE = 2
 """So many of the models have files in every style; the others in the benchmark's own."""
@@ -64,7 +63,7 @@ def _complete(filled: Filled, columns: Sequence[Column]) -> list[int]:
 
 def _write(run: Run, column: Column) -> None:
     """Write samples and record of a run, and store what they say of its parts."""
-    found = vectors.of_result(run.results.get(subset="").pk)
+    found = vectors.matrix([run.results.get(subset="").pk])
     if found is None:
         raise ValueError(f"{run}: its result has no scores by question")
     samples = list(Samples(column, found.scores[0], name=run.variant.hub_model.repo_id))

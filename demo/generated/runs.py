@@ -22,8 +22,7 @@ from evalcore import __version__
 from leaderboard.models import Result, Run, ScoreVector, Submission, TaskVersion
 from leaderboard.models.run import State
 from leaderboard.models.variant import needed_bytes
-from leaderboard.samples import vectors
-from leaderboard.samples.vectors import Layout
+from leaderboard.samples import Layout, vectors
 
 WORKERS = ("bench-1", "bench-2", "bench-3")
 ENVIRONMENT = {"device": "invented GPU", "python": "3.11.7", "torch": "2.9.1"}

@@ -14,12 +14,10 @@ import pyarrow as pa
 from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board.view import View, chosen_board, view
+from leaderboard.board.view import View, chosen_board, view_of
 from leaderboard.board.wanted import Wanted
-from leaderboard.catalogue.suites import newest_suite
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.data import Scores
-from leaderboard.snapshot.table_file import Refused, TableFile
+from leaderboard.catalogue import newest_suite
+from leaderboard.snapshot import Refused, TableFile, table_file
 
 BATCH = 500
 """Rows that are made at a time."""
@@ -35,7 +33,7 @@ def _file(request: HttpRequest) -> TableFile:
     board = chosen_board(suite, wanted)
     if board is None:
         raise Http404("this board has no data yet")
-    seen = view(board, wanted.but(**_ONE_PAGE_ONLY))
+    seen = view_of(board, wanted.but(**_ONE_PAGE_ONLY))
     if seen.problems:
         raise Refused(seen.problems)
     site = request.build_absolute_uri("/")
@@ -84,17 +82,18 @@ def _name(seen: View, place: int) -> str:
 
 def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
     """The rows, pinned ones first; one empty batch where there is none, for its fields."""
-    rows = np.concatenate([np.array(seen.pins, np.intp), seen.rows])
+    board, rows = seen.board, np.concatenate([np.array(seen.pins, np.intp), seen.rows])
     for start in range(0, max(len(rows), 1), BATCH):
         chosen = rows[start : start + BATCH]
         fields = {
             **_ranks(seen, chosen),
             "pinned": pa.array(np.isin(chosen, seen.pins)),
-            **table_file.of_models(seen.board.models[row] for row in chosen),
+            **table_file.of_models(board.models.take(chosen)),
             **table_file.bounds("average", "average_", seen.average.rows(chosen)),
         }
         for place in seen.columns:
-            fields |= _cells(seen, place, chosen, site)
+            name = _name(seen, place)
+            fields |= table_file.of_cells(board, place, chosen, seen.scores, name, site)
         yield pa.RecordBatch.from_pydict(fields)
 
 
@@ -110,16 +109,3 @@ def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
         "rank_high_is_cut": ranks.cut_high,
     }
     return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
-
-
-def _cells(seen: View, place: int, rows: NDArray[np.intp], site: str) -> dict[str, pa.Array]:
-    """A column's cells: value, bounds, questions, standing in words, and the run's address."""
-    board, name, scores = seen.board, _name(seen, place), seen.scores
-    n = board.n[rows, place]
-    sides = Scores(*(a[rows, place] for a in (scores.value, scores.low, scores.high)))
-    return {
-        **table_file.bounds(name, f"{name}.", sides),
-        f"{name}.n": pa.array(n, mask=n == 0),
-        f"{name}.standing": table_file.standings(board.standing[rows, place]),
-        f"{name}.run": table_file.run_addresses(board.run[rows, place], site),
-    }

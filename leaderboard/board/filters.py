@@ -20,7 +20,6 @@ from leaderboard.board.search import (
     Catalogue,
     SearchError,
     Texts,
-    any_of,
     either,
     parse,
     precisions,
@@ -29,8 +28,7 @@ from leaderboard.board.search import (
 from leaderboard.board.wanted import CHOICES, HIDE, ONLY, YES_OR_NO, Wanted
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
-from leaderboard.snapshot.data import Board, Flags
-from leaderboard.snapshot.models import Models
+from leaderboard.snapshot import Board, Flags, Models
 
 FILTERS = ("q", *CHOICES, "size", *YES_OR_NO)
 NAMES = {
@@ -191,10 +189,7 @@ def filtered(facets: Facets, wanted: Wanted) -> Filtered:
     try:
         query = parse(wanted.q)
         if query.terms:
-            found = query.found(facets.catalogue)
-            masks["q"] = any_of(found, len(facets.models))
-            counts = [int(one.sum()) for one in found]
-            hits = [(term.text, n) for term, n in zip(query.terms, counts, strict=True)]
+            masks["q"], hits = query.found(facets.catalogue)
     except SearchError as error:
         problems.append(f"Nothing was searched: {error}")
     for name in CHOICES:

@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
+from django.template import engines
+from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board import render
 from leaderboard.board.filters import NAMES
-from leaderboard.board.table import Table
+from leaderboard.board.table import MOST_STICKY, Table
 from leaderboard.board.view import ADDED, AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import (
     ALL_COLUMNS,
@@ -29,9 +29,10 @@ from leaderboard.board.wanted import (
 )
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
-from leaderboard.web.pager import page_links
+from leaderboard.snapshot import OWN, published
+from leaderboard.templatetags.figures import plural
+from leaderboard.templatetags.marks import axis, bob, style_mark
+from leaderboard.web import page_links
 
 _ORDERS = ("Average", "Model", "Size", "Day it came")
 _ROWS = ((COMPACT, "Compact"), (NORMAL, "Normal"), (TALL, "Tall"))
@@ -44,8 +45,6 @@ _NOT_CARRIED = ("page", "at_model")
 class Surroundings:
     """What the page says besides the board itself; asked of the database in a few queries."""
 
-    suite: Suite
-    notice: str
     others: tuple[tuple[str, str], ...]
     """Name and title of the newest version of each suite; empty where there is only one."""
     newer: str
@@ -55,7 +54,6 @@ class Surroundings:
     days: tuple[date | None, date | None]
     """Where a past day is shown: the last day with a snapshot before it and the first after it."""
     today: date
-    open_submit: bool
 
 
 def surroundings(
@@ -65,14 +63,11 @@ def surroundings(
     newest = {one.name: one for one in suites}
     latest = newest[suite.name].version
     return Surroundings(
-        suite=suite,
-        notice=suite.notice,
         others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
         newer=latest if latest != suite.version else "",
         first_day=first_day,
         days=days_around(suite, wanted),
         today=datetime.now(UTC).date(),
-        open_submit=settings.PLUMBLINE_OPEN_SUBMIT,
     )
 
 
@@ -92,16 +87,17 @@ def style_label(style: str) -> str:
     return "Task’s own" if style == OWN else str(Style(style).label)
 
 
-def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
-    """Everything that the page's template names, but for the table itself."""
+def context(view: View, table: Table, suite: Suite, around: Surroundings) -> dict[str, Any]:
+    """Everything that the page's template names."""
     board, wanted = view.board, view.wanted
     return {
-        "suite": around.suite,
+        "suite": suite,
         "around": around,
         "board": board,
         "view": view,
         "wanted": wanted,
         "table": table,
+        "rendered": _table(view, table),
         "chosen_style": "" if wanted.style == OWN else style_label(wanted.style),
         "asked_at": wanted.moment and wanted.moment - timedelta(days=1),
         "newer_url": wanted.url(suite=board.suite, at="", cols="", sort="average", page=1),
@@ -122,11 +118,11 @@ def context(view: View, table: Table, around: Surroundings) -> dict[str, Any]:
         "switched": sum(bool(getattr(wanted, name)) for name in YES_OR_NO),
         "yes_or_no": (("", "Shown"), (ONLY, "Only these"), (HIDE, "Hidden")),
         "scales": [
-            ("" if scale == _scale_of_suite(view) else scale, label, scale == view.scale)
+            ("" if (scale == CHANCE) == board.by_chance else scale, label, scale == view.scale)
             for scale, label in ((RAW, "Raw"), (CHANCE, "From chance"))
         ],
         "heights": [(key, label, key == wanted.rows) for key, label in _ROWS],
-        "orders": render.orders(_orders(view)),
+        "orders": mark_safe(_choices().orders(_orders(view))),  # noqa: S308 the template escapes
         "size": wanted.size.partition("-")[::2],
         "sizes": [size / 10**9 for size in view.sizes],
         "size_hints": [_roughly(size / 10**9) for size in view.sizes],
@@ -169,10 +165,6 @@ def _specimen(view: View, table: Table) -> dict[str, str]:
     return {name: f"{table.specimen.x(float(side[row])):.2f}" for name, side in sides.items()}
 
 
-def _scale_of_suite(view: View) -> str:
-    return CHANCE if view.board.by_chance else RAW
-
-
 def _chosen(view: View, name: str) -> str:
     """What a menu has chosen, in short."""
     chosen = [option.label for option in view.options[name] if option.chosen]
@@ -207,15 +199,10 @@ def _carried(wanted: Wanted, without: set[str]) -> list[tuple[str, str]]:
 
 def _picker(view: View) -> dict[str, Any]:
     shown = set(view.columns)
+    columns = enumerate(zip(view.keys, view.board.columns, strict=True))
+    boxes = [(key, column, place in shown) for place, (key, column) in columns]
     return {
-        "columns": render.picker(
-            [
-                (key, column, place in shown)
-                for place, (key, column) in enumerate(
-                    zip(view.keys, view.board.columns, strict=True)
-                )
-            ]
-        ),
+        "columns": mark_safe(_choices().columns(boxes, style_mark)),  # noqa: S308 it escapes
         "carried": _carried(view.wanted, {"cols", *_NOT_CARRIED}),
     }
 
@@ -233,3 +220,31 @@ def _ticked_elsewhere(view: View) -> list[tuple[int, str, str]]:
         for row, model in zip(view.ticked, ticked, strict=True)
         if row not in here
     ]
+
+
+def _table(view: View, table: Table) -> SafeString:
+    """The whole <table> element, by Jinja2 as all that has a part for each column or cell."""
+    heads = [table.average, table.model, table.size, *table.columns]
+    template = engines["jinja2"].get_template("board/table.jinja")
+    html = template.render(
+        {
+            "view": view,
+            "board": view.board,
+            "table": table,
+            "sorted_by": next((h.label for h in heads if h.key == view.sort_key), view.sort_key),
+            "width": len(table.columns) + 4,
+            "average_plumb": table.average.plumb,
+            "most_sticky": MOST_STICKY,
+            "plural": plural,
+            "axis": axis,
+            "bob": bob,
+            "style_mark": style_mark,
+        }
+    )
+    return mark_safe(html)  # noqa: S308 the template escapes
+
+
+def _choices() -> Any:
+    """The macros for what has an entry for each column: Django's own templates take too long."""
+    found: Any = engines["jinja2"].get_template("board/choices.jinja")
+    return found.template.module

@@ -5,20 +5,19 @@ from __future__ import annotations
 from datetime import date
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
-from leaderboard.board import render as board_render
 from leaderboard.board.table import dress
-from leaderboard.board.view import chosen_board, view
-from leaderboard.board.wanted import Wanted
-from leaderboard.catalogue.suites import among, every_suite
+from leaderboard.board.view import chosen_board, view_of
+from leaderboard.board.wanted import Wanted, column_keys
+from leaderboard.catalogue import among, every_suite, newest_suite
 from leaderboard.models import Suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import Board
+from leaderboard.snapshot import Board, published
 from leaderboard.web import kept
 
 
@@ -39,14 +38,11 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     found, first_day = _found(suite, wanted)
     if found is None:
         return _without_board(request, wanted, suite)
-    shown = view(found, wanted)
+    shown = view_of(found, wanted)
     if redirect := shown.wanted.redirect(request):
         return redirect
-    table = dress(shown)
-    context = {
-        **frame.context(shown, table, frame.surroundings(suite, suites, wanted, first_day)),
-        "rendered": board_render.table(shown, table),
-    }
+    around = frame.surroundings(suite, suites, wanted, first_day)
+    context = frame.context(shown, dress(shown), suite, around)
     return render_to_string("board/page.html", context, request)
 
 
@@ -77,3 +73,18 @@ def _without_board(request: HttpRequest, wanted: Wanted, suite: Suite) -> HttpRe
         "own_url": wanted.url(style="own", sort="average", cols="", at=""),
     }
     return render(request, "board/without_snapshot.html", context)
+
+
+@require_safe
+def cell(request: HttpRequest, variant: int, column: str) -> HttpResponseRedirect:
+    """To the run behind a variant’s number in a column of the board that the query asks for."""
+    wanted = Wanted.of(request)
+    suite = newest_suite(wanted.suite)
+    board = chosen_board(suite, wanted) if suite else None
+    if board is None:
+        raise Http404(f"no board {wanted.suite}")
+    row, keys = board.row_of.get(variant), column_keys(board)
+    run = board.run_id(row, keys.index(column)) if row is not None and column in keys else None
+    if run is None:
+        raise Http404(f"no run of {variant} in {column}")
+    return HttpResponseRedirect(reverse("run", args=[run]))

@@ -16,8 +16,7 @@ from leaderboard.board.view import View
 from leaderboard.board.wanted import TALL
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind
-from leaderboard.snapshot.data import Ranks
-from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot import Model, Models
 from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
 HERE = "\0"
@@ -86,7 +85,7 @@ def lines_of(
                 row=row,
                 variant=model.variant,
                 rank=int(ranks.rank[row]) if ranked else 0,
-                span=_span(ranks, row) if ranked else "",
+                span=ranks.span(row) if ranked else "",
                 among=_among(view, int(ranks.rank[row])) if ranked else "",
                 owner=owner,
                 name=name,
@@ -115,12 +114,6 @@ def _among(view: View, rank: int) -> str:
     if place == len(view.found_ranks) or view.found_ranks[place] != rank:
         return ""
     return f"{ordinal(place + 1)} of {len(view.found_ranks):,}"
-
-
-def _span(ranks: Ranks, row: int) -> str:
-    """The ranks that are not excluded; one that was cut off says that it may go on."""
-    low, high = f"{ranks.low[row]:,}", f"{ranks.high[row]:,}"
-    return f"{'≤' if ranks.cut_low[row] else ''}{low}–{'≥' if ranks.cut_high[row] else ''}{high}"
 
 
 def _facts(model: Model, *, several: bool) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import re2
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot import Model, Models
 
 Flags = NDArray[np.bool_]
 Texts: TypeAlias = Any
@@ -162,23 +162,12 @@ class Query:
     text: str
     terms: tuple[Term, ...]
 
-    def found(self, catalogue: Catalogue) -> list[Flags]:
-        """For each term which models it finds."""
-        return [term.found(catalogue) for term in self.terms]
-
-    def matches(self, models: Sequence[Model]) -> Flags:
-        """Which models any term finds, shape (models,)."""
-        return any_of(self.found(Catalogue(Models.of(models))), len(models))
-
-    def hits(self, models: Sequence[Model]) -> list[tuple[str, int]]:
-        """How many models each term finds."""
-        found = self.found(Catalogue(Models.of(models)))
-        return [(term.text, int(f.sum())) for term, f in zip(self.terms, found, strict=True)]
-
-
-def any_of(found: Sequence[Flags], models: int) -> Flags:
-    """The union of what terms find; all of so many models where there is no term."""
-    return np.logical_or.reduce(found) if found else np.ones(models, np.bool_)
+    def found(self, catalogue: Catalogue) -> tuple[Flags, list[tuple[str, int]]]:
+        """Which models any term finds, all where there is none; and how many each of them finds."""
+        found = [term.found(catalogue) for term in self.terms]
+        hits = [(term.text, int(f.sum())) for term, f in zip(self.terms, found, strict=True)]
+        every = np.ones(len(catalogue.models), np.bool_)
+        return np.logical_or.reduce(found) if found else every, hits
 
 
 def parse(text: str) -> Query:

@@ -10,10 +10,9 @@ from urllib.parse import quote, quote_plus
 
 import numpy as np
 from django.urls import reverse
-from django.utils.html import escape, format_html
+from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.cell_html import written
 from leaderboard.board.cells import (
     Drawn,
     Look,
@@ -23,14 +22,16 @@ from leaderboard.board.cells import (
     column_cells,
     column_scale,
 )
+from leaderboard.board.cells import cells_html as written
 from leaderboard.board.filters import FILTERS
 from leaderboard.board.rows import HERE, Line, lines_of
 from leaderboard.board.view import AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import CHANCE
-from leaderboard.snapshot.data import Board, Column
+from leaderboard.models.task import is_share
+from leaderboard.snapshot import Board, Column
 from leaderboard.templatetags.figures import in_unit, percent
-from leaderboard.units import is_share
-from leaderboard.web.scale import Scale
+from leaderboard.templatetags.marks import plumb_line
+from leaderboard.web import Scale
 
 WIDE = 10
 """From more columns than this on, links and titles are short and the table scrolls in itself."""
@@ -66,11 +67,7 @@ class Head:
 
     @cached_property
     def plumb(self) -> SafeString:
-        """The plumb line of a cell, at chance; those of a column join into one."""
-        if self.chance is None:
-            return mark_safe("")
-        place = f"{self.scale.x(self.chance):.1f}"
-        return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', place)
+        return plumb_line(self.chance, self.scale)
 
 
 @dataclass(frozen=True)

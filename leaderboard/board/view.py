@@ -13,16 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.board import filters
-from leaderboard.board.columns import DEFAULT_COLUMNS, column_keys, shown
 from leaderboard.board.filters import Facets, Filtered, Option, facets_of, rows_named
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.wanted import Shown, Wanted, column_keys, shown
 from leaderboard.models import Suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import Board, Flags, Floats, Scores
-from leaderboard.units import is_share
-from leaderboard.web.address import page_number
-
-__all__ = ["DEFAULT_COLUMNS", "PAGE", "View", "Wanted", "chosen_board", "view"]
+from leaderboard.models.task import is_share
+from leaderboard.snapshot import Board, Flags, Floats, Scores, published
+from leaderboard.web import page_number
 
 PAGE = 50
 MOST_PINS = 20
@@ -31,7 +27,7 @@ _ASCENDING_FIRST = (MODEL, SIZE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class View(Shown):
     """Rows are places in the board's arrays, columns places in its columns."""
 
     board: Board
@@ -39,15 +35,6 @@ class View:
     """As asked, with what cannot be (a page beyond the last) put right."""
     keys: list[str]
     """How addresses and files call each of the board's columns."""
-    columns: list[int]
-    """Those shown."""
-    folded: int
-    scale: str
-    own_choice: bool
-    """Whether columns or scale are not the suite's: no ranks, no bands, as `why_unranked` says."""
-    why_unranked: str
-    scores: Scores
-    average: Scores
     sort_key: str
     ascending: bool
     bands_shown: bool
@@ -75,7 +62,6 @@ class View:
     """Active filters, each with the address that drops it."""
     ways_out: list[tuple[str, str, int]]
     """Where nothing is left: each filter, the address without it, and how many models that has."""
-    problems: list[str]
 
 
 def chosen_board(suite: Suite, wanted: Wanted) -> Board | None:
@@ -85,7 +71,7 @@ def chosen_board(suite: Suite, wanted: Wanted) -> Board | None:
     return published.newest(suite, wanted.style)
 
 
-def view(board: Board, wanted: Wanted) -> View:
+def view_of(board: Board, wanted: Wanted) -> View:
     """The board as the reader asked for it; what cannot be done is among its `problems`."""
     facets, keys, total = facets_of(board), column_keys(board), len(board.models)
     chosen = shown(board, wanted, keys)
@@ -101,7 +87,7 @@ def view(board: Board, wanted: Wanted) -> View:
     unpinned = left.copy()
     unpinned[pins] = False
     values = _sort_values(facets, keys, chosen.scores, chosen.average, sort_key)
-    rows = _in_order(np.flatnonzero(unpinned), values, ascending=ascending)
+    rows = in_order(np.flatnonzero(unpinned), values, ascending=ascending)
 
     pages = max(1, -(-len(rows) // PAGE))
     page = page_number(wanted.page, last=pages)
@@ -120,13 +106,7 @@ def view(board: Board, wanted: Wanted) -> View:
         board=board,
         wanted=canonical,
         keys=keys,
-        columns=chosen.columns,
-        folded=chosen.folded,
-        scale=chosen.scale,
-        own_choice=chosen.own_choice,
-        why_unranked=chosen.why_unranked,
-        scores=chosen.scores,
-        average=chosen.average,
+        **{**vars(chosen), "problems": problems},
         sort_key=sort_key,
         ascending=ascending,
         bands_shown=sort == AVERAGE and not chosen.own_choice,
@@ -150,7 +130,6 @@ def view(board: Board, wanted: Wanted) -> View:
             for name in filtered.masks
         ],
         ways_out=[] if found else _ways_out(filtered, canonical, total),
-        problems=problems,
     )
 
 
@@ -183,7 +162,7 @@ def _sort_values(
     return average.value if key == AVERAGE else scores.value[:, keys.index(key)]
 
 
-def _in_order(
+def in_order(
     rows: NDArray[np.intp], values: Floats | NDArray[np.int64], *, ascending: bool
 ) -> NDArray[np.intp]:
     """The rows by their values; equal ones in the board's order, those without a value last."""

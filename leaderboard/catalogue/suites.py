@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.http import Http404
 
@@ -12,10 +13,10 @@ from leaderboard.models import Suite
 
 def newest_suite(name: str) -> Suite | None:
     """The newest version of a suite, or the version that `name@version` asks for."""
-    return called(name).first()
+    return suites_called(name).first()
 
 
-def called(name: str) -> QuerySet[Suite]:
+def suites_called(name: str) -> QuerySet[Suite]:
     """The versions that a name, or `name@version`, may mean; the newest first."""
     name, _, version = name.partition("@")
     suites = Suite.objects.filter(name=name).order_by("-created", "-pk")
@@ -32,6 +33,14 @@ def among(suites: Sequence[Suite], name: str) -> Suite | None:
     name, _, version = name.partition("@")
     named = [one for one in suites if one.name == name and (not version or one.version == version)]
     return named[-1] if named else None
+
+
+def suite_asked_for(name: str) -> Suite | None:
+    """As `newest_suite`; None only where it is the site's own, which is not there yet.
+
+    Raises Http404 for any other.
+    """
+    return newest_suite(name) if name == settings.PLUMBLINE_SUITE else find_suite(name)
 
 
 def find_suite(reference: str) -> Suite:

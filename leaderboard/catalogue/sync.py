@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
+
+from markdown_it import MarkdownIt
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
@@ -20,7 +23,6 @@ from evalcore.task.identity.lock import LOCK, Pin, Pins, read_pins
 from evalcore.task.library import suite as suite_file
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.metadata import UNVERSIONED
-from leaderboard.catalogue.origin import origin
 from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.edition import changing
 
@@ -39,38 +41,21 @@ class CatalogueError(Exception):
 class Column:
     """One benchmark in one style, as its files say."""
 
-    benchmark: str
-    title: str
-    style: str
-    own: bool
-    shots: int
-    metric: str
-    filter: str
-    counts: bool
-    part_chances: dict[str, float]
-    people: suite_file.People | None
-    draw: int
-    seed: int
-    task: TaskVersion
-    """Not saved."""
+    entry: SuiteEntry
+    """Not saved, and neither is its task."""
     file: str
     """Where the task is, below the tasks folder."""
-    run_key: str
 
     def identity(self) -> list[object]:
         """What may not change under one version of a suite."""
-        task = [self.task.name, self.task.version, self.task.config_digest]
-        asked = [self.benchmark, self.style, self.own, self.shots, self.metric, self.filter]
-        return [*asked, self.counts, self.part_chances, task, self.run_key]
+        entry, task = self.entry, self.entry.task
+        asked = [entry.benchmark, entry.style, entry.own, entry.shots, entry.metric, entry.filter]
+        pinned = [task.name, task.version, task.config_digest]
+        return [*asked, entry.counts, entry.part_chances, pinned, entry.run_key]
 
     def words(self) -> dict[str, object]:
         """What may be put better at any time: how the column is called, what is known beside it."""
-        people = self.people
-        return {
-            "title": self.title,
-            "people": people.score if people else None,
-            "people_source": people.source if people else "",
-        }
+        return {name: getattr(self.entry, name) for name in ("title", "people", "people_source")}
 
 
 @dataclass(frozen=True)
@@ -145,7 +130,7 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
             rule = shot_rule(spec, benchmark.shots, mode=MODE, draw=suite.fewshot_draw)
             seeds = suite.fewshot_seeds if draws_at_random(rule) else suite.fewshot_seeds[:1]
             for draw, seed in enumerate(seeds):
-                yield Column(
+                entry = SuiteEntry(
                     benchmark=benchmark.benchmark,
                     title=benchmark.title,
                     style=style,
@@ -155,11 +140,11 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
                     filter=asked.filter,
                     counts=benchmark.counts,
                     part_chances=_part_chances(spec),
-                    people=benchmark.people,
+                    people=benchmark.people.score if benchmark.people else None,
+                    people_source=benchmark.people.source if benchmark.people else "",
                     draw=draw,
-                    seed=seed,
+                    fewshot_seed=seed,
                     task=_task_version(spec, asked.metric, pin, folder),
-                    file=str(source.relative_to(folder)) if source else spec.name,
                     run_key=run_key(
                         spec,
                         shots=benchmark.shots,
@@ -168,6 +153,7 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
                         fewshot_draw=suite.fewshot_draw,
                     ),
                 )
+                yield Column(entry, str(source.relative_to(folder)) if source else spec.name)
 
 
 def _part_chances(spec: TaskSpec | GroupSpec) -> dict[str, float]:
@@ -206,7 +192,7 @@ PINNED = ("config_digest", "benchmark", "style", "primary_metric", "chance")
 
 def _changed_tasks(plan: SuitePlan) -> Iterator[str]:
     for column in plan.columns:
-        task = column.task
+        task = column.entry.task
         if task.version == UNVERSIONED:
             yield f"{task.name}: metadata.version is missing: add `version: 1.0` under metadata"
             continue
@@ -257,45 +243,30 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
     )
     if not is_new:
         for column in plan.columns:
-            row.entries.filter(benchmark=column.benchmark).update(**column.words())
-            _stored_task(column.task, synced)
+            row.entries.filter(benchmark=column.entry.benchmark).update(**column.words())
+            _stored_task(column.entry.task, synced)
         return
     synced.suites.append(str(row))
-    SuiteEntry.objects.bulk_create(
-        SuiteEntry(
-            suite=row,
-            position=position,
-            benchmark=column.benchmark,
-            style=column.style,
-            own=column.own,
-            task=_stored_task(column.task, synced),
-            shots=column.shots,
-            metric=column.metric,
-            filter=column.filter,
-            counts=column.counts,
-            part_chances=column.part_chances,
-            draw=column.draw,
-            fewshot_seed=column.seed,
-            run_key=column.run_key,
-            comparability_key=_known_key(column),
-            **column.words(),
-        )
-        for position, column in enumerate(plan.columns)
-    )
+    entries = [column.entry for column in plan.columns]
+    for position, entry in enumerate(entries):
+        entry.suite, entry.position = row, position
+        entry.task = _stored_task(entry.task, synced)
+        entry.comparability_key = _known_key(entry)
+    SuiteEntry.objects.bulk_create(entries)
 
 
-def _known_key(column: Column) -> str:
+def _known_key(entry: SuiteEntry) -> str:
     """The key of the first result that was stored for such a column, in another suite or version.
 
     Empty where there is none yet: the first one then fixes it.
     """
     results = Result.objects.filter(
-        run__run_key=column.run_key,
+        run__run_key=entry.run_key,
         run__state=Run.State.DONE,
-        task_name=column.task.name,
+        task_name=entry.task.name,
         subset="",
-        metric=column.metric,
-        filter=column.filter,
+        metric=entry.metric,
+        filter=entry.filter,
     )
     found = results.order_by("pk").values_list("comparability_key", flat=True).first()
     return found or ""
@@ -313,3 +284,28 @@ def _stored_task(task: TaskVersion, synced: Synced) -> TaskVersion:
     if is_new:
         synced.tasks.append(str(row))
     return row
+
+
+README = "README.md"
+BEGINS = "**Source**:"
+
+
+def origin(file: Path | None, tasks_dir: Path) -> str:
+    """The README's point **Source** as Markdown; empty where there is none.
+
+    The README lies directly below `tasks_dir`, in the folder that holds the task's file.
+    """
+    if file is None:
+        return ""
+    *folders, _ = file.relative_to(tasks_dir).parts
+    readme = Path(tasks_dir, *folders[:1], README)
+    return _source(readme, readme.stat().st_mtime_ns) if readme.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _source(readme: Path, _changed: int) -> str:
+    for token in MarkdownIt("commonmark").parse(readme.read_text(encoding="utf-8")):
+        if token.type == "inline" and token.content.startswith(BEGINS):
+            text = " ".join(token.content.removeprefix(BEGINS).split())
+            return text[:1].upper() + text[1:]
+    return ""

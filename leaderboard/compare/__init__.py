@@ -1,1 +1,3 @@
 """Models side by side, question by question."""
+
+__all__: list[str] = []

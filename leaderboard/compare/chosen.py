@@ -11,11 +11,11 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from leaderboard.board.filters import rows_named
+from leaderboard.board import rows_named
 from leaderboard.compare.lineup import MOST
 from leaderboard.models import Run
-from leaderboard.queue.listing import listed
-from leaderboard.snapshot.data import Board
+from leaderboard.queue import listed
+from leaderboard.snapshot import Board
 
 LONGEST = 60
 """Characters of what somebody wrote that are shown again."""

@@ -13,12 +13,12 @@ from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.differences import Compared, Found
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import ByQuestion, Difference
-from leaderboard.compare.part_table import PartTable, part_table
-from leaderboard.compare.parts import by_part
+from leaderboard.compare.parts import PartTable, by_part, part_table
 from leaderboard.compare.question import Pair, read_pair
 from leaderboard.compare.question_list import (
     Answer,
     Files,
+    Partings,
     Questions,
     answers_to,
     files_of,
@@ -26,12 +26,11 @@ from leaderboard.compare.question_list import (
     list_of,
     name_of,
     neighbour,
-    place_of,
+    place_called,
 )
-from leaderboard.compare.questions import Partings
 from leaderboard.compare.words import p_value
-from leaderboard.samples.vectors import Layout
-from leaderboard.web.address import Address
+from leaderboard.samples import Layout
+from leaderboard.web import Address
 
 MOST_SHOWN = 40
 """Characters of an unknown question that are shown again."""
@@ -112,7 +111,7 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         unknown = address["part"][:MOST_SHOWN]
         problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
     partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better, part=part)
-    doc = place_of(partings, address["doc"]) if address["doc"] else None
+    doc = place_called(partings, address["doc"]) if address["doc"] else None
     questions = list_of(partings, files, doc, address)
     shown = None
     if doc is not None:

@@ -1,6 +1,6 @@
 """How far is each model from the baseline, over all tasks and on average?
 
-Read `compare` first; one difference is made in `compare_pair.py`.
+Read `compare` first; one difference is made in `pair.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from evalcore.stats import benjamini_hochberg, holm
-from leaderboard.compare import vectors as compare_vectors
-from leaderboard.compare.lineup import Lineup
+from leaderboard.compare.lineup import Lineup, vectors_of
 from leaderboard.compare.pair import Apart, Difference, How, Tally, difference, scaled
-from leaderboard.compare.vectors import Vector
-from leaderboard.stats.contrast import Share, total_difference
+from leaderboard.samples import Vector
+from leaderboard.stats import Share, total_difference
 
 LEVEL = 0.05
 
@@ -69,7 +68,7 @@ class Compared:
 
 def compare(lineup: Lineup, base: int) -> Compared:
     """Every other side of a lineup against the side at place `base`."""
-    vectors = compare_vectors.of_tasks(lineup.tasks)
+    vectors = vectors_of(lineup.tasks)
     others = [place for place in range(len(lineup.sides)) if place != base]
     found: list[list[Found]] = [
         [difference(task, base, side, vectors) for task in lineup.tasks] for side in others

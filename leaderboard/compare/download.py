@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +17,13 @@ from django.urls import reverse
 
 from leaderboard.compare import pins
 from leaderboard.compare import samples as compare_samples
-from leaderboard.compare import vectors as compare_vectors
-from leaderboard.compare.lineup import Lineup, Number, Task
+from leaderboard.compare.lineup import Lineup, Number, Task, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
-from leaderboard.compare.question_list import letter
 from leaderboard.compare.samples import NONE, Answers
-from leaderboard.compare.vectors import Vector
 from leaderboard.models import Artifact, Run
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.table_file import Refused, TableFile, numbers
-from leaderboard.web.address import Address
+from leaderboard.samples import Vector, letter
+from leaderboard.snapshot import Refused, TableFile, table_file
+from leaderboard.web import Address
 
 
 def _file(request: HttpRequest) -> TableFile:
@@ -102,7 +98,9 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
 
 
 def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.RecordBatch]:
-    vectors, files = compare_vectors.of_tasks(tasks), _files(tasks)
+    vectors = vectors_of(tasks)
+    runs = [number.run for task in tasks for number in task.numbers if number]
+    files = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
         layout = next((one.layout for one in found if one), None)
@@ -138,13 +136,6 @@ def _vector(number: Number | None, vectors: Mapping[int, Vector]) -> Vector | No
     return vectors.get(number.results[0]) if number and number.results else None
 
 
-def _files(tasks: Sequence[Task]) -> dict[UUID, str]:
-    """By run the digest of its samples."""
-    runs = [number.run for task in tasks for number in task.numbers if number]
-    stored = Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.SAMPLES)
-    return dict(stored.values_list("run_id", "sha256"))
-
-
 def _of_side(
     name: str, n: int, vector: Vector | None, answers: Answers | None, run: str | None
 ) -> dict[str, pa.Array]:
@@ -155,7 +146,7 @@ def _of_side(
     )
     return {
         f"{name}.run": pa.repeat(pa.scalar(run, pa.string()), n),
-        f"{name}.score": numbers(vector.scores if vector else nothing),
+        f"{name}.score": table_file.numbers(vector.scores if vector else nothing),
         f"{name}.pick": letters,
-        f"{name}.margin": numbers(answers.margin if answers else nothing),
+        f"{name}.margin": table_file.numbers(answers.margin if answers else nothing),
     }

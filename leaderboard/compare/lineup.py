@@ -1,7 +1,7 @@
 """Models side by side: who is compared, on which tasks, and with which numbers.
 
-Two ways lead to a `Lineup`: models on a suite (`compare_models.py`) and runs of one benchmark
-(`compare_runs.py`). What follows from it is in `compare_differences.py`.
+Two ways lead to a `Lineup`: models on a suite and runs of one benchmark (both in `models.py`). What
+follows from it is in `differences.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from evalcore.stats import Interval
-from leaderboard.snapshot.data import Score
-from leaderboard.units import is_share
+from leaderboard.models.task import is_share
+from leaderboard.samples import Vector, by_result
+from leaderboard.snapshot import Score
 
 LETTERS = "ABCDEF"
 MOST = len(LETTERS)
@@ -106,6 +107,13 @@ class Lineup:
     def place(self, key: str) -> int:
         """Which side the address calls so."""
         return next(place for place, side in enumerate(self.sides) if side.key == key)
+
+
+def vectors_of(tasks: Sequence[Task]) -> dict[int, Vector]:
+    """By primary key the scores by question of each result behind these tasks' numbers."""
+    return by_result(
+        [pk for task in tasks for number in task.numbers if number for pk in number.results]
+    )
 
 
 def named(sides: Sequence[Side]) -> tuple[Side, ...]:

@@ -8,20 +8,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board.columns import column_keys
-from leaderboard.board.view import chosen_board
-from leaderboard.board.wanted import Wanted
-from leaderboard.catalogue.suites import newest_suite
+from leaderboard.board import Wanted, chosen_board, column_keys
+from leaderboard.catalogue import suite_asked_for
 from leaderboard.compare import chosen as compare_chosen
 from leaderboard.compare import models as compare_models
+from leaderboard.compare import models as compare_runs
 from leaderboard.compare import picker as compare_picker
 from leaderboard.compare import pins as compare_pins
-from leaderboard.compare import runs as compare_runs
 from leaderboard.compare import words
 from leaderboard.compare.chosen import Problem
 from leaderboard.compare.detail import detail
@@ -30,14 +28,13 @@ from leaderboard.compare.differences import compare as differences
 from leaderboard.compare.lineup import Lineup, Task
 from leaderboard.compare.pair import Difference
 from leaderboard.compare.picker import Picker
-from leaderboard.compare.questions import SHOWN, SORTS
+from leaderboard.compare.question_list import SHOWN, SORTS
 from leaderboard.compare.table import table
 from leaderboard.models import Suite
 from leaderboard.models import edition as editions
 from leaderboard.models.task import Style
-from leaderboard.snapshot.data import EVERY, OWN, Board
-from leaderboard.web import kept
-from leaderboard.web.address import Address
+from leaderboard.snapshot import EVERY, OWN, Board
+from leaderboard.web import Address, kept
 
 JOINED = {"m": ",", "run": ","}
 ALLOWED: dict[str, Collection[str]] = {
@@ -117,7 +114,7 @@ def _runs(address: Address) -> Request:
         problems.append(Problem("Both m and run are asked for; the runs are compared."))
     base = _base([str(run.pk) for run in runs], address)
     return Request(
-        lineup=compare_runs.lineup(runs, base) if len(runs) > 1 else None,
+        lineup=compare_runs.lineup_of_runs(runs, base) if len(runs) > 1 else None,
         base=base,
         problems=problems,
         picker=compare_picker.of_runs(runs, address),
@@ -128,9 +125,7 @@ def _runs(address: Address) -> Request:
 
 
 def _models(address: Address) -> Request:
-    suite = newest_suite(address["suite"])
-    if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
-        raise Http404(f"no suite {address['suite']}")
+    suite = suite_asked_for(address["suite"])
     wanted = Wanted(style=address["style"], at=address["at"])
     board = chosen_board(suite, wanted) if suite else None
     names = [name for name in address["m"].split(",") if name]

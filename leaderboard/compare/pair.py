@@ -18,8 +18,9 @@ from evalcore.stats import difference_interval, mcnemar
 from evalcore.stats.interval import Interval, normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.compare.lineup import Number, Task
-from leaderboard.compare.vectors import Floats, Vector
-from leaderboard.stats.contrast import Share, paired_share, total_difference
+from leaderboard.samples import Vector
+from leaderboard.snapshot import Floats
+from leaderboard.stats import Share, paired_share, total_difference
 
 _Z = normal_quantile(0.95)
 

@@ -1,12 +1,12 @@
 """How far apart are two sides on each part (subject, language) of a task?
 
-A part is compared as a task of its own, with the questions that it has: `compare_pair` makes the
+A part is compared as a task of its own, with the questions that it has: `pair` makes the
 difference. What is claimed of the parts of a table holds together (Benjamini and Hochberg).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from evalcore.stats import wilson
 from leaderboard.compare.differences import Found, corrected
 from leaderboard.compare.lineup import Number, Task
-from leaderboard.compare.pair import Difference, difference
-from leaderboard.compare.vectors import Vector
-from leaderboard.samples.vectors import Layout
-from leaderboard.snapshot.data import Score
+from leaderboard.compare.pair import Apart, Difference, difference
+from leaderboard.compare.table import Axis, Told, told
+from leaderboard.compare.words import p_value
+from leaderboard.samples import Layout, Vector
+from leaderboard.snapshot import Score
+from leaderboard.web import Address
 
 MOST = 300
 """Parts that are compared one by one; of more a table would not be read."""
@@ -122,3 +124,62 @@ def _score(drawn: list[Vector]) -> Score:
         bounds = wilson(value * units, units)
         low, high = bounds.low, bounds.high
     return Score(value, low, high, layout.n)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartRow(Told):
+    """One part; texts are empty where there is no difference."""
+
+    name: str
+    url: str
+    """Of the questions of this part alone."""
+    chosen: bool
+    n: int
+    base: float
+    other: float
+    why: str
+    """Why the difference is not paired."""
+    p: str
+
+
+@dataclass(frozen=True)
+class PartTable:
+    rows: list[PartRow]
+    axis: Axis | None
+    """None where differences are not drawn."""
+    count: int
+    """Differences, for which p is corrected."""
+    higher: int
+    """Parts on which the other side is ahead beyond doubt ..."""
+    lower: int
+    """... and on which the baseline is."""
+
+
+def part_table(
+    parts: Sequence[OfPart], task: Task, names: tuple[str, str], address: Address
+) -> PartTable | None:
+    """None for a task without parts; `names` are those of the baseline and of the other side."""
+    found = [one.found for one in parts if isinstance(one.found, Difference)]
+    axis = Axis.around(found) if found and task.drawn_to_scale else None
+    rows = [_row(one, task, names, axis, address) for one in parts]
+    if not rows:
+        return None
+    ahead = [row.who for row in rows]
+    return PartTable(rows, axis, len(found), ahead.count("other"), ahead.count("base"))
+
+
+def _row(
+    one: OfPart, task: Task, names: tuple[str, str], axis: Axis | None, address: Address
+) -> PartRow:
+    found = one.found
+    return PartRow(
+        name=one.name,
+        url=address.url("questions", part=one.name, page="", doc=""),
+        chosen=one.name == address["part"],
+        n=one.n,
+        base=one.base,
+        other=one.other,
+        why="" if isinstance(found, Apart) else found.why,
+        p="" if isinstance(found, Apart) else p_value(found.p_bh),
+        **vars(told(found, task.metric, names, axis, by="part")),
+    )

@@ -8,14 +8,13 @@ from uuid import UUID
 
 import numpy as np
 
-from leaderboard.board.filters import facets_of
-from leaderboard.board.search import SearchError, parse
+from leaderboard.board import facets_of, search
 from leaderboard.compare.chosen import Problem
 from leaderboard.compare.lineup import MOST
 from leaderboard.models import Run
-from leaderboard.queue.listing import listed, of_model
-from leaderboard.snapshot.data import Board
-from leaderboard.web.address import Address
+from leaderboard.queue import listed, of_model
+from leaderboard.snapshot import Board
+from leaderboard.web import Address
 
 LISTED = 12
 BESIDE = 3
@@ -55,8 +54,8 @@ def of_models(board: Board, rows: Sequence[int], address: Address) -> Picker:
     if len(named) == 1 and not full:
         return Picker("", [], 0, None, full, exact=_added(board, rows, named[0], address))
     try:
-        mask = parse(text).matches(board.models)
-    except SearchError as error:
+        mask, _ = search.parse(text).found(facets_of(board).catalogue)
+    except search.SearchError as error:
         return Picker("Nothing found", [], 0, Problem(f"Search: {error}"), full)
     found = [row for row in np.flatnonzero(mask).tolist() if row not in rows]
     problem = None if found else Problem(f"Search: no other model on this board has “{text}”.")

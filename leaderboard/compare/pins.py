@@ -15,6 +15,7 @@ from uuid import UUID
 
 from evalcore.record import RunRecord
 from leaderboard.compare.lineup import Lineup, Task
+from leaderboard.compare.samples import stored
 from leaderboard.models import Artifact, Run
 from leaderboard.models.task import Style
 from leaderboard.samples import store as artifacts
@@ -195,10 +196,9 @@ def pins(lineup: Lineup, runs: Mapping[UUID, Run], chosen: Task | None) -> Pins:
 def _records(task: Task) -> dict[UUID, Mapping[str, str]]:
     """By run what its record says besides; nothing for a run whose record is not in the store."""
     runs = [number.run for number in task.numbers if number]
-    stored = Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.RECORD)
     return {
         run: _recorded(sha256)
-        for run, sha256 in stored.values_list("run_id", "sha256")
+        for run, sha256 in stored(runs, Artifact.Kind.RECORD).items()
         if artifacts.path_of(sha256).is_file()
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from uuid import UUID
 
@@ -11,15 +13,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.compare import samples as compare_samples
-from leaderboard.compare.questions import SORTS, Outcome, Partings
 from leaderboard.compare.samples import NONE, Answers
 from leaderboard.models import Artifact
+from leaderboard.samples import OPENING_LENGTH, Vector, is_withheld, letter, place_of, question_in
 from leaderboard.samples import store as artifacts
-from leaderboard.samples.listing import LENGTH, question_in
-from leaderboard.samples.question import is_withheld
-from leaderboard.web.address import Address, page_number
-from leaderboard.web.pager import page_links
-from leaderboard.web.paging import Part
+from leaderboard.snapshot import Floats
+from leaderboard.web import Address, Part, page_links, page_number
+
+
+class Outcome(IntEnum):
+    ALIKE = 0
+    BASE = 1
+    """The baseline did better."""
+    OTHER = 2
+    WRONG = 3
+    """Neither is right, and they picked different choices."""
+
+
+SHOWN = {"all": None, "base": Outcome.BASE, "other": Outcome.OTHER, "wrong": Outcome.WRONG}
+"""What an address may ask for."""
+SORTS = {"size": "Largest disagreement first", "file": "Order of the file"}
+
+
+@dataclass(frozen=True, eq=False)
+class Partings:
+    """Two sides' answers to the questions of one task; arrays have one entry for each."""
+
+    base: Vector
+    other: Vector
+    base_answers: Answers | None
+    other_answers: Answers | None
+    """None where a sample file is not at hand: then only scores are known."""
+    higher_is_better: bool
+    part: int | None = None
+    """Place of the only part whose questions are listed; None for all."""
+
+    @cached_property
+    def outcome(self) -> NDArray[np.int8]:
+        """Of each question, an Outcome."""
+        ahead = self.other.scores - self.base.scores
+        if not self.higher_is_better:
+            ahead = -ahead
+        found = np.zeros(len(ahead), np.int8)
+        found[ahead < 0], found[ahead > 0] = Outcome.BASE, Outcome.OTHER
+        if self.base_answers and self.other_answers:
+            picks = self.base_answers.pick, self.other_answers.pick
+            picked = (picks[0] != NONE) & (picks[1] != NONE) & (picks[0] != picks[1])
+            wrong = (self.base.scores < 1) & (self.other.scores < 1)
+            found[picked & wrong & (ahead == 0)] = Outcome.WRONG
+        return found
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """By what an address may ask for how many questions that is."""
+        return {name: int(self._shown(name).sum()) for name in SHOWN}
+
+    @cached_property
+    def distance(self) -> Floats:
+        """How far the margins of the two lie apart, in nats; NaN where there are none."""
+        if self.base_answers is None or self.other_answers is None:
+            return np.full(len(self.outcome), np.nan)
+        with np.errstate(invalid="ignore"):  # both found something impossible
+            return np.asarray(np.abs(self.base_answers.margin - self.other_answers.margin))
+
+    def places(self, shown: str, sort: str) -> NDArray[np.intp]:
+        """Places in the file of the questions where they part, in the order asked for."""
+        found = np.flatnonzero(self._shown(shown))
+        if sort == "file":
+            return found
+        apart = np.abs(self.other.scores - self.base.scores)[found]
+        distance = np.nan_to_num(self.distance[found], nan=-1.0)
+        return found[np.lexsort((found, -distance, -apart))]
+
+    def _shown(self, shown: str) -> NDArray[np.bool_]:
+        of = SHOWN[shown]
+        found = self.outcome > 0 if of is None else self.outcome == of
+        return found if self.part is None else found & (self.base.layout.part == self.part)
+
 
 PAGE = 12
 _MOST_DIGITS = 9
@@ -79,11 +149,7 @@ class Questions:
 
 def files_of(runs: Sequence[UUID], n: int) -> Files:
     """The sample files of two runs with n questions."""
-    stored = dict(
-        Artifact.objects.filter(run__in=runs, kind=Artifact.Kind.SAMPLES).values_list(
-            "run_id", "sha256"
-        )
-    )
+    stored = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
     found = [_file(stored.get(run), n) for run in runs]
     return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
 
@@ -156,7 +222,7 @@ def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
     unsaid = [p for p, row in docs.items() if not texts[p] and not is_withheld(row["doc"])]
     prompts = compare_samples.rows(path, unsaid, ["prompt"]) if unsaid else {}
     texts |= {p: row["prompt"].strip().rpartition("\n\n")[2] for p, row in prompts.items()}
-    return {place: " ".join(text.split())[:LENGTH] for place, text in texts.items()}
+    return {place: " ".join(text.split())[:OPENING_LENGTH] for place, text in texts.items()}
 
 
 def _listed(
@@ -192,10 +258,6 @@ def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
     return first, second
 
 
-def letter(place: int) -> str:
-    return chr(ord("A") + place) if place < 26 else str(place + 1)
-
-
 def label_of(partings: Partings, place: int) -> str:
     """`task:number`, or the number alone where there is one task, as on a run's page."""
     layout = partings.base.layout
@@ -216,7 +278,7 @@ def name_of(partings: Partings, place: int) -> str:
     return f"{part if by_part else layout.tasks[int(layout.task[place])]} {number}"
 
 
-def place_of(partings: Partings, label: str) -> int | None:
+def place_called(partings: Partings, label: str) -> int | None:
     """The place of the question that an address calls so; None where there is none such."""
     task, _, number = label.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -224,7 +286,7 @@ def place_of(partings: Partings, label: str) -> int | None:
     tasks = partings.base.layout.tasks
     if not task and len(tasks) > 1:
         return None
-    return partings.place_of(task or tasks[0], int(number))
+    return place_of(partings.base.layout, task or tasks[0], int(number))
 
 
 def neighbour(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leaderboard.models import Artifact
+from leaderboard.samples import rows_at
 from leaderboard.samples import store as artifacts
 
 _LIKELIHOODS = "responses.list.element.loglikelihood"
@@ -48,6 +51,12 @@ class Answers:
 
     def gold_of(self, place: int) -> list[int]:
         return self.gold[place].as_py() or []
+
+
+def stored(runs: Iterable[UUID], kind: Artifact.Kind) -> dict[UUID, str]:
+    """By run the digest of its file of this kind."""
+    files = Artifact.objects.filter(run__in=list(runs), kind=kind)
+    return dict(files.values_list("run_id", "sha256"))
 
 
 def answers(sha256: str) -> Answers | None:
@@ -94,16 +103,5 @@ def _indices(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def rows(path: Path, places: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, Any]:
     """By place in the file these rows of it as dicts; only their blocks are read."""
-    wanted = sorted(places)
-    found: dict[int, Any] = {}
     with pq.ParquetFile(path) as file:
-        start = 0
-        for block in range(file.metadata.num_row_groups):
-            end = start + file.metadata.row_group(block).num_rows
-            here = [place for place in wanted if start <= place < end]
-            if here:
-                table = file.read_row_group(block, columns=columns, use_threads=False)
-                chosen = table.take([place - start for place in here]).to_pylist()
-                found |= zip(here, chosen, strict=True)
-            start = end
-    return found
+        return rows_at(file, sorted(places), columns)

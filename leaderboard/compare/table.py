@@ -2,35 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
 
-from leaderboard.compare.differences import Compared, Found, claimed
-from leaderboard.compare.forest import Axis, Mark
+from leaderboard.compare.differences import By, Compared, Found, claimed
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import Difference, How, Tally
 from leaderboard.compare.words import p_value, reading, signed, state
 from leaderboard.templatetags.figures import margin_in
-from leaderboard.web.address import Address
+from leaderboard.web import Address
+
+MIDDLE, HALF = 50.0, 46.0
+"""Percent: where zero is, and how far the axis reaches to each side."""
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+_MOST_TICKS = 3
+_NARROWEST = 1.0
+"""Points that an axis shows to each side at least."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class Mark:
+    """One interval, its ends as the drawing writes them."""
+
+    low: str
+    x: str
+    high: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """As far to the left as to the right of zero, in points; places are percent of the cell."""
+
+    reach: float
+
+    @classmethod
+    def around(cls, differences: Iterable[Difference]) -> Self:
+        """The axis that holds every one of these intervals whole."""
+        ends = [abs(end) for one in differences for end in (one.low, one.high)]
+        return cls(max(100 * max(ends, default=0.0), _NARROWEST))
+
+    def x(self, value: float) -> float:
+        """Percent from the cell's left edge of a difference in shares of 1."""
+        return MIDDLE + HALF * 100 * value / self.reach
+
+    def mark(self, found: Difference) -> Mark | None:
+        """None where there is nothing to draw: the same score on every question."""
+        if found.how is How.SAME:
+            return None
+        low, x, high = (f"{self.x(end):.2f}%" for end in (found.low, found.value, found.high))
+        return Mark(low, x, high)
+
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        """Place and label of a few round values on both sides."""
+        fitting = (step for step in _STEPS if self.reach / step < _MOST_TICKS + 1)
+        step = next(fitting, _STEPS[-1])
+        count = min(int(self.reach / step), _MOST_TICKS)
+        values = [sign * step * place for place in range(1, count + 1) for sign in (-1, 1)]
+        return [
+            (f"{self.x(value / 100):.2f}", f"{value:+g}".replace("-", "−"))
+            for value in sorted(values)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A difference as a table tells it; all but its reading is empty where there is none."""
+
+    reading: str
+    value: str = ""
+    half: str = ""
+    """± half of the interval, or both its ends; empty where there is none."""
+    full: str = ""
+    """In full precision, for those who hover."""
+    mark: Mark | None = None
+    state: str = ""
+    """One of `words.State`."""
+    who: str = ""
+    """`base` or `other` where one is ahead, else empty."""
+
+
+def told(
+    found: Found, metric: str, names: tuple[str, str], axis: Axis | None, by: By = "task"
+) -> Told:
+    """`names` are those of the baseline and of the other side."""
+    text = reading(found, metric, *names, by=by)
+    if not isinstance(found, Difference):
+        return Told(reading=text)
+    alone = found.how is How.SAME
+    return Told(
+        reading=text,
+        value="0" if alone else signed(found.value, metric),
+        half="" if alone else margin_in(found, metric),
+        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}",
+        mark=axis.mark(found) if axis else None,
+        state=state(found, metric, by),
+        who=("other" if found.ahead else "base") if claimed(found, by) else "",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Told):
     """One side against the baseline on one task, or on average."""
 
     side: Side
     found: Found
     number: Number | None
-    value: str
-    half: str
-    """± half of the interval, or both its ends; empty where there is none."""
-    full: str
-    """In full precision, for those who hover."""
-    mark: Mark | None
-    reading: str
-    state: str = ""
-    """One of `compare_words.State`; empty where there is no difference."""
-    who: str = ""
-    """`base` or `other` where one is ahead, else empty."""
     tally: Tally | None = None
     resolved: str = ""
     p: str = ""
@@ -128,23 +206,14 @@ def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | 
     lineup = compared.lineup
     base, other = lineup.sides[compared.base], lineup.sides[side]
     number = task.numbers[side] if task else None
-    metric = task.metric if task else "acc"
-    text = reading(found, metric, base.name, other.name)
+    drawn = axis if task is None or task.drawn_to_scale else None
+    said = told(found, task.metric if task else "acc", (base.name, other.name), drawn)
+    cell = Cell(side=other, found=found, number=number, **vars(said))
     if not isinstance(found, Difference):
-        return Cell(other, found, number, "", "", "", None, text)
-    alone = found.how is How.SAME
-    who = ("other" if found.ahead else "base") if claimed(found) else ""
-    return Cell(
-        side=other,
-        found=found,
-        number=number,
-        value="0" if alone else signed(found.value, metric),
-        half="" if alone else margin_in(found, metric),
-        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}, q = {found.q:.3g}",
-        mark=axis.mark(found) if task is None or task.drawn_to_scale else None,
-        reading=text,
-        state=state(found, metric),
-        who=who,
+        return cell
+    return replace(
+        cell,
+        full=f"{said.full}, q = {found.q:.3g}",
         tally=found.questions.tally if found.questions else None,
         resolved="yes" if found.resolved else "no",
         p=p_value(found.p_value),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from leaderboard.compare.differences import Against, By, Compared, claimed
 from leaderboard.compare.pair import Apart, Difference, How
 from leaderboard.compare.pins import Pins, Setting
-from leaderboard.units import is_share
+from leaderboard.models.task import is_share
 
 MINUS = "−"
 NOTABLE = 0.05

@@ -1,1 +1,19 @@
 """What the Hub says of a model, asked, cleaned and judged."""
+
+from leaderboard.hub import architectures, cleaning, client, files, model_id, state
+from leaderboard.hub.client import Repository
+from leaderboard.hub.origin import Origin, origin_of
+from leaderboard.hub.trouble import HubSilent
+
+__all__ = [
+    "HubSilent",
+    "Origin",
+    "Repository",
+    "architectures",
+    "cleaning",
+    "client",
+    "files",
+    "model_id",
+    "origin_of",
+    "state",
+]

@@ -58,9 +58,7 @@ def answer_of(info: ModelInfo, longest_template: int) -> Answer:
         repo_id=repo_id,
         commit=commit,
         sizes={name: cleaning.count(f.size, MAX_FILE_BYTES) for name, f in named.items()},
-        digests={
-            n: digest for n, digest in digests.items() if re.fullmatch("[0-9a-f]{64}", digest)
-        },
+        digests={n: digest for n, digest in digests.items() if SHA256.fullmatch(digest)},
         card=cleaning.cleaned(card),
         tags=frozenset(filter(None, map(cleaning.text, islice(info.tags or (), MOST_TAGS)))),
         config=config if isinstance(config, dict) else {},

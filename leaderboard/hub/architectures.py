@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leaderboard.web.problem import Problem
+from leaderboard.web import Problem
 
 # transformers 5.23.0
 _NAMES = """
@@ -70,37 +70,33 @@ def problem_with(config: dict[str, Any], repo_id: str) -> Problem | None:
     if architecture in NATIVE:
         return None
     if any(name.startswith("AutoModel") for name in _auto_map(config)):
-        return Problem(
-            "model",
-            "custom_code",
+        code = "custom_code"
+        message = (
             f"{repo_id} needs its own code ({architecture or 'auto_map'} is not in transformers), "
-            "and code from the Hub is never run here.",
-            "Submit a version whose architecture is part of transformers.",
+            "and code from the Hub is never run here."
         )
-    if not architecture:
-        return Problem(
-            "model",
-            "no_architecture",
-            f"The config.json of {repo_id} does not say which architecture it is for.",
-            "Add “architectures” to it: save_pretrained() writes it.",
-        )
-    if architecture.endswith(ENCODER_DECODER_SUFFIX):
+        remedy = "Submit a version whose architecture is part of transformers."
+    elif not architecture:
+        code = "no_architecture"
+        message = f"The config.json of {repo_id} does not say which architecture it is for."
+        remedy = "Add “architectures” to it: save_pretrained() writes it."
+    elif architecture.endswith(ENCODER_DECODER_SUFFIX):
         return _encoder_decoder(repo_id, architecture)
-    if architecture.endswith(("ForCausalLM", "LMHeadModel")):
-        return Problem(
-            "model",
-            "unknown_architecture",
-            f"{repo_id} is a {architecture}, which the installed transformers does not know.",
+    elif architecture.endswith(("ForCausalLM", "LMHeadModel")):
+        code = "unknown_architecture"
+        message = f"{repo_id} is a {architecture}, which the installed transformers does not know."
+        remedy = (
             "Check the name in config.json; a new architecture can be submitted once it is "
-            "in a transformers release that the workers have.",
+            "in a transformers release that the workers have."
         )
-    return Problem(
-        "model",
-        "not_generative",
-        f"{repo_id} is a {architecture}, not a causal language model: "
-        "it gives no probability to a continuation.",
-        "Submit the version with a language-model head (…ForCausalLM).",
-    )
+    else:
+        code = "not_generative"
+        message = (
+            f"{repo_id} is a {architecture}, not a causal language model: "
+            "it gives no probability to a continuation."
+        )
+        remedy = "Submit the version with a language-model head (…ForCausalLM)."
+    return Problem("model", code, message, remedy)
 
 
 def named_in(config: dict[str, Any]) -> str:

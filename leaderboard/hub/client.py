@@ -20,13 +20,13 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
     hf_raise_for_status,
 )
 
-from leaderboard.hub import cleaning, search, trouble
+from leaderboard.hub import cleaning, trouble
 from leaderboard.hub import weights as hub_weights
-from leaderboard.hub.answer import Answer, answer_of
+from leaderboard.hub.answer import Answer, answer_of, repo_id_of
 from leaderboard.hub.model_id import Asked, other_repository
-from leaderboard.hub.trouble import Deadline
+from leaderboard.hub.trouble import Deadline, HubSilent
 from leaderboard.hub.weights import Weights
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 MAX_CONFIG_BYTES = 2**20
 MAX_TOKENIZER_BYTES = 16 * 2**20
@@ -124,23 +124,23 @@ def _answer(api: HfApi, asked: Asked, deadline: Deadline) -> Answer:
             timeout=deadline.left(),
         )
     except GatedRepoError:
-        raise Refused([trouble.gated(asked.repo_id)]) from None
+        raise Refused(trouble.gated(asked.repo_id)) from None
     except RepositoryNotFoundError:
-        raise Refused([_not_found(api, asked.repo_id, deadline)]) from None
+        raise Refused(_not_found(api, asked.repo_id, deadline)) from None
     answer = answer_of(info, LONGEST_TEMPLATE)
     if info.gated:
-        raise Refused([trouble.gated(answer.repo_id)])
+        raise Refused(trouble.gated(answer.repo_id))
     if info.private:
-        raise Refused([trouble.missing(answer.repo_id)])
+        raise Refused(trouble.missing(answer.repo_id))
     if info.disabled:
-        raise Refused([trouble.disabled(answer.repo_id)])
+        raise Refused(trouble.disabled(answer.repo_id))
     return answer
 
 
 def _not_found(api: HfApi, repo_id: str, deadline: Deadline) -> Problem:
     """Why there is no such model: its owner is missing, or it is a data set or a space."""
     if "/" not in repo_id:
-        return trouble.no_owner(repo_id, search.called(repo_id, deadline.left() / 2))
+        return trouble.no_owner(repo_id, called(repo_id, deadline.left() / 2))
     for repo_type, kind in (("dataset", "data set"), ("space", "space")):
         try:
             api.repo_info(repo_id, repo_type=repo_type, timeout=deadline.left())
@@ -248,3 +248,32 @@ def dtype_in(config: dict[str, Any]) -> str:
     """The precision that a config.json names, in its newer or its older key; else empty."""
     named = config.get("dtype") or config.get("torch_dtype")
     return named.removeprefix("torch.") if isinstance(named, str) else ""
+
+
+MOST = 5
+
+
+def called(name: str, seconds: float) -> tuple[str, ...]:
+    """The IDs of the most downloaded models with this in their name, found within so many seconds.
+
+    Those called exactly so come first; no answer is as good as none.
+    """
+    try:
+        found = trouble.within(Deadline(seconds), lambda: _search(name, Deadline(seconds)))
+    except (HubSilent, Refused):
+        return ()
+    return tuple(sorted(found, key=lambda one: one.partition("/")[2].lower() != name.lower()))
+
+
+def _search(name: str, deadline: Deadline) -> list[str]:
+    # Not by the client's own search, which asks again and again where the Hub is in trouble.
+    with trouble.complaints(Asked(name, "main"), deadline):
+        response = get_session().get(
+            f"{settings.HF_ENDPOINT}/api/models",
+            params={"search": name, "sort": "downloads", "limit": MOST},
+            headers=build_hf_headers(token=False),
+            timeout=deadline.left(),
+        )
+        hf_raise_for_status(response)
+        found = [repo_id_of(one["id"]) for one in response.json()[:MOST]]
+        return [repo_id for repo_id in found if "/" in repo_id]

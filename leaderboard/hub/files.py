@@ -2,13 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard.hub import architectures, client
 from leaderboard.hub.client import Repository
-from leaderboard.hub.config_sizes import MOST_TOKENS
-from leaderboard.web.problem import Problem
+from leaderboard.web import Problem
+
+MOST_TOKENS = 2**25
+LIMITS: tuple[tuple[str, int, frozenset[str]], ...] = (
+    ("layers", 4_096, frozenset({
+        "num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_decoder_layers",
+        "encoder_layers", "decoder_layers",
+    })),
+    ("as hidden size", 2**19, frozenset({
+        "hidden_size", "n_embd", "d_model", "dim", "embedding_size", "word_embed_proj_dim",
+        "head_dim", "kv_lora_rank", "q_lora_rank",
+    })),
+    ("as inner size", 2**22, frozenset({
+        "intermediate_size", "n_inner", "ffn_dim", "d_ff", "moe_intermediate_size",
+        "decoder_ffn_dim", "encoder_ffn_dim",
+    })),
+    ("heads", 2**14, frozenset({
+        "num_attention_heads", "num_key_value_heads", "n_head", "n_heads", "num_heads",
+        "decoder_attention_heads", "encoder_attention_heads",
+    })),
+    ("experts", 2**16, frozenset({
+        "num_local_experts", "num_experts", "n_routed_experts", "n_shared_experts",
+    })),
+    ("tokens in its vocabulary", MOST_TOKENS, frozenset({"vocab_size"})),
+    ("positions", 2**31, frozenset({
+        "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length",
+    })),
+)  # fmt: skip
+"""What is meant, its largest value, and the keys under which configurations give it.
+
+Transformers builds what config.json says before it reads any weights: two million layers of width 1
+keep a worker busy for hours. The bounds are at least four times what the largest published models
+have.
+"""
+
+DEEPEST = 3
+"""Configurations of models in models (`text_config`) that are looked into."""
+SHOWN = 10**15
+"""A larger number is not written out."""
+
+
+def impossible_sizes(repository: Repository) -> list[Problem]:
+    """One sentence for each size that is beyond any model's, or below zero."""
+    remedy = "Correct config.json: save it again with save_pretrained()."
+    return [
+        Problem(
+            "model",
+            "impossible_size",
+            f"config.json of {repository.repo_id} says {key}: {_shown(value)}; a model has from "
+            f"0 to {most:,} {what}.",
+            remedy,
+        )
+        for key, value, what, most in _impossible(repository.config or {}, DEEPEST)
+    ]
+
+
+def _impossible(config: Mapping[str, Any], depth: int) -> Iterator[tuple[str, float, str, int]]:
+    """Key, value, meaning and bound of each."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and depth:
+            yield from _impossible(value, depth - 1)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            for what, most, keys in LIMITS:
+                if key in keys and not 0 <= value <= most:
+                    yield key, value, what, most
+
+
+def _shown(value: float) -> str:
+    if abs(value) <= SHOWN:
+        return f"{value:,}"
+    return f"more than {SHOWN:,}" if value > 0 else f"less than -{SHOWN:,}"
+
 
 TOKENIZERS = (
     {"tokenizer.json"},
@@ -29,14 +100,14 @@ OF_ANOTHER_KIND = ("adapter", "gguf_only", "no_safetensors")
 
 
 def problems_with(repository: Repository) -> list[Problem]:
-    """All of them: of the weights, of config.json and of the tokenizer.
+    """All of them: of the weights, of config.json, of the tokenizer and of sizes that no model has.
 
     Only that of the weights where this is no repository of a model for transformers: what such a
     repository lacks beside, nobody wants to have added.
     """
-    weights = _weight_problems(repository)
+    weights, sizes = _weight_problems(repository), impossible_sizes(repository)
     if any(problem.code in OF_ANOTHER_KIND for problem in weights):
-        return weights
+        return [*weights, *sizes]
     problems = [*weights, *_config_problems(repository)]
     if not any(files <= repository.files for files in TOKENIZERS):
         problems.append(
@@ -47,7 +118,7 @@ def problems_with(repository: Repository) -> list[Problem]:
                 "Add them with tokenizer.save_pretrained(): tokenizer.json at the least.",
             )
         )
-    return problems
+    return [*problems, *sizes]
 
 
 def _weight_problems(repository: Repository) -> list[Problem]:
@@ -116,34 +187,21 @@ def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
 def _config_problems(repository: Repository) -> list[Problem]:
     repo_id, config = repository.repo_id, repository.config
     if repository.config_error:
-        return [
-            Problem(
-                "model",
-                "broken_config",
-                f"The config.json of {repo_id} cannot be read: {repository.config_error}.",
-                "Repair the file and push it again.",
-            )
-        ]
-    if config is None:
-        return [
-            Problem(
-                "model",
-                "no_config",
-                f"{repo_id} has no config.json.",
-                "Submit a repository in the format of transformers: save_pretrained() writes it.",
-            )
-        ]
-    if method := quantisation_of(config):
-        return [
-            Problem(
-                "model",
-                "quantised",
-                f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet.",
-                "Submit the model that it was made from.",
-            )
-        ]
-    problem = architectures.problem_with(config, repo_id) or _vocabulary_problem(repository, config)
-    return [problem] if problem else []
+        code = "broken_config"
+        message = f"The config.json of {repo_id} cannot be read: {repository.config_error}."
+        remedy = "Repair the file and push it again."
+    elif config is None:
+        code, message = "no_config", f"{repo_id} has no config.json."
+        remedy = "Submit a repository in the format of transformers: save_pretrained() writes it."
+    elif method := quantisation_of(config):
+        code = "quantised"
+        message = f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet."
+        remedy = "Submit the model that it was made from."
+    else:
+        found = architectures.problem_with(config, repo_id)
+        found = found or _vocabulary_problem(repository, config)
+        return [found] if found else []
+    return [Problem("model", code, message, remedy)]
 
 
 def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:

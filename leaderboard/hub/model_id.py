@@ -10,7 +10,7 @@ from django.conf import settings
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 DEFAULT_REVISION = "main"
 MAX_LENGTH = 200
@@ -38,7 +38,7 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
     """
     typed_id, typed_revision = typed_id.strip(), typed_revision.strip()
     if not typed_id:
-        raise Refused([_malformed("No model ID was given.")])
+        raise Refused(_malformed("No model ID was given."))
     parts = _address_parts(typed_id)
     if parts is None:
         repo_id, _, revision = typed_id.strip("/").partition("@")
@@ -47,14 +47,12 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
     _check_id(repo_id, typed_id)
     if revision and typed_revision not in ("", DEFAULT_REVISION, revision):
         raise Refused(
-            [
-                Problem(
-                    "revision",
-                    "revision_twice",
-                    f"The model ID names revision “{revision}”, this field “{typed_revision}”.",
-                    "Take one of them out.",
-                )
-            ]
+            Problem(
+                "revision",
+                "revision_twice",
+                f"The model ID names revision “{revision}”, this field “{typed_revision}”.",
+                "Take one of them out.",
+            )
         )
     asked = Asked(repo_id, revision or typed_revision or DEFAULT_REVISION)
     _check_revision(asked.revision)
@@ -76,10 +74,11 @@ def _address_parts(typed: str) -> list[str] | None:
     Raises Refused where the address is one of another site, or cannot be read.
     """
     address = _split(typed if "://" in typed else f"https://{typed}")
-    if address is not None and _host(address) in _hub_hosts():
+    hosts = (*HUB_HOSTS, _host(urlsplit(settings.HF_ENDPOINT)))
+    if address is not None and _host(address) in hosts:
         return _parts(address.path)
     if "://" in typed:
-        raise Refused([_malformed(f"“{typed}” is not an address of the Hugging Face Hub.")])
+        raise Refused(_malformed(f"“{typed}” is not an address of the Hugging Face Hub."))
     parts = _parts(re.split("[?#]", typed)[0])
     of_other_kind = len(parts) > 2 and parts[0] in OTHER_REPOSITORIES
     with_revision = len(parts) > 3 and parts[2] in BEFORE_REVISION and "@" not in typed
@@ -106,20 +105,16 @@ def _host(address: SplitResult) -> str:
     return host if port in WEB_PORTS else f"{host}:{port}"
 
 
-def _hub_hosts() -> tuple[str, ...]:
-    return (*HUB_HOSTS, _host(urlsplit(settings.HF_ENDPOINT)))
-
-
 def _from_address(parts: list[str], typed: str) -> tuple[str, str]:
     """Repository and revision (may be empty) of an address of the Hub."""
     if parts[:1] == ["api"]:
         parts = parts[1:]
     if parts and (kind := OTHER_REPOSITORIES.get(parts[0])):
-        raise Refused([other_repository("/".join(parts[1:3]), kind)])
+        raise Refused(other_repository("/".join(parts[1:3]), kind))
     if parts[:1] == ["models"]:
         parts = parts[1:]
     if len(parts) < 2:
-        raise Refused([_malformed(f"“{typed}” is not the address of a model.")])
+        raise Refused(_malformed(f"“{typed}” is not the address of a model."))
     if len(parts) < 4 or parts[2] not in BEFORE_REVISION:
         return "/".join(parts[:2]), ""
     # The name of a pull request has slashes of its own: refs/pr/1.
@@ -138,34 +133,30 @@ def other_repository(repo_id: str, kind: str) -> Problem:
 
 def _check_id(repo_id: str, typed: str) -> None:
     if re.search(r"\s", repo_id):
-        raise Refused([_malformed(f"“{typed}” contains a space, which no model ID does.")])
+        raise Refused(_malformed(f"“{typed}” contains a space, which no model ID does."))
     if repo_id.count("/") > 1:
-        raise Refused([_malformed(f"“{typed}” has more than one slash.")])
+        raise Refused(_malformed(f"“{typed}” has more than one slash."))
     if len(repo_id) > MAX_LENGTH:
-        raise Refused([_malformed(f"The model ID is longer than {MAX_LENGTH} characters.")])
+        raise Refused(_malformed(f"The model ID is longer than {MAX_LENGTH} characters."))
     try:
         validate_repo_id(repo_id)
     except HFValidationError:
         raise Refused(
-            [
-                _malformed(
-                    f"“{typed}” is not a model ID: each part has letters, digits, “-”, “_”, “.”, "
-                    "no “--” or “..”, begins and ends with a letter, digit or “_”, "
-                    "and is at most 96 characters long."
-                )
-            ]
+            _malformed(
+                f"“{typed}” is not a model ID: each part has letters, digits, “-”, “_”, “.”, "
+                "no “--” or “..”, begins and ends with a letter, digit or “_”, "
+                "and is at most 96 characters long."
+            )
         ) from None
 
 
 def _check_revision(revision: str) -> None:
     if len(revision) > MAX_LENGTH or ".." in revision or not REVISION.fullmatch(revision):
         raise Refused(
-            [
-                Problem(
-                    "revision",
-                    "malformed_revision",
-                    f"“{revision[:MAX_LENGTH]}” is not the name of a branch or tag, nor a commit.",
-                    "Leave the field empty for the main branch.",
-                )
-            ]
+            Problem(
+                "revision",
+                "malformed_revision",
+                f"“{revision[:MAX_LENGTH]}” is not the name of a branch or tag, nor a commit.",
+                "Leave the field empty for the main branch.",
+            )
         )

@@ -25,7 +25,7 @@ from leaderboard.hub.model_id import Asked
 from leaderboard.hub.origin import origin_of
 from leaderboard.hub.trouble import Deadline, HubSilent
 from leaderboard.models import HubModel
-from leaderboard.web.problem import Refused
+from leaderboard.web import Refused
 
 logger = logging.getLogger(__name__)
 

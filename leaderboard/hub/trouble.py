@@ -29,7 +29,7 @@ from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-d
 
 from leaderboard.hub import cleaning
 from leaderboard.hub.model_id import Asked
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +78,13 @@ def complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
     try:
         yield
     except GatedRepoError:
-        raise Refused([gated(asked.repo_id)]) from None
+        raise Refused(gated(asked.repo_id)) from None
     except RepositoryNotFoundError:
-        raise Refused([missing(asked.repo_id)]) from None
+        raise Refused(missing(asked.repo_id)) from None
     except RevisionNotFoundError:
-        raise Refused([no_revision(asked)]) from None
+        raise Refused(no_revision(asked)) from None
     except DisabledRepoError:
-        raise Refused([disabled(asked.repo_id)]) from None
+        raise Refused(disabled(asked.repo_id)) from None
     except RemoteEntryNotFoundError as error:
         raise no_sense(error) from error
     except HfHubHTTPError as error:
@@ -98,16 +98,9 @@ def complaints(asked: Asked, deadline: Deadline) -> Iterator[None]:
             f"({cleaning.text(str(error), LONGEST_REASON)}).",
             "Try again in a few minutes.",
         ) from error
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as e:
-        logger.warning("what the Hub says of %s cannot be read", asked.repo_id, exc_info=e)
-        raise no_sense(e) from e
+    except UNREADABLE as error:
+        logger.warning("what the Hub says of %s cannot be read", asked.repo_id, exc_info=error)
+        raise no_sense(error) from error
 
 
 def within(deadline: Deadline, question: Callable[[], Answer]) -> Answer:

@@ -1,20 +1,86 @@
-"""What a model's page is made from."""
+"""What a model's page is made from: its commits, its family, and how often one submitter tried.
+
+The best of many tries looks better than it is, so all tries of one submitter stay in sight.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, Q, QuerySet
 from django.shortcuts import get_object_or_404
 
-from leaderboard.model_pages import family, places
+from leaderboard.model_pages import places
 from leaderboard.model_pages.places import Boards
 from leaderboard.models import HubModel, Run, Submission, Suite, Variant
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board
-from leaderboard.web.address import Address
+from leaderboard.snapshot import OWN, Board, published
+from leaderboard.web import Address
+
+
+@dataclass(frozen=True)
+class Tries:
+    """What one submitter has asked for of one family."""
+
+    submitter: str
+    """Empty for visitors without an account, who may be many."""
+    models: int
+    variants: int
+    """Commits and precisions."""
+    submissions: int
+
+
+def base_of(model: HubModel, variant: Variant | None, variants: Sequence[Variant]) -> str:
+    """The model that its family is called by: a base that one of its commits states, or itself.
+
+    `variants` are all of the model's, the newest first; `variant`, if any, is asked before them.
+    """
+    stated = (one.base_model for one in (variant, *variants) if one and one.base_model)
+    return next(stated, model.repo_id)
+
+
+def relatives_of(model: HubModel, base: str) -> QuerySet[HubModel]:
+    """The others of the family: the base, and all that state it as theirs."""
+    return _family(model, base).exclude(pk=model.pk).order_by("repo_id")
+
+
+def _family(model: HubModel, base: str) -> QuerySet[HubModel]:
+    stated = Variant.objects.filter(base_model=base).values("hub_model")
+    named = HubModel.objects.filter(Q(repo_id=base) | Q(pk=model.pk)).values("pk")
+    # As one condition with OR the database would read every model that there is.
+    return HubModel.objects.filter(pk__in=stated.union(named))
+
+
+def tries_of(model: HubModel, base: str) -> list[Tries]:
+    """Of each who submitted this model and more of its family: how much; most tries first."""
+    submitters = Submission.objects.filter(variant__hub_model=model).values("submitter")
+    of_family = Submission.objects.filter(variant__hub_model__in=_family(model, base).values("pk"))
+    by_them = Q(submitter__in=submitters.exclude(submitter=None))
+    if_visitors = Q(submitter=None, variant__hub_model=model)
+    rows = (
+        of_family.filter(by_them | if_visitors)
+        .order_by()
+        .values_list("submitter__username")
+        .annotate(
+            models=Count("variant__hub_model", distinct=True),
+            variants=Count("variant", distinct=True),
+            submissions=Count("pk", distinct=True),
+        )
+        .order_by("-variants", "submitter__username")
+    )
+    return [Tries(name or "", *counts) for name, *counts in rows if counts[1] > 1]
+
+
+def with_same_weights(variant: Variant) -> QuerySet[Variant]:
+    """The same weight files under other names."""
+    if not variant.weights_digest:
+        return Variant.objects.none()
+    others = Variant.objects.filter(weights_digest=variant.weights_digest)
+    named = others.exclude(hub_model=variant.hub_model_id).select_related("hub_model")
+    return named.order_by("hub_model__repo_id", "pk")
+
 
 RELATIVES = 12
 """So many models of the family, and names of the same weights, are listed."""
@@ -51,16 +117,16 @@ def known(repo_id: str, address: Address) -> Known:
     variants = list(of_model.order_by("-created", "-pk"))
     model = variants[0].hub_model if variants else get_object_or_404(HubModel, repo_id=repo_id)
     keys = [variant.pk for variant in variants]
-    submitted = _submitted(keys)
+    submitted = _counts(Submission.objects.filter(variant__in=keys), "suite")
     suites, older = places.suites_of(submitted, settings.PLUMBLINE_SUITE)
     suite = _suite(address, suites)
     own = published.newest(suite, OWN) if suite else None
     chosen = _chosen(address, keys, own)
     variant = next((one for one in variants if one.pk == chosen), None)
     boards = places.boards(suite, own, suites, older, chosen)
-    base = family.base_of(model, variant, variants)
+    base = base_of(model, variant, variants)
     here = _here({base, model.renamed_to} - {"", model.repo_id})
-    same_weights = list(family.same_weights(variant)[:RELATIVES]) if variant else []
+    same_weights = list(with_same_weights(variant)[:RELATIVES]) if variant else []
     return Known(
         model=model,
         variants=variants,
@@ -71,7 +137,7 @@ def known(repo_id: str, address: Address) -> Known:
         base=base,
         here=here,
         same_weights=same_weights,
-        runs=_runs(keys),
+        runs=_counts(Run.objects.filter(variant__in=keys), "state"),
         submissions=sum(submitted.values()),
     )
 
@@ -94,18 +160,11 @@ def _chosen(address: Address, variants: Sequence[int], board: Board | None) -> i
     return rows[min(ranked or rows)]
 
 
-def _submitted(variants: Sequence[int]) -> dict[int, int]:
-    """By suite how often they were submitted to it."""
-    rows = Submission.objects.filter(variant__in=variants).order_by().values_list("suite")
-    return dict(rows.annotate(n=Count("pk")))
-
-
 def _here(names: set[str]) -> dict[str, HubModel]:
     rows = HubModel.objects.filter(repo_id__in=names) if names else ()
     return {model.repo_id: model for model in rows}
 
 
-def _runs(variants: Sequence[int]) -> dict[str, int]:
-    """By state how many there are."""
-    rows = Run.objects.filter(variant__in=variants).order_by().values_list("state")
-    return dict(rows.annotate(n=Count("pk")))
+def _counts(rows: QuerySet[Any], field: str) -> dict[Any, int]:
+    """By this field how many rows there are."""
+    return dict(rows.order_by().values_list(field).annotate(n=Count("pk")))

@@ -8,15 +8,14 @@ from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from leaderboard.board.wanted import Wanted
-from leaderboard.model_pages import family, render, scores
+from leaderboard.board import Wanted
 from leaderboard.model_pages import places as model_places
+from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
-from leaderboard.model_pages.known import RELATIVES, Known, known
+from leaderboard.model_pages.known import RELATIVES, Known, known, relatives_of, tries_of
 from leaderboard.models import Run, Suite, Variant
 from leaderboard.models import edition as editions
-from leaderboard.web import kept
-from leaderboard.web.address import Address
+from leaderboard.web import Address, kept
 
 
 @require_safe
@@ -70,11 +69,11 @@ def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
 
 
 def _relations(found: Known, variant: Variant) -> dict[str, Any]:
-    relatives = family.relatives(found.model, found.base)
+    relatives = relatives_of(found.model, found.base)
     return {
         "same_weights": found.same_weights,
         "base": found.base,
-        "tries": family.tries(found.model, found.base),
+        "tries": tries_of(found.model, found.base),
         "relatives": relatives[:RELATIVES],
         "n_relatives": relatives.count(),
         "base_here": found.here.get(variant.base_model),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from leaderboard.board.wanted import Wanted
+from leaderboard.board import Wanted
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN, Board, Score, Standing
-from leaderboard.web.scale import Scale
+from leaderboard.snapshot import OWN, Board, Score, Standing, published
+from leaderboard.web import Scale
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,7 @@ class Place:
 
     @property
     def span(self) -> str:
-        """The ranks that are not excluded; one that was cut off says that it may go on."""
-        ranks, row = self.board.ranks, self.row
-        low = f"{'≤' if ranks.cut_low[row] else ''}{ranks.low[row]:,}"
-        return f"{low}–{'≥' if ranks.cut_high[row] else ''}{ranks.high[row]:,}"
+        return self.board.ranks.span(self.row)
 
     @property
     def worse_than(self) -> int:

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.model_pages.runs import History, Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
-from leaderboard.snapshot.data import Score, Standing
+from leaderboard.snapshot import Score, Standing
 from leaderboard.templatetags.figures import (
     exactly,
     margin,
@@ -28,7 +28,7 @@ from leaderboard.templatetags.figures import (
 )
 from leaderboard.templatetags.marks import style_mark
 from leaderboard.templatetags.runs import state_mark
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 
 class ScoreLine(NamedTuple):
@@ -109,8 +109,9 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
         shots += f", mean of {score.draws} draws"
     style, run = style_mark(entry.style), _run_url(cell.run) if cell.run else ""
     if score is None:
-        standing, more = str(cell.standing), _more(cell.standing)
-        return ScoreLine(style, shots, run, "", "", "", "", "", standing, more)
+        other = ": its questions or its way of asking are not this column’s"
+        more = other if cell.standing is Standing.NOT_COMPARABLE else ""
+        return ScoreLine(style, shots, run, "", "", "", "", "", str(cell.standing), more)
     return ScoreLine(
         style,
         shots,
@@ -134,12 +135,6 @@ def _whisker(score: Score, scale: Scale, chance: float | None, style: str) -> st
         f'<svg class="w {style}" aria-hidden="true">{plumb}<rect class="i" x="{left:.2f}%" '
         f'width="{right - left:.2f}%"/><rect class="p" x="{scale.x(score.value):.2f}%"/></svg>'
     )
-
-
-def _more(standing: Standing) -> str:
-    if standing is Standing.NOT_COMPARABLE:
-        return ": its questions or its way of asking are not this column’s"
-    return ""
 
 
 def _spread(spread: Spread) -> str:

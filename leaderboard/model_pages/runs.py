@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from django.db.models import Prefetch, QuerySet
 
 from leaderboard.model_pages.known import Known
-from leaderboard.model_pages.places import WORDS, Place
+from leaderboard.model_pages.places import WORDS, Place, place
 from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
-from leaderboard.queue.listing import listed
-from leaderboard.snapshot.data import Board, Score
-from leaderboard.web.address import Address
-from leaderboard.web.paging import Part, part
+from leaderboard.queue import listed
+from leaderboard.snapshot import Score
+from leaderboard.web import Address, Part, part
 
 RUNS, REVISIONS, SUBMISSIONS = 20, 10, 10
 STATES = {"": "All", **dict(Run.State.choices)}
@@ -68,7 +67,7 @@ def history(found: Known, address: Address) -> History:
         revisions=[
             Revision(
                 variant,
-                _place(found.boards.own, variant),
+                place(found.boards.own, variant.pk),
                 address.url(variant=variant.pk, revisions=1),
                 variant == found.variant,
             )
@@ -87,11 +86,6 @@ def history(found: Known, address: Address) -> History:
         submissions=related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
         submissions_part=of_submissions,
     )
-
-
-def _place(board: Board | None, variant: Variant) -> Place | None:
-    row = board.row_of.get(variant.pk) if board else None
-    return None if board is None or row is None else Place(board, row, current=True)
 
 
 def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:

@@ -16,12 +16,12 @@ from django.db.models import F, QuerySet
 from numpy.typing import NDArray
 
 from evalcore.stats import Interval, difference_interval, paired_rows
-from leaderboard.models import Result, Run, ScoreVector, Suite, Variant
-from leaderboard.samples import vectors
-from leaderboard.snapshot.data import STANDINGS, Score, Standing
-from leaderboard.stats.draws import over_draws
-from leaderboard.units import is_share
-from leaderboard.web.scale import Scale
+from leaderboard.models import Result, Run, Suite, Variant
+from leaderboard.models.task import is_share
+from leaderboard.samples import Vector, by_result
+from leaderboard.snapshot import STANDINGS, Score, Standing
+from leaderboard.stats import over_draws
+from leaderboard.web import Scale
 
 
 class Entry(NamedTuple):
@@ -92,17 +92,15 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
         found = [of_key.get(one.run_key, Cell(one, Standing.NOT_MEASURED)) for one in draws]
         cells.setdefault(benchmark, []).append(_of_draws(found))
     ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
-    by_question = _vectors([cell for pair in ends.values() if pair for cell in pair])
-    layouts = vectors.layouts_of(questions for questions, _, _ in by_question.values())
+    shown = [cell for pair in ends.values() if pair for cell in pair]
+    by_question = by_result([pk for cell in shown for pk in cell.results])
     return [
-        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question, layouts))
+        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question))
         for benchmark, found in cells.items()
     ]
 
 
 _SCORE = ("value", "low", "high", "n")
-Packed = tuple[str, str, bytes]
-"""Digest of the questions, weighting, scores."""
 
 
 def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
@@ -157,55 +155,35 @@ def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
     return cells[max(scored)[1]], cells[min(scored)[1]]
 
 
-def _spread(
-    ends: tuple[Cell, Cell] | None,
-    by_question: Mapping[int, Packed],
-    layouts: Mapping[str, vectors.Layout],
-) -> Spread | None:
+def _spread(ends: tuple[Cell, Cell] | None, by_question: Mapping[int, Vector]) -> Spread | None:
     if ends is None:
         return None
     high, low = ends
     if high.score is None or low.score is None:
         return None
-    if paired := _paired(high, low, by_question, layouts):
+    if paired := _paired(high, low, by_question):
         return Spread(high.entry, low.entry, paired, paired=True)
     apart = difference_interval(high.score.interval, low.score.interval)
     return Spread(high.entry, low.entry, apart, paired=False)
 
 
-def _vectors(cells: Iterable[Cell]) -> dict[int, Packed]:
-    """The scores by question of these cells, by result."""
-    rows = ScoreVector.objects.filter(
-        result_id__in=[pk for cell in cells for pk in cell.results], questions__isnull=False
-    ).values_list("result_id", "questions__digest", "weighting", "values")
-    return {pk: (questions, weighting, bytes(values)) for pk, questions, weighting, values in rows}
-
-
-def _paired(
-    high: Cell,
-    low: Cell,
-    by_question: Mapping[int, Packed],
-    by_digest: Mapping[str, vectors.Layout],
-) -> Interval | None:
+def _paired(high: Cell, low: Cell, by_question: Mapping[int, Vector]) -> Interval | None:
     """The paired difference; None where the questions differ, or say nothing of others."""
     found = [by_question.get(pk) for cell in (high, low) for pk in cell.results]
     known = [one for one in found if one]
     if len(known) < len(found):
         return None
-    layouts = [by_digest[questions] for questions, _, _ in known]
-    weightings = {weighting for _, weighting, _ in known}
-    if len({layout.docs_digest for layout in layouts}) > 1 or len(weightings) > 1:
+    if len({(one.layout.docs_digest, one.by_part) for one in known}) > 1:
         return None
-    layout = layouts[0]
-    scores = [vectors.unpack_values(values, layout.n) for _, _, values in known]
-    draws = len(high.results)
+    layout, draws = known[0].layout, len(high.results)
+    scores = [one.scores for one in known]
     try:
         rows = paired_rows(
             _mean(scores[:draws]),
             _mean(scores[draws:]),
             clusters=layout.cluster,
             strata=layout.strata,
-            by_part=weightings == {ScoreVector.Weighting.PARTS},
+            by_part=known[0].by_part,
         )
     except ValueError:  # a single cluster
         return None
@@ -213,9 +191,9 @@ def _paired(
     return Interval(low_end, value, high_end) if low_end < high_end else None
 
 
-def _mean(scores: Sequence[NDArray[np.float32]]) -> NDArray[Any]:
+def _mean(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Over draws of examples; as the one row of a table."""
-    mean: NDArray[Any] = np.asarray(scores, np.float64).mean(axis=0, keepdims=True)
+    mean: NDArray[np.float64] = np.mean(scores, axis=0, keepdims=True)
     return mean
 
 
@@ -226,4 +204,4 @@ def scale_of(found: Iterable[Benchmark]) -> Scale:
     chances = [cell.entry.task__chance for cell in cells]
     bounds = [bound for score in scores for bound in (score.low, score.high)]
     bounds += [chance for chance in chances if chance is not None]
-    return Scale.around(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)
+    return Scale.over(bounds, start=3, end=97)

@@ -9,6 +9,13 @@ from django.urls import reverse
 
 from leaderboard.models.edition import Fact, changing, note
 
+PLAIN = frozenset({"perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"})
+"""Metrics that have no upper end and of which less is better."""
+
+
+def is_share(metric: str) -> bool:
+    return metric not in PLAIN
+
 
 class Style(models.TextChoices):
     """How a question is put; the site never mixes two styles in one column."""

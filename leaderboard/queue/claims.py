@@ -20,12 +20,10 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, RunEvent, SuiteEntry, TaskVersion, Worker
+from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry, TaskVersion, Worker
 from leaderboard.models.edition import changing, note
 from leaderboard.models.run import ErrorClass, State
-from leaderboard.queue import results
-from leaderboard.samples import vectors
-from leaderboard.samples.store import StoredFile, path_of
+from leaderboard.samples import StoredFile, path_of, vectors
 from leaderboard.signals import runs_queued
 
 LEASE = timedelta(seconds=60)
@@ -38,6 +36,10 @@ WAITS = "turn"
 NOT_BEGUN = ("", WAITS)
 
 NOBODY = {"lease_token": None, "lease_until": None}
+
+
+class OtherTask(ValueError):
+    """The record is of another task, or of another way of asking it, than the queued run."""
 
 
 class LeaseLost(Exception):
@@ -151,9 +153,10 @@ def complete(
 ) -> None:
     """Store what a run measured and call it done, all or nothing.
 
-    Raises LeaseLost where the run is no longer ours, and ValueError for a record that is not this
-    run's; either way nothing is stored.
+    Raises LeaseLost where the run is no longer ours, and ValueError (OtherTask) for a record that
+    is not this run's; either way nothing is stored.
     """
+    _check(run, record)
     samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
     by_question = _by_question(samples, record) if samples else None
     with changing():
@@ -175,7 +178,7 @@ def complete(
         )
         if not moved:
             raise LeaseLost(f"run {run.pk} was taken away before its results were stored")
-        results.store(run, record, by_question)
+        _store_results(run, record, by_question)
         Artifact.objects.bulk_create(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts
@@ -284,3 +287,57 @@ def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
     tasks = TaskVersion.objects.filter(pk__in={run.task_id for run in told})
     entries = SuiteEntry.objects.filter(task__benchmark__in=tasks.values("benchmark"))
     note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
+
+
+def _check(run: Run, record: RunRecord) -> None:
+    """Raises ValueError for a record that is not this run's, or has no result."""
+    if record.run_key != run.run_key:
+        raise OtherTask(
+            f"record of {record.task}: run_key is {record.run_key[:12]}, "
+            f"the queued run has {run.run_key[:12]}"
+        )
+    variant = run.variant
+    asked = (variant.hub_model.repo_id, variant.commit, variant.dtype)
+    loaded = tuple(record.model.get(pin) for pin in ("repository", "commit", "dtype"))
+    if loaded != asked:
+        raise ValueError(f"record of {record.task}: {loaded} was evaluated, {asked} was asked for")
+    if unpinned := sorted(t for t, pins in record.datasets.items() if not pins.get("commit")):
+        raise ValueError(
+            f"record of {record.task}: no commit is known of the data of {unpinned[0]}"
+        )
+    if record.limit is not None:
+        raise ValueError(f"record of {record.task}: only {record.limit} documents were scored")
+    if not record.own_results():
+        raise ValueError(f"record of {record.task}: no result for the task itself")
+
+
+def _store_results(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None:
+    """Insert the record's numbers and scores by question; the caller holds the transaction.
+
+    The first result of a suite's column fixes the comparability key that all others must share to
+    stand in it.
+    """
+    stored = Result.objects.bulk_create(
+        Result(
+            run=run,
+            task_name=row.task,
+            subset=row.subset,
+            metric=row.metric,
+            filter=row.filter,
+            value=row.value,
+            stderr=row.stderr,
+            low=row.low,
+            high=row.high,
+            n=row.n,
+            higher_is_better=row.higher_is_better,
+            comparability_key=row.comparability_key,
+        )
+        for row in record.results
+    )
+    if by_question is not None:
+        own = [r for r in stored if r.task_name == record.task and not r.subset]
+        vectors.store(own, by_question)
+    for row in record.own_results():
+        SuiteEntry.objects.filter(
+            run_key=run.run_key, metric=row.metric, filter=row.filter, comparability_key=""
+        ).update(comparability_key=row.comparability_key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -21,10 +21,8 @@ from django.utils import timezone
 
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.queue import pace
-from leaderboard.queue.capacity import holds, live_workers
 from leaderboard.queue.pace import Pace
-from leaderboard.web.refreshed import Refreshed
-from leaderboard.web.span import NOTHING, Span, total
+from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
 
 class Obstacle(StrEnum):
@@ -123,8 +121,8 @@ def made() -> Plan:
     known = pace.current() if waiting or running else Pace({})
     left = {run.pk: _left(run, known) for run in running}
     groups = _together(waiting, now)
-    takes = [total([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
-    busy = [total([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
+    takes = [total_span([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
+    busy = [total_span([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
     begins = _played(groups, takes, workers, busy, now)
     turns, position = [], 1
     for runs, takes_, begins_ in zip(groups, takes, begins, strict=True):
@@ -193,7 +191,7 @@ def _rests(run: Waiting, now: datetime) -> bool:
 
 
 def _fits(worker: Worker, run: Waiting) -> bool:
-    return holds(worker, run.needed_bytes, run.dtype)
+    return run.needed_bytes <= worker.memory_bytes and run.dtype in worker.dtypes
 
 
 def _obstacle(run: Waiting, workers: Sequence[Worker], now: datetime) -> Obstacle:
@@ -216,7 +214,7 @@ def _played(
     """When each group begins: the queue is played with the short, the middle, the long times."""
     fits = [[_fits(worker, runs[0]) for worker in workers] for runs in groups]
     rest = [_rest(runs[0], now) for runs in groups]
-    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NOTHING))]
+    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NO_SPAN))]
     return [
         None if any(begin is None for begin in begins) else Span(*sorted(map(float, begins)))
         for begins in zip(*ends, strict=True)
@@ -276,3 +274,16 @@ def _first(
             return group, None
         soonest = rest[group] if soonest is None else min(soonest, rest[group])
     return None, soonest
+
+
+ALIVE = timedelta(minutes=2)
+"""A worker that has not been seen for so long does not count."""
+
+
+def live_workers() -> list[Worker]:
+    return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE))
+
+
+def largest_memory(workers: list[Worker], dtype: str) -> int | None:
+    """Bytes of the largest of these workers that computes in `dtype`; None where none does."""
+    return max((w.memory_bytes for w in workers if dtype in w.dtypes), default=None)

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from leaderboard.models import Run
-from leaderboard.web.refreshed import Refreshed
-from leaderboard.web.span import Span
+from leaderboard.web import Refreshed, Span
 
 SIZES = (10**8, 10**9, 3 * 10**9, 8 * 10**9, 15 * 10**9, 35 * 10**9, 80 * 10**9)
 """Parameters: the largest model of each size class but the last."""

@@ -11,18 +11,16 @@ from itertools import groupby
 from uuid import UUID
 
 from leaderboard.models import Run, Submission
-from leaderboard.queue.capacity import largest_memory
-from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn
+from leaderboard.queue.claims import WAITS
+from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
 from leaderboard.queue.listing import listed, named
 from leaderboard.templatetags.figures import filesize
-from leaderboard.web.span import Span, total
+from leaderboard.web import Span, total_span
 
 NAMED = 5
 """So many runs of a turn are named; the submission's page lists them all."""
 AT_ONCE = 3
 """So many runs of a claim are shown with what they are at."""
-WAITS = "turn"
-"""The phase of a run whose companions are answered first."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def lines(groups: Sequence[Sequence[Turn]], plan: Plan) -> list[Line]:
             turns,
             runs[turns[0].first.pk],
             [(position, by_pk[pk]) for position, pk in of_line if pk in by_pk],
-            total(turn.takes for turn in turns),
+            total_span(turn.takes for turn in turns),
             reason(turns[0], plan),
         )
         for turns, of_line in zip(groups, chosen, strict=True)
@@ -141,7 +139,7 @@ def held(claims: Sequence[Sequence[Running]], plan: Plan) -> list[Held]:
         Held(
             [runs[run.pk] for run in shown if run.pk in runs],
             len(claim) - len(shown),
-            total(plan.left[run.pk] for run in claim),
+            total_span(plan.left[run.pk] for run in claim),
         )
         for claim, shown in zip(claims, at, strict=True)
         if shown[0].pk in runs

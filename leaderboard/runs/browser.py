@@ -10,10 +10,19 @@ from typing import Any
 from django.http import Http404
 
 from leaderboard.runs.peers import Counted, Peers, counted
-from leaderboard.samples.listing import PAGE, Line, Samples
-from leaderboard.samples.question import Question, read_question
-from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
-from leaderboard.web.address import Address
+from leaderboard.samples import (
+    LONGEST_TEXT,
+    MARGINS,
+    OUTCOMES,
+    QUESTIONS_ON_PAGE,
+    SORTS,
+    Line,
+    Question,
+    Samples,
+    Search,
+    read_question,
+)
+from leaderboard.web import Address
 
 FIELDS = {
     "q": "",
@@ -107,7 +116,7 @@ def browse(
         if address["page"]:
             number = address.number("page", last=samples.pages)
         else:
-            number = (place.number - 1) // PAGE + 1 if place else 1
+            number = (place.number - 1) // QUESTIONS_ON_PAGE + 1 if place else 1
         lines = samples.page(number)
         key = asked or ((lines[0].task, lines[0].doc_id) if lines else None)
         sample = samples.one(*key) if key else None

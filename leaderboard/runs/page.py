@@ -17,16 +17,14 @@ from django.urls import reverse
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Result, Run, SuiteEntry
 from leaderboard.models import edition as editions
-from leaderboard.queue.listing import listed
+from leaderboard.models.task import is_share
+from leaderboard.queue import listed
 from leaderboard.runs import materials, peers
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import store as artifacts
-from leaderboard.units import is_share
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.scale import Scale
+from leaderboard.web import Address, Scale, kept
 
 LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -189,8 +187,7 @@ def _record(artifact: Artifact | None) -> RunRecord | None:
 def _scale(parts: Sequence[Result], chance: float | None, metric: str) -> Scale:
     bounds = [bound for part in parts for bound in (part.low, part.high)]
     bounds += [chance] if chance is not None else []
-    made = Scale.around if is_share(metric) else Scale.plain
-    return made(min(bounds, default=0.0), max(bounds, default=1.0), start=3, end=97)
+    return Scale.over(bounds, share=is_share(metric), start=3, end=97)
 
 
 def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Iterator[Download]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leaderboard.models import ItemAnalysis, Result
-from leaderboard.samples import vectors
+from leaderboard.samples import place_of, vectors
 from leaderboard.tasks import items
 
 
@@ -57,7 +56,7 @@ def counted(peers: Peers, task: str, doc_id: int, own: float | None) -> Counted 
 
 def _analysed(peers: Peers, task: str, doc_id: int, own: float) -> Counted | None:
     table = items.table(peers.analysis) if peers.analysis else None
-    place = _place(table, task, doc_id) if table else None
+    place = place_of(table, task, doc_id) if table else None
     if table is None or place is None:
         return None
     models = table.row.models_n
@@ -72,7 +71,7 @@ def _analysed(peers: Peers, task: str, doc_id: int, own: float) -> Counted | Non
 
 def _scored(peers: Peers, task: str, doc_id: int) -> Counted | None:
     found = vectors.matrix(peers.others) if peers.others else None
-    place = _place(found.layout, task, doc_id) if found else None
+    place = place_of(found.layout, task, doc_id) if found else None
     if found is None or place is None:
         return None
     scores = found.scores[:, place]
@@ -80,11 +79,3 @@ def _scored(peers: Peers, task: str, doc_id: int) -> Counted | None:
     if not np.isin(scores, (0.0, 1.0)).all():
         return None
     return Counted(int(scores.sum()), len(scores), others=True)
-
-
-def _place(table: items.Table | vectors.Layout, task: str, doc_id: int) -> int | None:
-    if task not in table.tasks:
-        return None
-    here: NDArray[np.bool_] = table.task == table.tasks.index(task)
-    found = np.flatnonzero(here & (table.doc_id == doc_id))
-    return int(found[0]) if len(found) else None

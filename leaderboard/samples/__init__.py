@@ -1,1 +1,52 @@
 """Every question behind a number: stored, listed, searched, as scores by question."""
+
+from leaderboard.samples import excerpts, store, vectors
+from leaderboard.samples.facts import place_of
+from leaderboard.samples.listing import (
+    OPENING_LENGTH,
+    QUESTIONS_ON_PAGE,
+    Line,
+    Samples,
+    question_in,
+    rows_at,
+)
+from leaderboard.samples.question import (
+    LONGEST_BAR,
+    Choice,
+    Question,
+    is_withheld,
+    letter,
+    read_question,
+)
+from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
+from leaderboard.samples.store import StoredFile, path_of
+from leaderboard.samples.vectors import Layout, Vector, by_result
+
+__all__ = [
+    "LONGEST_BAR",
+    "LONGEST_TEXT",
+    "MARGINS",
+    "OPENING_LENGTH",
+    "OUTCOMES",
+    "QUESTIONS_ON_PAGE",
+    "SORTS",
+    "Choice",
+    "Layout",
+    "Line",
+    "Question",
+    "Samples",
+    "Search",
+    "StoredFile",
+    "Vector",
+    "by_result",
+    "excerpts",
+    "is_withheld",
+    "letter",
+    "path_of",
+    "place_of",
+    "question_in",
+    "read_question",
+    "rows_at",
+    "store",
+    "vectors",
+]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -59,13 +59,25 @@ class Facts:
         arrays = (getattr(self, column.name) for column in fields(self))
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
-    def place_of(self, task: str, doc_id: int) -> int | None:
-        """The row of a question in the file, counted from 0; None where there is none such."""
-        if task not in self.tasks:
-            return None
-        wanted = (self.doc_id == doc_id) & (self.task == self.tasks.index(task))
-        places = np.flatnonzero(wanted)
-        return int(places[0]) if len(places) else None
+
+class Numbered(Protocol):
+    """Questions in the order of a file, each known by its task (a place in `tasks`) and number."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]: ...
+    @property
+    def task(self) -> NDArray[np.int32]: ...
+    @property
+    def doc_id(self) -> NDArray[np.int32]: ...
+
+
+def place_of(questions: Numbered, task: str, doc_id: int) -> int | None:
+    """The row of a question in the file, counted from 0; None where there is none such."""
+    if task not in questions.tasks:
+        return None
+    wanted = (questions.doc_id == doc_id) & (questions.task == questions.tasks.index(task))
+    places = np.flatnonzero(wanted)
+    return int(places[0]) if len(places) else None
 
 
 class _Kept:

@@ -1,14 +1,14 @@
 """The samples of a run, read page by page from its parquet file.
 
 The file is never loaded whole: the numbers that questions are filtered and sorted by are small and
-kept (`sample_facts`), a search for words reads the texts block by block, and only the blocks of the
+kept (`facts`), a search for words reads the texts block by block, and only the blocks of the
 questions that are shown are read in full, by one thread.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +19,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from leaderboard.samples.facts import Facts, facts_of
+from leaderboard.samples.facts import Facts, facts_of, place_of
 from leaderboard.samples.search import Excerpt, Mask, Search, excerpt
 
-PAGE = 12
-LENGTH = 140
+QUESTIONS_ON_PAGE = 12
+OPENING_LENGTH = 140
 """Letters of a line of the list."""
 
 # Columns in which the benchmarks of the field keep the question.
@@ -114,7 +114,7 @@ class Samples:
 
     @property
     def pages(self) -> int:
-        return max(1, -(-self.count // PAGE))
+        return max(1, -(-self.count // QUESTIONS_ON_PAGE))
 
     def count_without(self, filter: str) -> int:
         """How many questions there would be without one of the search's filters."""
@@ -122,7 +122,7 @@ class Samples:
 
     def page(self, number: int) -> list[Line]:
         """The lines of a page, counted from 1."""
-        places = self._order[(number - 1) * PAGE : number * PAGE].tolist()
+        places = self._order[(number - 1) * QUESTIONS_ON_PAGE : number * QUESTIONS_ON_PAGE].tolist()
         openings = self._openings(places)
         scores = self._facts.correct[places].tolist()
         return [
@@ -132,12 +132,12 @@ class Samples:
 
     def one(self, task: str, doc_id: int) -> dict[str, Any] | None:
         """A whole sample, with the fields of evalcore's SAMPLE_SCHEMA; None where there is none."""
-        place = self._facts.place_of(task, doc_id)
+        place = place_of(self._facts, task, doc_id)
         return None if place is None else self._at([place])[place]
 
     def place(self, task: str, doc_id: int) -> Place | None:
         """Where a question stands in the list; None where the search leaves it out."""
-        found = np.flatnonzero(self._order == self._facts.place_of(task, doc_id))
+        found = np.flatnonzero(self._order == place_of(self._facts, task, doc_id))
         if not len(found):
             return None
         here = int(found[0])
@@ -165,29 +165,37 @@ class Samples:
         # Prompts are long and lie in pages of their own: only where the document does not say.
         unsaid = self._at([place for place, text in begin.items() if not text], ["prompt"])
         begin |= {place: _last_part(row["prompt"]) for place, row in unsaid.items()}
-        return {place: Excerpt(" ".join(text.split())[:LENGTH]) for place, text in begin.items()}
+        return {
+            place: Excerpt(" ".join(text.split())[:OPENING_LENGTH]) for place, text in begin.items()
+        }
 
     def _hit(self, row: dict[str, Any]) -> Excerpt:
         written = [response["text"] for response in row["responses"] or () if response["text"]]
         question = question_in(row["doc"]) or _last_part(row["prompt"])
         choices = row["choices"] or ()
         texts = [question, *_texts_in(json.loads(row["doc"])), *choices, *written]
-        hit = excerpt([*texts, row["prompt"]], self._search.text, LENGTH)
-        return hit or Excerpt(" ".join(question.split())[:LENGTH])
+        hit = excerpt([*texts, row["prompt"]], self._search.text, OPENING_LENGTH)
+        return hit or Excerpt(" ".join(question.split())[:OPENING_LENGTH])
 
     def _at(self, places: list[int], columns: list[str] | None = None) -> dict[int, dict[str, Any]]:
-        """By their place in the file some questions, whole or in part; no other block is read."""
-        rows: dict[int, dict[str, Any]] = {}
-        first = 0
-        for block in range(self._file.num_row_groups):
-            end = first + self._file.metadata.row_group(block).num_rows
-            here = [place for place in places if first <= place < end]
-            if here:
-                table = self._file.read_row_group(block, columns=columns, use_threads=False)
-                taken = table.take([place - first for place in here]).to_pylist()
-                rows |= dict(zip(here, taken, strict=True))
-            first = end
-        return rows
+        return rows_at(self._file, places, columns)
+
+
+def rows_at(
+    file: pq.ParquetFile, places: Sequence[int], columns: Sequence[str] | None = None
+) -> dict[int, dict[str, Any]]:
+    """By their place in the file some questions, whole or in part; no other block is read."""
+    rows: dict[int, dict[str, Any]] = {}
+    first = 0
+    for block in range(file.num_row_groups):
+        end = first + file.metadata.row_group(block).num_rows
+        here = [place for place in places if first <= place < end]
+        if here:
+            table = file.read_row_group(block, columns=columns, use_threads=False)
+            taken = table.take([place - first for place in here]).to_pylist()
+            rows |= dict(zip(here, taken, strict=True))
+        first = end
+    return rows
 
 
 def question_in(doc: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from leaderboard.samples.listing import question_in
 
-LINE, LONGEST = 88.0, 76.0
+LINE, LONGEST_BAR = 88.0, 76.0
 """Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
 _ENDED = {
     "stop": "ended by a stop text",
@@ -219,11 +219,11 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
     gold = set(sample["gold"] or ())
     return tuple(
         Choice(
-            letter=_letter(place),
+            letter=letter(place),
             text=text,
             loglikelihood=value,
             shortfall=shortfall,
-            bar=LONGEST * min(shortfall / longest, 1.0),
+            bar=LONGEST_BAR * min(shortfall / longest, 1.0),
             picked=place == sample["pick"],
             correct=place in gold,
         )
@@ -240,7 +240,7 @@ def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
     asked = zip(sample["arguments"], sample["responses"], strict=False)
     return tuple(
         Scored(
-            label=_letter(place) if place < letters else str(place + 1),
+            label=letter(place) if place < letters else str(place + 1),
             text=argument["continuation"],
             loglikelihood=response["loglikelihood"],
             tokens=_tokens(response, withheld),
@@ -284,5 +284,5 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _letter(place: int) -> str:
+def letter(place: int) -> str:
     return chr(ord("A") + place) if place < 26 else str(place + 1)

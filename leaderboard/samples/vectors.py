@@ -5,7 +5,7 @@ Ranges of ranks, paired differences and item analysis come from these, never fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import isclose
@@ -56,6 +56,16 @@ class Layout:
     def strata(self) -> NDArray[np.int32] | None:
         """The fixed parts that its result is pooled over; None for a single task."""
         return self.task if len(self.tasks) > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """One result's scores by question."""
+
+    layout: Layout
+    by_part: bool
+    """Whether the result is the mean over its parts' means."""
+    scores: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +180,22 @@ def asks_the_same_questions(record: RunRecord) -> bool:
     return bool(record.groups.get(record.task, {}).get("same_questions"))
 
 
-def of_result(pk: int) -> Matrix | None:
-    """The vector of one result; None where it is no mean over questions."""
-    return matrix([pk])
+def by_result(results: Collection[int]) -> dict[int, Vector]:
+    """By primary key the vector of each result that has one, with two queries for all of them.
+
+    For a handful of models on many sets of questions; `matrix` is for many models on one.
+    """
+    rows = ScoreVector.objects.filter(result_id__in=results, questions__isnull=False)
+    found = list(rows.values_list("result_id", "questions__digest", "weighting", "values"))
+    layouts = layouts_of(digest for _, digest, _, _ in found)
+    return {
+        pk: Vector(
+            layouts[digest],
+            weighting == Weighting.PARTS,
+            unpack_values(bytes(values), layouts[digest].n).astype(np.float64),
+        )
+        for pk, digest, weighting, values in found
+    }
 
 
 def matrix(results: Sequence[int]) -> Matrix | None:
@@ -199,11 +222,6 @@ def matrix(results: Sequence[int]) -> Matrix | None:
         if pk in found:
             scores[place] = unpack_values(found[pk][2], layout.n)
     return Matrix(layout, scores, next(iter(found.values()))[1])
-
-
-def layout_of(digest: str) -> Layout:
-    """The layout of the QuestionSet with this digest, which says all of it."""
-    return layouts_of([digest])[digest]
 
 
 def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:

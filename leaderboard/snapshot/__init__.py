@@ -1,1 +1,46 @@
 """A board as it stood: built in the background, kept as a file, read from memory."""
+
+from leaderboard.snapshot import published, table_file
+from leaderboard.snapshot.data import (
+    EVERY,
+    OWN,
+    STANDINGS,
+    BestOf,
+    Board,
+    Column,
+    Flags,
+    Floats,
+    Ints,
+    Ranks,
+    Score,
+    Scores,
+    Standing,
+    StyleGap,
+)
+from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.snapshot.table_file import Refused, TableFile
+
+__all__ = [
+    "EVERY",
+    "OWN",
+    "STANDINGS",
+    "BestOf",
+    "Board",
+    "Column",
+    "Flags",
+    "Floats",
+    "Ints",
+    "Model",
+    "Models",
+    "Ranks",
+    "Refused",
+    "Score",
+    "Scores",
+    "Standing",
+    "StyleGap",
+    "TableFile",
+    "in_styles",
+    "published",
+    "table_file",
+]

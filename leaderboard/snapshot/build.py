@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
-from leaderboard.models import Suite, SuiteEntry
-from leaderboard.snapshot import arrays as board_arrays
+from evalcore.stats import Interval
+from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
-from leaderboard.snapshot.cells import ColumnCells, columns_of
-from leaderboard.snapshot.data import EVERY, OWN, Board, Ranks, Scores, Standing
+from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
+from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.ranking import rank
 
@@ -29,7 +30,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     entries = list(suite.entries.select_related("task").order_by("position"))
     columns = _worth_a_row(columns_of([entry for entry in entries if _asked(entry, style)]))
     models, scores, normalised, average = _in_order(columns, suite, style)
-    cells = board_arrays.cells(columns, models)
+    cells = cells_of(columns, models)
     asked = {column.entry.benchmark for column in columns}
     board = Board(
         suite=suite.name,
@@ -39,7 +40,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
         style=style,
         built=built,
         data_version="",
-        columns=tuple(board_arrays.column(column) for column in columns),
+        columns=tuple(column_of(column) for column in columns),
         models=models,
         scores=scores,
         normalised=normalised,
@@ -82,9 +83,9 @@ def _in_order(
     columns: Sequence[ColumnCells], suite: Suite, style: str
 ) -> tuple[Models, Scores, Scores, Scores]:
     """The models in board order with their scores, raw and from chance, and their average."""
-    models = board_arrays.models({v for column in columns for v in column.cells})
-    scores = board_arrays.scores(columns, models)
-    normalised = board_arrays.normalised(columns, models)
+    models = models_of({v for column in columns for v in column.cells})
+    scores = scores_of(columns, models, _measured)
+    normalised = scores_of(columns, models, from_chance)
     average = Scores.none(len(models))
     counted = [place for place, column in enumerate(columns) if column.entry.counts]
     if style != EVERY and counted:
@@ -162,3 +163,117 @@ def _digest(board: Board) -> str:
             sorted((*cell, text) for cell, text in board.why.items()),
         ]
     )
+
+
+MANY = 5_000
+"""Primary keys in one query."""
+
+
+def models_of(variants: Iterable[int]) -> list[Model]:
+    """What the board says of each variant, by name."""
+    wanted = sorted(variants)
+    rows = [
+        variant
+        for start in range(0, len(wanted), MANY)
+        for variant in Variant.objects.filter(pk__in=wanted[start : start + MANY]).select_related(
+            "hub_model"
+        )
+    ]
+    rows.sort(key=lambda variant: (variant.hub_model.repo_id.lower(), variant.pk))
+    return [_model(variant) for variant in rows]
+
+
+_OF_VARIANT = (
+    *("commit", "dtype", "quantisation", "adapter", "architecture", "model_type", "parameters"),
+    *("licence", "kind", "base_model", "merged", "moe"),
+)
+_OF_ENTRY = (
+    *("benchmark", "title", "style", "own", "counts", "metric", "filter", "shots", "people"),
+    *("people_source", "run_key", "comparability_key"),
+)
+"""Fields that a board takes over as they are called in the tables."""
+
+
+def _model(variant: Variant) -> Model:
+    hub_model = variant.hub_model
+    return Model(
+        variant=variant.pk,
+        repo_id=hub_model.repo_id,
+        **{name: getattr(variant, name) for name in _OF_VARIANT},
+        official=hub_model.official,
+        flag_reason=hub_model.flag_reason,
+        chat_template=bool(variant.chat_template_digest),
+        hub_state=hub_model.hub_state,
+        superseded_by="",
+        added=variant.created,
+    )
+
+
+def column_of(cells: ColumnCells) -> Column:
+    entry = cells.entry
+    drawn = max((cell.score.draws for cell in cells.cells.values() if cell.score), default=1)
+    return Column(
+        **{name: getattr(entry, name) for name in _OF_ENTRY},
+        task=entry.task.name,
+        task_version=entry.task.version,
+        draws=drawn,
+        chance=entry.task.chance,
+        n=cells.n,
+    )
+
+
+def scores_of(
+    columns: Sequence[ColumnCells],
+    models: Sequence[Model],
+    number_of: Callable[[Cell, SuiteEntry], Interval | None],
+) -> Scores:
+    """What `number_of` makes of each cell, NaN where there is none."""
+    found = Scores.none(len(models), len(columns))
+    for row, place, cell in _scored(columns, models):
+        if interval := number_of(cell, columns[place].entry):
+            found.put(row, place, interval)
+    return found
+
+
+def _measured(cell: Cell, _: SuiteEntry) -> Interval | None:
+    return cell.score and cell.score.interval
+
+
+def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[str, Any]:
+    """The fields of a Board that say more of each cell than its number."""
+    shape = (len(models), len(columns))
+    n = np.zeros(shape, np.int32)
+    standing = np.full(shape, PLACE[Standing.NOT_MEASURED], np.int8)
+    sd_of_draws = np.zeros(shape)
+    run = np.zeros((*shape, 16), np.uint8)
+    why, other_draws = {}, {}
+    for row, place, cell in _scored(columns, models):
+        standing[row, place] = PLACE[cell.standing]
+        if cell.run:
+            run[row, place] = np.frombuffer(cell.run.bytes, np.uint8)
+        if cell.score:
+            n[row, place] = cell.score.n
+            sd_of_draws[row, place] = cell.score.sd_of_draws
+        if cell.why:
+            why[row, place] = cell.why
+        if cell.other_draws:
+            other_draws[row, place] = cell.other_draws
+    return {
+        "n": n,
+        "standing": standing,
+        "sd_of_draws": sd_of_draws,
+        "run": np.frombuffer(run.tobytes(), "V16").reshape(shape),
+        "why": why,
+        "other_draws": other_draws,
+    }
+
+
+def _scored(
+    columns: Sequence[ColumnCells], models: Sequence[Model]
+) -> Iterator[tuple[int, int, Cell]]:
+    """Every cell that there is, with its row and column."""
+    variants = [model.variant for model in models]
+    for place, cells in enumerate(columns):
+        for row, variant in enumerate(variants):
+            if cell := cells.cells.get(variant):
+                yield row, place, cell

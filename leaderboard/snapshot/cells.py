@@ -15,9 +15,9 @@ from django.db.models import Q
 
 from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
+from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
-from leaderboard.stats.draws import normalised, over_draws
-from leaderboard.units import is_share
+from leaderboard.stats import normalised, over_draws
 
 PLACE = {standing: place for place, standing in enumerate(STANDINGS)}
 
@@ -38,6 +38,11 @@ class Cell:
     results: tuple[int, ...] = ()
     """The results of all draws, where the cell is the mean over several."""
     other_draws: tuple[UUID, ...] = ()
+
+    @property
+    def of_draws(self) -> tuple[int, ...]:
+        """The results of all draws; empty where there is no number."""
+        return self.results or ((self.result,) if self.result is not None else ())
 
 
 @dataclass(frozen=True)

@@ -112,27 +112,31 @@ class Scores:
             self.high, axis=0, initial=np.nan
         )
 
+    @property
+    def sides(self) -> tuple[Floats, Floats, Floats]:
+        return self.value, self.low, self.high
+
     def rows(self, chosen: NDArray[Any]) -> Scores:
-        return Scores(self.value[chosen], self.low[chosen], self.high[chosen])
+        return Scores(*(side[chosen] for side in self.sides))
 
     def column(self, place: int) -> Scores:
-        return Scores(self.value[:, place], self.low[:, place], self.high[:, place])
+        return Scores(*(side[:, place] for side in self.sides))
 
     @property
     def as_column(self) -> Scores:
         """Those of shape (rows,) as a single column."""
-        return Scores(self.value[:, None], self.low[:, None], self.high[:, None])
+        return Scores(*(side[:, None] for side in self.sides))
 
     def where(self, rows: Flags) -> Scores:
         """The same with NaN in all other rows."""
-        return Scores(*(np.where(rows, a, np.nan) for a in (self.value, self.low, self.high)))
+        return Scores(*(np.where(rows, side, np.nan) for side in self.sides))
 
     def mean(self, columns: Sequence[int]) -> Scores:
         """By row the mean over columns with its interval, NaN where one is missing.
 
         The same as `evalcore.stats.mean_interval` of each row (Zou and Donner 2008, eq. 6).
         """
-        value, low, high = (a[:, columns] for a in (self.value, self.low, self.high))
+        value, low, high = (side[:, columns] for side in self.sides)
         mean = value.mean(axis=1)
         below = np.sqrt(((value - low) ** 2).sum(axis=1)) / len(columns)
         above = np.sqrt(((high - value) ** 2).sum(axis=1)) / len(columns)
@@ -164,6 +168,11 @@ class Ranks:
         nothing = np.zeros((0, 0), np.uint8)
         return cls(zeros, zeros, zeros, no, no, np.full(rows, -1, np.int32), nothing, 0)
 
+    def span(self, row: int) -> str:
+        """The ranks that are not excluded; one that was cut off says that it may go on."""
+        low, high = f"{self.low[row]:,}", f"{self.high[row]:,}"
+        return f"{'≤' if self.cut_low[row] else ''}{low}–{'≥' if self.cut_high[row] else ''}{high}"
+
     def rows(self, chosen: NDArray[Any]) -> Ranks:
         """Those of some rows; `better` is of the ranked anyway."""
         arrays = {name: getattr(self, name)[chosen] for name in _BY_ROW}
@@ -177,16 +186,6 @@ class Ranks:
             array[rows] = getattr(ranks, name)
             arrays[name] = array
         return replace(self, **arrays, better=ranks.better, reach=ranks.reach)
-
-    def shown_better(self, first: int, second: int) -> bool:
-        """Whether the `first`-th ranked model was shown to be better than the `second`-th (from 0).
-
-        Farther apart than `reach` nothing was shown.
-        """
-        distance = second - first - 1
-        if not 0 <= distance < self.reach:
-            return False
-        return bool(self.better[first, distance // 8] >> (7 - distance % 8) & 1)
 
 
 _BY_ROW = ("rank", "low", "high", "cut_low", "cut_high", "band")
@@ -273,7 +272,7 @@ class Board:
 
     @cached_property
     def place_among_ranked(self) -> Ints:
-        """For each row its place among the ranked from 0, as `Ranks.shown_better` counts; or -1."""
+        """For each row its place among the ranked from 0, as `Ranks.better` counts; or -1."""
         has = self.ranks.rank > 0
         return np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
 
@@ -304,3 +303,10 @@ class Board:
     def run_id(self, row: int, column: int) -> UUID | None:
         raw = self.run[row, column].tobytes()
         return UUID(bytes=raw) if any(raw) else None
+
+    def runs_of(self, row: int, column: int) -> tuple[UUID, ...]:
+        """The runs behind the cell's number, that of the first draw of examples first."""
+        run = self.run_id(row, column)
+        if run is None or self.standing_of(row, column) is not Standing.SCORED:
+            return ()
+        return (run, *self.other_draws.get((row, column), ()))

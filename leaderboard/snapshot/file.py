@@ -3,24 +3,33 @@
 The file is compressed: numpy's arrays, the models as an Arrow table, the rest as JSON. It is kept
 for good. The folder can be made from it again at any time; reading it takes some milliseconds for
 any size, since only what a page touches is read, and all processes of a machine share its memory.
+It is unpacked once a machine: by who builds the board, else by the first who asks for it. What is
+mapped stays whole when its folder goes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pyarrow as pa
+from django.core.files.storage import storages
 from numpy.typing import NDArray
 
+from leaderboard.samples import store as artifacts
 from leaderboard.snapshot.data import BestOf, Board, Column, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
 
@@ -103,6 +112,7 @@ def mapped(folder: Path) -> Board:
     }
     table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
     run, width = arrays["run"], len(about["columns"])
+    reason, reasons, draws = arrays["why.reason"], about["reasons"], arrays["other_draws.run"]
     ranks = {one.name: arrays[f"ranks.{one.name}"] for one in _rank_arrays()}
     return Board(
         **{name: about[name] for name in _PLAIN},
@@ -117,8 +127,12 @@ def mapped(folder: Path) -> Board:
         models=Models(table),
         run=run.view("V16").reshape(run.shape[:2]) if run.size else np.zeros(run.shape[:2], "V16"),
         ranks=Ranks(**ranks, reach=about["reach"]),
-        why=_Reasons(arrays["why.cell"], width, arrays["why.reason"], about["reasons"]),
-        other_draws=_Draws(arrays["other_draws.cell"], width, arrays["other_draws.run"]),
+        why=_PerCell(arrays["why.cell"], width, lambda at: reasons[int(reason[at][0])]),
+        other_draws=_PerCell(
+            arrays["other_draws.cell"],
+            width,
+            lambda at: tuple(UUID(bytes=run.tobytes()) for run in draws[at]),
+        ),
         styles=tuple(about["styles"]),
         without_style=tuple(about["without_style"]),
         gaps=tuple(
@@ -135,19 +149,18 @@ def mapped(folder: Path) -> Board:
 class _PerCell(Mapping[tuple[int, int], Value], Generic[Value]):
     """Something for some cells, in arrays sorted by the cell's number."""
 
-    def __init__(self, cells: NDArray[np.int64], width: int) -> None:
-        self._cells, self._width = cells, width
-
-    def _of(self, places: slice) -> Value:
-        """What stands at these places of the arrays, which are of one cell."""
-        raise NotImplementedError
+    def __init__(
+        self, cells: NDArray[np.int64], width: int, read: Callable[[slice], Value]
+    ) -> None:
+        """`read` gives what stands at some places of the arrays, which are of one cell."""
+        self._cells, self._width, self._read = cells, width, read
 
     def __getitem__(self, cell: tuple[int, int]) -> Value:
         number = cell[0] * self._width + cell[1]
         first, last = np.searchsorted(self._cells, [number, number + 1])
         if first == last:
             raise KeyError(cell)
-        return self._of(slice(first, last))
+        return self._read(slice(first, last))
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         for number in np.unique(self._cells).tolist():
@@ -155,30 +168,6 @@ class _PerCell(Mapping[tuple[int, int], Value], Generic[Value]):
 
     def __len__(self) -> int:
         return len(np.unique(self._cells))
-
-
-class _Reasons(_PerCell[str]):
-    def __init__(
-        self,
-        cells: NDArray[np.int64],
-        width: int,
-        reason: NDArray[np.int32],
-        reasons: Sequence[str],
-    ) -> None:
-        super().__init__(cells, width)
-        self._reason, self._reasons = reason, reasons
-
-    def _of(self, places: slice) -> str:
-        return self._reasons[int(self._reason[places][0])]
-
-
-class _Draws(_PerCell[tuple[UUID, ...]]):
-    def __init__(self, cells: NDArray[np.int64], width: int, run: NDArray[np.uint8]) -> None:
-        super().__init__(cells, width)
-        self._run = run
-
-    def _of(self, places: slice) -> tuple[UUID, ...]:
-        return tuple(UUID(bytes=run.tobytes()) for run in self._run[places])
 
 
 def _numbers(cells: Sequence[tuple[int, int]], width: int) -> NDArray[np.int64]:
@@ -224,3 +213,110 @@ def _scores(name: str, arrays: Arrays) -> Scores:
 
 def _row(name: str, arrays: Arrays, place: int) -> Scores:
     return Scores(*(arrays[f"{name}.{side}"][place] for side in _SIDES))
+
+
+MOST = 24
+PAST = 12
+"""Unpacked folders beside those of the boards that are shown: who asks for one day after the other
+fills no disk. The one asked for longest ago makes room."""
+UNUSED = timedelta(hours=6)
+"""After so long the folder of a past board is removed."""
+
+_boards: OrderedDict[str, Board] = OrderedDict()
+_reading = threading.Lock()
+_read_beside: set[str] = set()
+
+
+def holds(sha256: str) -> bool:
+    """Whether the board is mapped already."""
+    return sha256 in _boards
+
+
+def board(sha256: str) -> Board:
+    """The board in the file with this digest, unpacked if need be."""
+    if found := _boards.get(sha256):
+        with suppress(KeyError):  # another thread may have just let it go
+            _boards.move_to_end(sha256)
+        return found
+    with _reading:  # two requests at once would unpack the same file twice
+        if found := _boards.get(sha256):
+            return found
+        found = _boards[sha256] = _mapped(sha256)
+        while len(_boards) > MOST:
+            _boards.popitem(last=False)
+        return found
+
+
+def make_ready(sha256: str) -> None:
+    """Make the board ready for every process of this machine."""
+    if not folder_of(sha256).is_dir():
+        unpack(artifacts.path_of(sha256), folder_of(sha256))
+
+
+def read_beside(sha256: str) -> None:
+    """Map the board in a thread of its own, while requests go on being answered."""
+    if sha256 not in _read_beside:
+        _read_beside.add(sha256)
+        threading.Thread(target=_read, args=(sha256,), daemon=True).start()
+
+
+def past(sha256: str, shown: Container[str]) -> Board:
+    """A board for a reader who asks how it stood; those with a digest among `shown` are left."""
+    found = board(sha256)
+    others = [one for one in _folder().iterdir() if one.name not in shown]
+    for folder in sorted(others, key=_asked, reverse=True)[PAST:]:
+        _remove(folder)
+    return found
+
+
+def clear(current: Container[str]) -> None:
+    """Remove the folders of boards that are not current and that nobody asked for of late."""
+    with suppress(FileNotFoundError):
+        for folder in _folder().iterdir():
+            idle = time.time() - _asked(folder)
+            if folder.name not in current and idle > UNUSED.total_seconds():
+                _remove(folder)
+
+
+def _asked(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _remove(folder: Path) -> None:
+    """Under its name it is whole or gone, whenever we are stopped."""
+    going = folder.with_name(f"going-{uuid4().hex}")
+    with suppress(FileNotFoundError):  # another process was quicker
+        folder.rename(going)
+        shutil.rmtree(going, ignore_errors=True)
+
+
+def _mapped(sha256: str) -> Board:
+    """Made again where its folder is damaged, as half a deletion or a full disk leaves it."""
+    folder = folder_of(sha256)
+    for _ in range(2):  # it may be cleared away between the two steps
+        make_ready(sha256)
+        try:
+            os.utime(folder)
+            return mapped(folder)
+        except (OSError, KeyError, ValueError, EOFError):
+            _remove(folder)
+    raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished or broke twice")
+
+
+def _read(sha256: str) -> None:
+    try:
+        board(sha256)
+    finally:
+        _read_beside.discard(sha256)
+
+
+def folder_of(sha256: str) -> Path:
+    """Where the board is, or would be, unpacked."""
+    return _folder() / sha256
+
+
+def _folder() -> Path:
+    return Path(storages["artifacts"].path("boards"))

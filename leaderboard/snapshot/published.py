@@ -16,13 +16,12 @@ from django.db.models import Max, OuterRef, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from leaderboard.catalogue.suites import called, newest_suite
+from leaderboard.catalogue import newest_suite, suites_called
 from leaderboard.models import BoardSnapshot, Edition, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import memory
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 
@@ -39,7 +38,7 @@ LARGE = 2_000_000
 def edition(name: str) -> tuple[int, int | None] | None:
     """The suite that `newest_suite` finds, and the number of its boards' pages, with one query."""
     number = Edition.objects.filter(of=OuterRef("pk")).values("pages")
-    return called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
+    return suites_called(name).annotate(n=Subquery(number)).values_list("pk", "n").first()
 
 
 def newest(suite: Suite, style: str) -> Board | None:
@@ -91,13 +90,13 @@ _NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
 
 def _to_show(row: BoardSnapshot) -> Board:
     before = _in_use.get((row.suite_id, row.style), "")
-    new = row.bytes >= LARGE and not memory.holds(row.sha256)
-    if new and memory.holds(before):
-        memory.read_beside(row.sha256)
+    new = row.bytes >= LARGE and not snapshot_file.holds(row.sha256)
+    if new and snapshot_file.holds(before):
+        snapshot_file.read_beside(row.sha256)
         kept.only_for_now()
-        return memory.board(before)
+        return snapshot_file.board(before)
     _in_use[row.suite_id, row.style] = row.sha256
-    return memory.board(row.sha256)
+    return snapshot_file.board(row.sha256)
 
 
 def styles_shown(suite_name: str) -> list[str]:
@@ -113,7 +112,7 @@ def styles_shown(suite_name: str) -> list[str]:
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
     """The board as it stood then; None where it did not exist yet."""
     row = _published(suite, style, until=moment)
-    return None if row is None else memory.past(row.sha256, shown=set(_in_use.values()))
+    return None if row is None else snapshot_file.past(row.sha256, shown=set(_in_use.values()))
 
 
 def days(suite: Suite, style: str) -> list[date]:
@@ -135,7 +134,7 @@ def build(suite: Suite, style: str) -> BoardSnapshot:
     last = _published(suite, style)
     if last is not None and not artifacts.path_of(last.sha256).is_file():
         last = None
-    earlier = _board(last)
+    earlier = snapshot_file.board(last.sha256) if last else None
     board = board_builder.build(suite, style, timezone.now(), earlier)
     if last is not None and board.data_version == last.data_version:
         return last
@@ -148,7 +147,7 @@ def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
         file = Path(folder, "board.npz")
         snapshot_file.write(board, file)
         stored = artifacts.store(file, kind="board")
-    memory.unpack(stored.sha256)
+    snapshot_file.make_ready(stored.sha256)
     row = BoardSnapshot.objects.create(
         suite=suite,
         style=board.style,
@@ -216,7 +215,7 @@ def thin_out() -> int:
     published = BoardSnapshot.objects.filter(published=True)
     newest = published.values("suite", "style").annotate(last=Max("pk")).values("last")
     current = BoardSnapshot.objects.filter(pk__in=newest).values_list("sha256", flat=True)
-    memory.clear(set(current))
+    snapshot_file.clear(set(current))
     return len(going)
 
 
@@ -236,7 +235,3 @@ def _published(suite: Suite, style: str, until: datetime | None = None) -> Board
     if until is not None:
         rows = rows.filter(built__lte=until)
     return rows.order_by("-built", "-pk").first()
-
-
-def _board(row: BoardSnapshot | None) -> Board | None:
-    return None if row is None else memory.board(row.sha256)

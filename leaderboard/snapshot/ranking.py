@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from evalcore.stats import Block, block
 from leaderboard.models import ScoreVector
+from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
 from leaderboard.snapshot.data import Floats, Ranks
-from leaderboard.stats.board_ranges import bands, board_ranges
-from leaderboard.units import is_share
+from leaderboard.stats import bands, board_ranges
 
 MANY = 10_000
 """Primary keys in one query."""
@@ -42,7 +42,7 @@ class Part:
 
         And whether the questions show a spread: a single cluster, say, does not.
         """
-        wanted = [pk for variant in self.variants for pk in _results(self.column.cells[variant])]
+        wanted = [pk for variant in self.variants for pk in self.column.cells[variant].of_draws]
         vectors_there = ScoreVector.objects.filter(questions__isnull=False)
         found = sum(
             vectors_there.filter(result_id__in=wanted[start : start + MANY]).count()
@@ -58,7 +58,7 @@ class Part:
 
     def block(self, variants: Sequence[int]) -> Block:
         """Its block for some of the models."""
-        draws = [_results(self.column.cells[variant]) for variant in variants]
+        draws = [self.column.cells[variant].of_draws for variant in variants]
         layout, mean, by_part = None, np.zeros(1), False
         for of_draw in zip(*draws, strict=True):
             found = vectors.matrix(of_draw)
@@ -93,10 +93,6 @@ class Part:
         if entry.part_chances:
             return np.array([entry.part_chances[task] for task in layout.tasks])[layout.task]
         return np.full(layout.n, entry.task.chance or 0.0)
-
-
-def _results(cell: Cell) -> tuple[int, ...]:
-    return cell.results or ((cell.result,) if cell.result is not None else ())
 
 
 def rank(

@@ -20,8 +20,7 @@ from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import ColumnCells
 from leaderboard.snapshot.data import BestOf, Board, Flags, Scores, StyleGap
-from leaderboard.stats.best_of_parts import best_by_part
-from leaderboard.stats.styles import BestStyles, best_of
+from leaderboard.stats import BestStyles, best_by_part, best_of
 
 DRAWS = 1000
 MANY = 1_000
@@ -125,9 +124,9 @@ def _take_over(facts: Facts, past: Past | None, rows: int) -> Flags:
     same = past.unchanged[:, facts.places].all(axis=1) & settled[past.there]
     here, there = past.here[same], past.there[same]
     for gap, was in zip(facts.gaps, gaps, strict=True):
-        _put(gap.difference, here, *_sides(was.difference.rows(there)))
+        _put(gap.difference, here, *was.difference.rows(there).sides)
         gap.paired[here] = was.paired[there]
-    _put(facts.best.score, here, *_sides(best.score.rows(there)))
+    _put(facts.best.score, here, *best.score.rows(there).sides)
     facts.best.column[here] = best.column[there]
     known[here] = True
     return known
@@ -224,7 +223,8 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
 
     NaN for a model without a score; None where no model has any.
     """
-    results = [_results(column, variant) for variant in variants]
+    cells = [column.cells.get(variant) for variant in variants]
+    results = [cell.of_draws if cell else () for cell in cells]
     draws = max(len(of_model) for of_model in results)
     found: vectors.Matrix | None = None
     total: NDArray[np.float32] = np.zeros((1, 1), np.float32)
@@ -235,17 +235,6 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
             return None
         total = total + found.scores / np.float32(draws)
     return found and replace(found, scores=total)
-
-
-def _results(column: ColumnCells, variant: int) -> tuple[int, ...]:
-    cell = column.cells.get(variant)
-    if cell is None or cell.result is None:
-        return ()
-    return cell.results or (cell.result,)
-
-
-def _sides(scores: Scores) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    return scores.value, scores.low, scores.high
 
 
 def _put(target: Scores, rows: Any, value: Any, low: Any, high: Any) -> None:

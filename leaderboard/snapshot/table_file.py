@@ -27,34 +27,21 @@ from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.data import STANDINGS, Column, Scores
-from leaderboard.snapshot.models import Model
+from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores
+from leaderboard.snapshot.models import Models
 from leaderboard.web import kept
 
 _NO_RUN = UUID(int=0).hex
 _STANDINGS = [str(standing) for standing in STANDINGS]
 _INJECTED = r"^[=+\-@\t\r]"
-_OF_MODEL: tuple[tuple[str, pa.DataType, Callable[[Model], Any]], ...] = (
-    ("model", pa.string(), lambda model: model.repo_id),
-    ("commit", pa.string(), lambda model: model.commit),
-    ("dtype", pa.string(), lambda model: model.dtype),
-    ("quantisation", pa.string(), lambda model: model.quantisation),
-    ("adapter", pa.string(), lambda model: model.adapter),
-    ("chat_template", pa.bool_(), lambda model: model.chat_template),
-    ("type", pa.string(), lambda model: model.kind),
-    ("architecture", pa.string(), lambda model: model.architecture),
-    ("model_type", pa.string(), lambda model: model.model_type),
-    ("parameters", pa.int64(), lambda model: model.parameters),
-    ("licence", pa.string(), lambda model: model.licence),
-    ("base_model", pa.string(), lambda model: model.base_model),
-    ("merged", pa.bool_(), lambda model: model.merged),
-    ("moe", pa.bool_(), lambda model: model.moe),
-    ("official", pa.bool_(), lambda model: model.official),
-    ("flag_reason", pa.string(), lambda model: model.flag_reason),
-    ("hub_state", pa.string(), lambda model: model.hub_state),
-    ("superseded_by", pa.string(), lambda model: model.superseded_by),
-    ("added", pa.timestamp("us", tz="UTC"), lambda model: model.added),
-)
+_OF_MODEL = {
+    **{"model": "repo_id", "commit": "commit", "dtype": "dtype", "quantisation": "quantisation"},
+    **{"adapter": "adapter", "chat_template": "chat_template", "type": "kind"},
+    **{name: name for name in ("architecture", "model_type", "parameters", "licence")},
+    **{name: name for name in ("base_model", "merged", "moe", "official", "flag_reason")},
+    **{name: name for name in ("hub_state", "superseded_by", "added")},
+}
+"""The fields of a model in every file, by what they are called there."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +132,9 @@ def of_column(column: Column, field: str) -> dict[str, Any]:
     }
 
 
-def of_models(models: Iterable[Model]) -> dict[str, pa.Array]:
+def of_models(models: Models) -> dict[str, pa.Array]:
     """Who the models are, in the fields that every file has."""
-    listed = list(models)
-    return {name: pa.array([of(m) for m in listed], type_) for name, type_, of in _OF_MODEL}
+    return {name: models.array(field).combine_chunks() for name, field in _OF_MODEL.items()}
 
 
 def bounds(name: str, prefix: str, scores: Scores) -> dict[str, pa.Array]:
@@ -157,14 +143,24 @@ def bounds(name: str, prefix: str, scores: Scores) -> dict[str, pa.Array]:
     return {side: numbers(values) for side, values in sides.items()}
 
 
+def of_cells(
+    board: Board, place: int, rows: NDArray[Any], scores: Scores, name: str, site: str
+) -> dict[str, pa.Array]:
+    """A column's cells: value, bounds, questions, standing in words, and the run's address."""
+    n = board.n[rows, place]
+    return {
+        **bounds(name, f"{name}.", scores.column(place).rows(rows)),
+        f"{name}.n": pa.array(n, mask=n == 0),
+        f"{name}.standing": pa.array(
+            [_STANDINGS[one] for one in board.standing[rows, place].tolist()], pa.string()
+        ),
+        f"{name}.run": run_addresses(board.run[rows, place], site),
+    }
+
+
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers, empty where there is none."""
     return pa.array(values, mask=~np.isfinite(values))
-
-
-def standings(places: NDArray[Any]) -> pa.Array:
-    """In words, why each cell has its number or none; `places` are those in STANDINGS."""
-    return pa.array([_STANDINGS[place] for place in places.tolist()], pa.string())
 
 
 def run_addresses(runs: NDArray[Any], site: str) -> pa.Array:

@@ -1,1 +1,37 @@
 """Statistics that only the site reads: ranges of ranks, styles, questions, several draws."""
+
+from leaderboard.stats.contrast import Share, paired_share, total_difference
+from leaderboard.stats.draws import normalised, over_draws
+from leaderboard.stats.items import item_analysis
+from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats.styles import (
+    BestStyles,
+    StyleSpreads,
+    VarianceShares,
+    best_by_part,
+    best_of,
+    clear_flips,
+    flipped_share,
+    style_spreads,
+    variance_shares,
+)
+
+__all__ = [
+    "BestStyles",
+    "Share",
+    "StyleSpreads",
+    "VarianceShares",
+    "bands",
+    "best_by_part",
+    "best_of",
+    "board_ranges",
+    "clear_flips",
+    "flipped_share",
+    "item_analysis",
+    "normalised",
+    "over_draws",
+    "paired_share",
+    "style_spreads",
+    "total_difference",
+    "variance_shares",
+]

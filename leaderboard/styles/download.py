@@ -14,11 +14,9 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 from numpy.typing import NDArray
 
-from leaderboard.board.view import chosen_board
-from leaderboard.snapshot import table_file
-from leaderboard.snapshot.style_facts import in_styles
-from leaderboard.snapshot.table_file import Refused, TableFile
-from leaderboard.styles.page import suite_of
+from leaderboard.board import chosen_board
+from leaderboard.catalogue import suite_asked_for
+from leaderboard.snapshot import Refused, TableFile, in_styles, table_file
 from leaderboard.styles.view import Group, View, address_of, view, wanted
 
 BATCH = 500
@@ -28,7 +26,7 @@ Rows = NDArray[np.intp]
 
 def _file(request: HttpRequest) -> TableFile:
     address = address_of(request)
-    suite = suite_of(address)
+    suite = suite_asked_for(address["suite"])
     board = chosen_board(suite, wanted(address)) if suite else None
     if board is None or not in_styles(board):
         raise Http404("there is nothing to put side by side yet")
@@ -74,7 +72,7 @@ def _columns(seen: View, group: Group) -> list[dict[str, Any]]:
 def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
     for start in range(0, max(len(seen.rows), 1), BATCH):
         rows = seen.rows[start : start + BATCH]
-        fields = table_file.of_models(seen.board.models[row] for row in rows)
+        fields = table_file.of_models(seen.board.models.take(rows))
         for group in seen.groups:
             fields |= _of_benchmark(seen, group, rows, site)
         yield pa.RecordBatch.from_pydict(fields)
@@ -85,11 +83,7 @@ def _of_benchmark(seen: View, group: Group, rows: Rows, site: str) -> dict[str, 
     fields: dict[str, pa.Array] = {}
     for place in group.places:
         name = group.key(board.columns[place].style)
-        fields |= table_file.bounds(name, f"{name}.", board.scores.column(place).rows(rows))
-        n = board.n[rows, place]
-        fields[f"{name}.n"] = pa.array(n, mask=n == 0)
-        fields[f"{name}.standing"] = table_file.standings(board.standing[rows, place])
-        fields[f"{name}.run"] = table_file.run_addresses(board.run[rows, place], site)
+        fields |= table_file.of_cells(board, place, rows, board.scores, name, site)
     if group.change is not None:
         name, difference = group.key("change"), group.change.difference.rows(rows)
         fields |= table_file.bounds(name, f"{name}.", difference)

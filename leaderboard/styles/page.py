@@ -7,20 +7,16 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import frame
-from leaderboard.board.view import chosen_board
-from leaderboard.catalogue.suites import newest_suite
+from leaderboard.board import chosen_board, frame
+from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import EVERY, Board
-from leaderboard.snapshot.style_facts import in_styles
+from leaderboard.snapshot import EVERY, Board, in_styles, published
 from leaderboard.styles import change as styles_order
 from leaderboard.styles import split
 from leaderboard.styles import table as styles_table
@@ -35,9 +31,7 @@ from leaderboard.styles.view import (
     view,
     wanted,
 )
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.pager import page_links
+from leaderboard.web import Address, kept, page_links
 
 
 @require_safe
@@ -50,7 +44,7 @@ def styles(request: HttpRequest) -> HttpResponseBase:
 
 
 def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
-    suite = suite_of(address)
+    suite = suite_asked_for(address["suite"])
     board = chosen_board(suite, wanted(address)) if suite else None
     if not suite or not board or not in_styles(board):
         return _without_scores(request, address, suite, built=board is not None)
@@ -82,14 +76,6 @@ def days_of(suite: Suite, address: Address) -> Days:
         *frame.days_around(suite, asked),
         datetime.now(UTC).date(),
     )
-
-
-def suite_of(address: Address) -> Suite | None:
-    """The suite asked for; None where the site's own is not there yet. Http404 for another."""
-    suite = newest_suite(address["suite"])
-    if suite is None and address["suite"] != settings.PLUMBLINE_SUITE:
-        raise Http404(f"no suite {address['suite']}")
-    return suite
 
 
 def _without_scores(

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
-from leaderboard.snapshot.data import Board
-from leaderboard.stats.styles import VarianceShares, variance_shares
+from leaderboard.snapshot import Board
+from leaderboard.stats import VarianceShares, variance_shares
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _split(board: Board, row: int, places: Sequence[int], answers: dict[int, Ans
 
 def _answers(board: Board, row: int, places: Sequence[int]) -> dict[int, Answers]:
     """By column the model's scores by question, over several draws of examples their mean."""
-    runs = {place: _runs(board, row, place) for place in places}
+    runs = {place: board.runs_of(row, place) for place in places}
     stored = ScoreVector.objects.filter(
         result__run_id__in=[run for of_cell in runs.values() for run in of_cell],
         result__subset="",
@@ -103,10 +102,3 @@ def _answers(board: Board, row: int, places: Sequence[int]) -> dict[int, Answers
             scores = [vectors.unpack_values(values, n) for _, n, values in drawn]
             found[place] = Answers(drawn[0][0], np.mean(scores, axis=0))
     return found
-
-
-def _runs(board: Board, row: int, place: int) -> list[UUID]:
-    run = board.run_id(row, place)
-    if run is None or board.score(row, place) is None:
-        return []
-    return [run, *board.other_draws.get((row, place), ())]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from django.template import engines
 from django.urls import reverse
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board.cells import (
+from leaderboard.board import (
     Cell,
     Drawn,
     Look,
@@ -25,16 +25,15 @@ from leaderboard.board.cells import (
     cell_urls,
     column_cells,
     column_scale,
+    facets_of,
+    search,
 )
-from leaderboard.board.filters import facets_of
-from leaderboard.board.search import precision_of
 from leaderboard.models.task import Style
-from leaderboard.snapshot.data import Score, Scores
-from leaderboard.snapshot.models import Model
+from leaderboard.snapshot import Model, Score, Scores
 from leaderboard.styles.view import MODEL, Group, View, wanted
 from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points
-from leaderboard.templatetags.marks import axis, style_mark
-from leaderboard.web.scale import STEP, Scale
+from leaderboard.templatetags.marks import axis, plumb_line, style_mark
+from leaderboard.web import SCALE_STEP, Scale
 
 UNDRAWN = Scale(0.0, 1.0)
 HERE = "\0"
@@ -183,7 +182,7 @@ def _group_head(view: View, group: Group) -> GroupHead:
         facts=_facts_of_benchmark(columns[0].n, chance),
         span=len(scores) + 2 + (change is not None),
         scale=scale,
-        plumb=_plumb(scale, chance),
+        plumb=plumb_line(chance, scale),
         scores=scores,
         change=change,
         spread=_head(view, group.key("spread"), "Spread", note="lowest – highest"),
@@ -209,12 +208,6 @@ def _scale(view: View, group: Group) -> Scale:
     low, high = min(scale.low for scale in scales), max(scale.high for scale in scales)
     make = Scale.around if scales[0].share else Scale.plain
     return make(low, high, start=6.0, end=94.0)
-
-
-def _plumb(scale: Scale, chance: float | None) -> SafeString:
-    if chance is None:
-        return mark_safe("")
-    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.1f}")
 
 
 def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:
@@ -247,7 +240,7 @@ def _lines(view: View, heads: Sequence[GroupHead]) -> Iterator[Line]:
 
 
 def facts_of(model: Model, *, several: bool) -> str:
-    facts = [parameters(model.parameters), precision_of(model)]
+    facts = [parameters(model.parameters), search.precision_of(model)]
     return " · ".join([*facts, f"@{model.commit[:7]}"] if several else facts)
 
 
@@ -318,8 +311,8 @@ def _differences(view: View, group: Group, rows: np.ndarray) -> Iterator[Differe
 def _around_zero(difference: Scores) -> Scale:
     """One scale for the column, with zero in its middle."""
     bounds = np.concatenate([difference.low, difference.high])
-    most = float(np.fmax.reduce(np.abs(bounds), initial=STEP))
-    most = ceil(round(most / STEP, 9)) * STEP
+    most = float(np.fmax.reduce(np.abs(bounds), initial=SCALE_STEP))
+    most = ceil(round(most / SCALE_STEP, 9)) * SCALE_STEP
     return Scale(-most, most, 6.0, 94.0)
 
 

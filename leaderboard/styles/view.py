@@ -15,14 +15,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board.filters import facets_of, rows_named
-from leaderboard.board.search import SearchError, any_of, parse
-from leaderboard.board.view import date_problem
-from leaderboard.board.wanted import Wanted
-from leaderboard.snapshot.data import EVERY, BestOf, Board, Flags, Floats, Scores, StyleGap
-from leaderboard.snapshot.style_facts import in_styles
-from leaderboard.stats.styles import style_spreads
-from leaderboard.web.address import Address
+from leaderboard.board import Wanted, date_problem, facets_of, in_order, rows_named, search
+from leaderboard.snapshot import EVERY, BestOf, Board, Flags, Scores, StyleGap, in_styles
+from leaderboard.stats import StyleSpreads, style_spreads
+from leaderboard.web import Address
 
 PAGE, CELLS = 25, 5_000
 """Rows of a page, fewer where they have so many columns that it would be too large."""
@@ -35,19 +31,6 @@ AVERAGE, ALL, MODEL, LEADERS = "average", "all", "model", "leaders"
 
 
 @dataclass(frozen=True)
-class Spreads:
-    """How far a score moves with the style alone, by row; NaN where a style is missing."""
-
-    lowest: Floats
-    median: Floats
-    highest: Floats
-
-    @property
-    def spread(self) -> Floats:
-        return self.highest - self.lowest
-
-
-@dataclass(frozen=True)
 class Group:
     """A benchmark’s columns in the table."""
 
@@ -57,7 +40,8 @@ class Group:
     """Its scores on the board of every style."""
     change: StyleGap | None
     """The first of the two styles less the second; None where it is not asked in both."""
-    spreads: Spreads
+    spreads: StyleSpreads
+    """By row; NaN where a style is missing."""
     best: BestOf
 
     def key(self, name: str) -> str:
@@ -173,7 +157,7 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     scored = ~np.isnan(board.scores.value[:, places]).all(axis=1)
     columns = _sortable(board, groups)
     sort_key, ascending = _sorting(address, columns)
-    rows = _in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
+    rows = in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
     size = len(rows) if every_row else rows_beside(columns_of(groups))
     pages = max(1, -(-len(rows) // max(size, 1)))
     page = address.number("page", last=pages)
@@ -245,10 +229,10 @@ def _turned(board: Board, first: int, second: int) -> StyleGap:
     raise LookupError(f"columns {first} and {second} are not of one benchmark")
 
 
-_spreads_of: WeakKeyDictionary[Board, dict[str, Spreads]] = WeakKeyDictionary()
+_spreads_of: WeakKeyDictionary[Board, dict[str, StyleSpreads]] = WeakKeyDictionary()
 
 
-def _spreads(board: Board, name: str, places: tuple[int, ...]) -> Spreads:
+def _spreads(board: Board, name: str, places: tuple[int, ...]) -> StyleSpreads:
     """Kept as long as the board itself is."""
     known = _spreads_of.setdefault(board, {})
     if name not in known:
@@ -258,20 +242,16 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> Spreads:
         if complete.any():
             found = style_spreads(values[complete])
             sides[:, complete] = found.lowest, found.median, found.highest
-        known[name] = Spreads(*sides)
+        known[name] = StyleSpreads(*sides)
     return known[name]
 
 
 def _search(board: Board, text: str, problems: list[str]) -> tuple[Flags, list[tuple[str, int]]]:
     try:
-        query = parse(text)
-        found = query.found(facets_of(board).catalogue)
-    except SearchError as error:
+        return search.parse(text).found(facets_of(board).catalogue)
+    except search.SearchError as error:
         problems.append(f"Nothing was searched: {error}")
         return np.ones(len(board.models), np.bool_), []
-    counts = [int(one.sum()) for one in found]
-    hits = [(term.text, n) for term, n in zip(query.terms, counts, strict=True)]
-    return any_of(found, len(board.models)), hits
 
 
 def _sortable(board: Board, groups: Sequence[Group]) -> dict[str, NDArray[np.float64]]:
@@ -298,14 +278,6 @@ def _sorting(address: Address, columns: dict[str, NDArray[np.float64]]) -> tuple
         address.choice("sort", ())
         key, asked = usual, usual
     return key, (key == MODEL) != asked.startswith("-")
-
-
-def _in_order(
-    rows: NDArray[np.intp], values: NDArray[np.float64], *, ascending: bool
-) -> NDArray[np.intp]:
-    """The rows by their values; equal ones by name, those without a value last."""
-    by = values[rows] if ascending else -values[rows]
-    return rows[np.argsort(by, kind="stable")]
 
 
 def _chosen_model(board: Board, name: str, problems: list[str]) -> int | None:

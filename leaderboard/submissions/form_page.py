@@ -2,21 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from urllib.parse import urlencode
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from leaderboard.models import Run, SuiteEntry
+from leaderboard.models.variant import Dtype
 from leaderboard.submissions import precheck
 from leaderboard.submissions import submit as submissions
-from leaderboard.submissions.forms import SubmissionForm
 from leaderboard.submissions.precheck import Precheck
-from leaderboard.web import throttle, visitor
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.web import Problem, throttle
+
+NULL_CHARACTER = "There is a null character in it, which no name has. Type it anew."
+
+
+class SubmissionForm(forms.Form):
+    """Bound to a GET for a live check, to a POST for a submission; same fields, same names."""
+
+    model = forms.CharField(
+        label="Model ID",
+        max_length=500,
+        help_text="As in the address: owner/name.",
+        error_messages={
+            "required": "Give a model ID: owner/name, as in its address on the Hub.",
+            "max_length": "That is longer than any model ID or its address. "
+            "Give it as in the address of its page: owner/name.",
+            "null_characters_not_allowed": NULL_CHARACTER,
+        },
+    )
+    revision = forms.CharField(
+        label="Revision",
+        max_length=200,
+        required=False,
+        initial="main",
+        help_text="Branch, tag or commit; a branch is pinned to its commit.",
+        error_messages={
+            "max_length": "That is longer than any branch, tag or commit. "
+            "Copy the name from the model's page, or leave the field empty for main.",
+            "null_characters_not_allowed": NULL_CHARACTER,
+        },
+    )
+    dtype = forms.ChoiceField(
+        label="Precision",
+        choices=[("", "As stored"), *Dtype.choices],
+        required=False,
+        error_messages={
+            "invalid_choice": "“%(value)s” is no precision that models are evaluated in. "
+            f"Choose {' or '.join(Dtype.values)}, or leave it as stored."
+        },
+    )
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        """Model, revision and precision of a valid form."""
+        data = self.cleaned_data
+        return data["model"], data["revision"] or "main", data["dtype"]
+
+    def show(self, problems: Iterable[Problem]) -> None:
+        """Put each problem at its field; those of the form as a whole go on top."""
+        for problem in problems:
+            field = problem.field if problem.field in self.fields else None
+            self.add_error(field, ValidationError(str(problem), code=problem.code))
+
 
 MOST_SHOWN = {"model": 501, "revision": 201, "dtype": 40}
 """Characters of a field that a page repeats; one more than it takes, so that it says so."""
@@ -29,60 +83,46 @@ def submit(request: HttpRequest) -> HttpResponse:
     The buttons "Check" and "Sign in" post too, or the form's secret token would end up in an
     address, and what was typed last would be missing from it.
     """
-    typed = request.POST if request.method == "POST" else request.GET
+    given = request.POST if request.method == "POST" else request.GET
+    typed = {name: given[name][:most] for name, most in MOST_SHOWN.items() if name in given}
+    form = SubmissionForm({"revision": "main", **typed}) if "model" in typed else SubmissionForm()
+    page = partial(_page, request, typed, form)
     if request.method != "POST":
         if typed.get("model") and (too_many := throttle.too_many_checks(request)):
-            return _page(request, typed, None, (too_many,))
-        return _page(request, typed, _check(typed, remembered="HX-Request" in request.headers))
-    if any("\0" in text for text in _texts(typed).values()):
-        return _page(request, typed, None, status=422)  # Such an address would not be answered.
-    if typed.get("do") == "check":
+            return page(None, (too_many,))
+        remembered = "HX-Request" in request.headers
+        return page(precheck.check(*form.asked, remembered=remembered) if form.is_valid() else None)
+    if any("\0" in text for text in typed.values()):
+        return page(None, status=422)  # Such an address would not be answered.
+    if given.get("do") == "check":
         return redirect(_address(typed))
     if not submissions.may_submit(request.user):
         return redirect(f"{reverse('login')}?{urlencode({'next': _address(typed)})}")
-    form = SubmissionForm(typed)
     if not form.is_valid():
-        return _page(request, typed, None, status=422)
+        return page(None, status=422)
     if too_many := throttle.too_many_checks(request):
-        return _page(request, typed, None, (too_many,), status=429)
+        return page(None, (too_many,), status=429)
     try:
         submission = submissions.submit(
-            form.cleaned_data["model"],
-            form.cleaned_data["revision"] or "main",
-            form.cleaned_data["dtype"],
-            user=request.user,
-            visitor=visitor.digest_of(visitor.of(request)),
+            *form.asked, user=request.user, visitor=throttle.visitor_digest(request)
         )
-    except Refused as refused:
+    except submissions.NotSubmitted as refused:
         here_already = any(p.code == precheck.SUBMITTED_BEFORE for p in refused.problems)
-        check, status = _check(typed, remembered=True), 409 if here_already else 422
-        return _page(request, typed, check, refused.problems, status=status)
+        return page(refused.check, refused.problems, status=409 if here_already else 422)
     return redirect(submission)
 
 
 def _address(typed: Mapping[str, str]) -> str:
     """This page with what was typed, defaults left out."""
     defaults = {"revision": "main"}
-    query = {n: v for n, v in _texts(typed).items() if v and v != defaults.get(n)}
+    query = {n: v for n, v in typed.items() if v and v != defaults.get(n)}
     return reverse("submit") + f"?{urlencode({'model': '', **query})}"
-
-
-def _check(typed: Mapping[str, str], *, remembered: bool) -> Precheck | None:
-    """None where nothing was typed yet, or what no field takes."""
-    form = SubmissionForm({"revision": "main", **_texts(typed)})
-    if not form.is_valid():
-        return None
-    return precheck.check(
-        form.cleaned_data["model"],
-        form.cleaned_data["revision"] or "main",
-        form.cleaned_data["dtype"],
-        remembered=remembered,
-    )
 
 
 def _page(
     request: HttpRequest,
     typed: Mapping[str, str],
+    form: SubmissionForm,
     check: Precheck | None,
     refused: tuple[Problem, ...] = (),
     *,
@@ -92,29 +132,27 @@ def _page(
     every = dict.fromkeys([*found, *refused])
     # That somebody was faster is no mistake of who typed this.
     problems = [problem for problem in every if problem.code != precheck.SUBMITTED_BEFORE]
-    asked = "model" in typed
-    form = SubmissionForm({"revision": "main", **_texts(typed)}) if asked else SubmissionForm()
-    if asked and form.is_valid():
+    if form.is_valid():
         form.show(problem for problem in problems if not problem.wait_seconds)
     here_already = check.existing if check and len(problems) < len(every) else None
     hub_trouble = check.hub_trouble if check and not refused else None
     offers = [offer for problem in problems for offer in problem.offers]
     remarks = {"here_already": here_already, "hub_trouble": hub_trouble, "offers": offers}
     remark = next((name for name, found in remarks.items() if found), "")
-    failing = sum(len(errors) for errors in form.errors.values()) if asked else 0
+    failing = sum(len(errors) for errors in form.errors.values())
     waits = [problem for problem in refused if problem.wait_seconds]
     context = {
         "form": form,
         "wait": waits[0] if waits else None,
         "check": check,
-        "asked": asked,
+        "asked": form.is_bound,
         "here_already": here_already,
         "hub_trouble": hub_trouble,
         "remark": remark and f"submissions/remark_{remark}.html",
         "notes": check.warnings if check and check.checked else (),
         "at_form": [p for p in problems if p.field == "form" and p not in waits],
         "failing": failing,
-        "offers": [(offer, _address({**_texts(typed), "model": offer})) for offer in offers],
+        "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
         "refused": status != 200,
         "focused": _focused(form) if status != 200 else "",
         "may_submit": submissions.may_submit(request.user),
@@ -132,11 +170,6 @@ def _page(
 def _focused(form: SubmissionForm) -> str:
     """The first field that has to change; the model where none is to blame."""
     return next((name for name in form.fields if form.errors.get(name)), "model")
-
-
-def _texts(typed: Mapping[str, str]) -> dict[str, str]:
-    """What stands in the fields: of what is too long for one, enough to see what it was."""
-    return {name: typed[name][:most] for name, most in MOST_SHOWN.items() if name in typed}
 
 
 def _entries() -> list[SuiteEntry]:

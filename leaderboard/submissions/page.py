@@ -13,19 +13,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard.model_pages.places import Place, place
+from leaderboard.model_pages import place
 from leaderboard.models import LIVE, Result, Run, Submission
-from leaderboard.queue import estimate
-from leaderboard.queue.estimate import Plan, Turn
-from leaderboard.queue.failures import Cause, by_cause, standing
-from leaderboard.queue.listing import by_benchmark, listed
-from leaderboard.queue.turns import reason
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.queue import (
+    Cause,
+    Plan,
+    Turn,
+    by_benchmark,
+    by_cause,
+    estimate,
+    listed,
+    reason,
+    standing,
+)
+from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit
-from leaderboard.web import throttle, visitor
-from leaderboard.web.problem import Problem, Refused
-from leaderboard.web.span import Span, total
+from leaderboard.web import Problem, Refused, Span, throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 BOARD_WITHIN = timedelta(minutes=10)
@@ -74,7 +77,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
             variant.commit,
             variant.dtype,
             user=request.user,
-            visitor=visitor.digest_of(visitor.of(request)),
+            visitor=throttle.visitor_digest(request),
         )
     except Refused as refused:
         waits = any(problem.wait_seconds for problem in refused.problems)
@@ -115,7 +118,9 @@ def _page(
     may_submit = submit.may_submit(request.user)
     scores = _scores(shown, runs)
     failed = sum(run.state == Run.State.FAILED for run in runs)
-    own = _place(shown) if ended and active and not failed else None
+    own = None
+    if ended and active and not failed:
+        own = place(published.newest(shown.suite, OWN), shown.variant_id)
     ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by)
     awaited = ended and active and not failed and not ranked and _just_ended(runs)
     context = {
@@ -155,11 +160,6 @@ def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
     return {one.run_id: one for one in found.order_by("pk") if wanted[one.run_id] == one.metric}
 
 
-def _place(shown: Submission) -> Place | None:
-    """Where the model stands on the newest board of the suite."""
-    return place(published.newest(shown.suite, OWN), shown.variant_id)
-
-
 def _just_ended(runs: Sequence[Run]) -> bool:
     newest = max((run.finished for run in runs if run.finished), default=None)
     return newest is not None and timezone.now() - newest < BOARD_WITHIN
@@ -175,7 +175,7 @@ def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:
         turn=turn,
         position=position,
         reason=reason(turn, plan) if turn else "",
-        takes=total([*running, *(turn.takes for turn in turns)]),
+        takes=total_span([*running, *(turn.takes for turn in turns)]),
         workers=len(plan.workers),
         waiting=len(waiting),
     )

@@ -14,15 +14,21 @@ from django.conf import settings
 from django.core.cache import cache
 
 from evalcore.model.hf.quantisation import quantisation_of
-from leaderboard.hub import architectures, cleaning, client, config_sizes, model_id
+from leaderboard.hub import (
+    HubSilent,
+    Origin,
+    Repository,
+    architectures,
+    cleaning,
+    client,
+    model_id,
+    origin_of,
+)
 from leaderboard.hub import files as repository_files
-from leaderboard.hub.client import Repository
-from leaderboard.hub.origin import Origin, origin_of
-from leaderboard.hub.trouble import HubSilent
 from leaderboard.models import LIVE, Submission, Suite
 from leaderboard.models.variant import Dtype, needed_bytes
-from leaderboard.queue import capacity
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.queue import estimate
+from leaderboard.web import Problem, Refused
 
 SECONDS = 2.0
 """For all requests of a live check together."""
@@ -141,7 +147,6 @@ def _judged(asked: model_id.Asked, seconds: float, thorough: bool, remembered: b
 
 def _judge(asked: model_id.Asked, repository: Repository) -> Judgement:
     problems = repository_files.problems_with(repository)
-    problems += config_sizes.problems_with(repository)
     facts = None if problems else _facts(repository)
     if facts is None and not problems:
         problems.append(_unknown_size(repository))
@@ -201,14 +206,14 @@ def _renaming(asked: model_id.Asked, repository: Repository) -> list[Problem]:
 
 def _against_workers(facts: Facts) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Problems and warnings that come from the workers that are alive."""
-    workers = capacity.live_workers()
+    workers = estimate.live_workers()
     if not workers:
         message = "No worker is running at the moment."
         return (), (Problem("form", "no_worker", message, "The runs will wait for one."),)
-    largest = capacity.largest_memory(workers, facts.dtype)
+    largest = estimate.largest_memory(workers, facts.dtype)
     others = [dtype for dtype in Dtype.values if dtype != facts.dtype]
     if largest is None:
-        possible = [d for d in others if capacity.largest_memory(workers, d) is not None]
+        possible = [d for d in others if estimate.largest_memory(workers, d) is not None]
         message = f"No worker that is running computes in {facts.dtype}."
         return (Problem("dtype", "no_worker_for_dtype", message, _choose(possible)),), ()
     if facts.needed_bytes <= largest:
@@ -216,7 +221,7 @@ def _against_workers(facts: Facts) -> tuple[tuple[Problem, ...], tuple[Problem, 
     fitting = [
         dtype
         for dtype in others
-        if needed_bytes(facts.parameters, dtype) <= (capacity.largest_memory(workers, dtype) or 0)
+        if needed_bytes(facts.parameters, dtype) <= (estimate.largest_memory(workers, dtype) or 0)
     ]
     message = (
         f"{facts.repo_id} needs {_gigabytes(facts.needed_bytes)} in {facts.dtype} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -16,8 +16,8 @@ from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Var
 from leaderboard.models.edition import changing
 from leaderboard.queue import claims
 from leaderboard.submissions import precheck
-from leaderboard.submissions.precheck import Facts
-from leaderboard.web.problem import Problem, Refused
+from leaderboard.submissions.precheck import Facts, Precheck
+from leaderboard.web import Problem, Refused
 
 HUB_SECONDS = 10.0
 """A submission needs the commit, so it waits longer for the Hub than a live check."""
@@ -26,16 +26,16 @@ QUOTA_PERIOD = timedelta(days=1)
 Visitor = User | AnonymousUser
 
 
+class NotSubmitted(Refused):
+    """Nothing was submitted, for these reasons; with what the check of the model found."""
+
+    def __init__(self, problems: Iterable[Problem], check: Precheck | None = None) -> None:
+        super().__init__(*problems)
+        self.check = check
+
+
 class NotYours(PermissionError):
     """Only who submitted a model, or the staff, may withdraw it."""
-
-
-@dataclass(frozen=True)
-class Quota:
-    """So many submissions in any 24 hours, counted in the database."""
-
-    limit: int
-    whose: str
 
 
 def may_submit(user: Visitor) -> bool:
@@ -50,20 +50,26 @@ def submit(
     `visitor` is the digest of the address of who has no account.
 
     Runs that another submission of the same variant already has are shared; only failed and
-    cancelled ones are repeated. Raises Refused, and then nothing was submitted.
+    cancelled ones are repeated. Raises NotSubmitted.
     """
     if not may_submit(user):
-        raise Refused([_sign_in()])
+        message = "Models are submitted with an account."
+        raise NotSubmitted([Problem("form", "sign_in", message, "Sign in first.")])
+    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
     suite = precheck.current_suite()
     if suite is None:
-        raise Refused([_no_suite()])
-    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
+        raise NotSubmitted([_no_suite()], check)
     if check.problems:
-        raise Refused(check.problems)
+        raise NotSubmitted(check.problems, check)
     if check.facts is None:
-        raise Refused([_nothing_submitted(warning) for warning in check.warnings])
-    with changing():
-        return _store(check.facts, revision, suite, user, visitor)
+        raise NotSubmitted([_nothing_submitted(one) for one in check.warnings], check)
+    try:
+        with changing():
+            return _store(check.facts, revision, suite, user, visitor)
+    except Refused as refused:
+        # Somebody may have been faster since the check: what is there already is looked up anew.
+        existing = precheck.existing_submission(check.facts)
+        raise NotSubmitted(refused.problems, replace(check, existing=existing)) from None
 
 
 def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:
@@ -71,7 +77,7 @@ def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: st
     _refuse_beyond_quota(submitter, visitor, suite)
     variant = _locked(_variant(facts))
     if repeated := precheck.submitted_before(facts, precheck.existing_submission(facts)):
-        raise Refused([repeated])
+        raise Refused(repeated)
     submission = Submission.objects.create(
         submitter=submitter,
         visitor="" if submitter else visitor,
@@ -120,7 +126,7 @@ def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
     """A live run per column of the suite, queued where there was none."""
     entries = list(suite.entries.select_related("task"))
     keys = {entry.run_key for entry in entries}
-    live = {run.run_key: run for run in _live(variant).filter(run_key__in=keys)}
+    live = {run.run_key: run for run in variant.runs.filter(state__in=LIVE, run_key__in=keys)}
     missing = {
         entry.run_key: Run(
             variant=variant,
@@ -135,10 +141,6 @@ def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
         if entry.run_key not in live
     }
     return [*live.values(), *claims.enqueue(missing.values(), by=by)]
-
-
-def _live(variant: Variant) -> QuerySet[Run]:
-    return variant.runs.filter(state__in=LIVE)
 
 
 def withdraw(submission: Submission, user: Visitor) -> list[Run]:
@@ -156,7 +158,8 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
         submission.refresh_from_db(fields=["state"])
         wanted = Run.objects.filter(submissions__state=Submission.State.ACTIVE)
         unwanted = submission.runs.exclude(pk__in=wanted.values("pk"))
-        return _cancelled(unwanted, by=str(user))
+        why = "the submission was withdrawn"
+        return [run for run in unwanted if claims.cancel(run, by=str(user), why=why)]
 
 
 def may_withdraw(submission: Submission, user: Visitor) -> bool:
@@ -164,10 +167,6 @@ def may_withdraw(submission: Submission, user: Visitor) -> bool:
     if not isinstance(user, User):
         return False
     return user.is_staff or submission.submitter_id == user.pk
-
-
-def _cancelled(runs: Iterable[Run], *, by: str) -> list[Run]:
-    return [run for run in runs if claims.cancel(run, by=by, why="the submission was withdrawn")]
 
 
 def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> None:
@@ -179,32 +178,29 @@ def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> 
         # The row lock makes two submissions at the same moment count each other.
         User.objects.select_for_update(no_key=True).get(pk=submitter.pk)
         whose = f"the account {submitter}"
-        _refuse_beyond(Quota(settings.PLUMBLINE_USER_QUOTA, whose), recent)
+        _refuse_beyond(settings.PLUMBLINE_USER_QUOTA, whose, recent)
         return
     Suite.objects.select_for_update(no_key=True).get(pk=suite.pk)
     if visitor:
         whose = "one visitor without an account"
         own = recent.filter(visitor=visitor)
-        _refuse_beyond(Quota(settings.PLUMBLINE_VISITOR_QUOTA, whose), own)
+        _refuse_beyond(settings.PLUMBLINE_VISITOR_QUOTA, whose, own)
     whose = "all visitors without an account together"
-    _refuse_beyond(Quota(settings.PLUMBLINE_OPEN_QUOTA, whose), recent)
+    _refuse_beyond(settings.PLUMBLINE_OPEN_QUOTA, whose, recent)
 
 
-def _refuse_beyond(quota: Quota, recent: QuerySet[Submission]) -> None:
-    counted = list(recent.values_list("created", flat=True)[: quota.limit])
-    if len(counted) < quota.limit:
+def _refuse_beyond(limit: int, whose: str, recent: QuerySet[Submission]) -> None:
+    """So many submissions in any 24 hours, counted in the database."""
+    counted = list(recent.values_list("created", flat=True)[:limit])
+    if len(counted) < limit:
         return
-    message = f"The limit for {quota.whose} is {quota.limit} submissions in 24 hours."
+    message = f"The limit for {whose} is {limit} submissions in 24 hours."
     remedy, wait = "This site takes none at the moment.", int(QUOTA_PERIOD.total_seconds())
     if counted:
         frees_up = counted[-1] + QUOTA_PERIOD
         wait = max(1, int((frees_up - timezone.now()).total_seconds()))
         remedy = f"The next one can be submitted at {frees_up:%H:%M UTC on %-d %B}."
-    raise Refused([Problem("form", "quota", message, remedy, wait_seconds=wait)])
-
-
-def _sign_in() -> Problem:
-    return Problem("form", "sign_in", "Models are submitted with an account.", "Sign in first.")
+    raise Refused(Problem("form", "quota", message, remedy, wait_seconds=wait))
 
 
 def _no_suite() -> Problem:

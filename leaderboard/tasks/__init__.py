@@ -1,1 +1,5 @@
 """A benchmark's page and a suite's: what is asked, and how good the questions are."""
+
+from leaderboard.tasks import items
+
+__all__ = ["items"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
@@ -22,16 +22,73 @@ from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 from numpy.typing import NDArray
 
-from evalcore.stats import block
+from evalcore.stats import block, kendall_interval
 from evalcore.stats.interval import normal_quantile
 from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
+from leaderboard.models.task import is_share
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.stats.items import item_analysis
-from leaderboard.tasks import agreement
-from leaderboard.tasks.agreement import Agreement
+from leaderboard.snapshot import OWN, Board, published
+from leaderboard.stats import item_analysis
+
+SEED = 0
+FEWEST, MOST_ORDERED = 10, 1_000
+"""Models: with fewer the interval says nothing, of more so many are drawn."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Kendall's τ_b of a column with the mean of its suite's other columns, over models."""
+
+    suite: str
+    version: str
+    style: str
+    tau: float
+    low: float
+    high: float
+    """95 %, had other models been measured (docs/method.md)."""
+    models: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def agreements_of(comparability_key: str) -> list[Agreement]:
+    """One for each suite that counts this column and has a board of enough models."""
+    entries = SuiteEntry.objects.filter(comparability_key=comparability_key, draw=0)
+    found = []
+    for entry in entries.select_related("suite").order_by("-suite__created", "suite_id"):
+        board = published.newest(entry.suite, OWN if entry.own else entry.style)
+        if board and (agreement := _agreement(board, comparability_key)):
+            found.append(agreement)
+    return found
+
+
+def _agreement(board: Board, key: str) -> Agreement | None:
+    column = next((c for c, one in enumerate(board.columns) if one.comparability_key == key), None)
+    others = [
+        place
+        for place, one in enumerate(board.columns)
+        if one.counts and place != column and is_share(one.metric)
+    ]
+    if column is None or not others:
+        return None
+    scores = board.normalised.value if board.by_chance else board.scores.value
+    rows = np.flatnonzero(board.ranks.rank > 0)
+    if len(rows) > MOST_ORDERED:
+        rows = np.sort(np.random.default_rng(SEED).choice(rows, MOST_ORDERED, replace=False))
+    if len(rows) < FEWEST:
+        return None
+    sign = 1.0 if is_share(board.columns[column].metric) else -1.0
+    try:
+        found = kendall_interval(sign * scores[rows, column], scores[rows][:, others].mean(axis=1))
+    except ValueError:  # models that are all equal, or all but one, have no order
+        return None
+    about = (board.suite, board.version, board.style)
+    return Agreement(*about, found.value, found.low, found.high, len(rows))
+
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +212,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     if len(scores) < ENOUGH or found.layout.n < 2:
         return None
     items = item_analysis(scores)
-    agreements = agreement.agreements(comparability_key)
+    found_agreements = agreements_of(comparability_key)
     layout = found.layout
     columns = {
         "task": pa.DictionaryArray.from_arrays(layout.task, list(layout.tasks)),
@@ -169,7 +226,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     about = {
         "models": len(scores),
         "results": np.array(chosen)[known].tolist(),
-        "agreements": [one.as_dict() for one in agreements],
+        "agreements": [one.as_dict() for one in found_agreements],
     }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
     with tempfile.TemporaryDirectory() as folder:

@@ -18,16 +18,15 @@ from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import ItemAnalysis, Run, SuiteEntry, TaskVersion
+from leaderboard.models import ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.samples import excerpts
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot.data import Board
+from leaderboard.snapshot import Board
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
-from leaderboard.tasks.agreement import Agreement
-from leaderboard.web import kept, prose
-from leaderboard.web.address import Address
+from leaderboard.tasks.items import Agreement
+from leaderboard.web import Address, kept, prose
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _page(request: HttpRequest, name: str, address: Address) -> str | HttpRespon
         "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
         "versions": _told(known),
-        "earlier_changes": _earlier_changes(newest, known.found),
+        "earlier_changes": earlier_changes(known.found),
         "other_styles": [(other, other.titled(title)) for other in known.others],
     }
     return render_to_string("tasks/page.html", context, request)
@@ -197,8 +196,8 @@ def _told(known: Known) -> list[Version]:
     ]
 
 
-def _earlier_changes(newest: TaskVersion, found: Sequence[TaskVersion]) -> list[tuple[str, str]]:
-    """Versions of the task's changelog that this site never asked."""
-    asked = {one.version for one in found}
-    changes = newest.changelog.items()
-    return [(version, change) for version, change in changes if version not in asked]
+def earlier_changes(asked: Sequence[TaskVersion | Suite]) -> list[tuple[str, str]]:
+    """Versions in the changelog of the newest, which comes first, that this site never asked."""
+    versions = {one.version for one in asked}
+    changes = asked[0].changelog.items()
+    return [(version, str(change)) for version, change in changes if version not in versions]

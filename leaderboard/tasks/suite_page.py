@@ -13,13 +13,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from leaderboard.catalogue.cite import LICENCE, Citation
-from leaderboard.catalogue.suites import find_suite
+from leaderboard.catalogue import LICENCE, Citation, find_suite
 from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
-from leaderboard.snapshot.data import OWN
-from leaderboard.texts.method import SOURCE
-from leaderboard.web import kept
-from leaderboard.web.prose import address_of, read_prose
+from leaderboard.snapshot import OWN
+from leaderboard.tasks.page import earlier_changes
+from leaderboard.texts import METHOD
+from leaderboard.web import kept, prose
 
 DOWNLOADS = {
     "text/csv": "board-csv",
@@ -79,7 +78,7 @@ def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
             (version, str(version.changelog.get(version.version, "")), snapshots.get(version.pk))
             for version in versions
         ],
-        "earlier": _earlier(versions),
+        "earlier": earlier_changes(versions),
         "citation": citation,
         "licence": LICENCE,
         "dataset": citation.dataset([one.entry for one in asked], _downloads(request, shown)),
@@ -127,12 +126,12 @@ def _newest_snapshots(suites: Iterable[Suite]) -> dict[int, BoardSnapshot]:
 
 def _asked(entries: Iterable[SuiteEntry]) -> Iterable[Asked]:
     """One for each benchmark and style, in the suite's order."""
-    defined = read_prose(SOURCE).words
+    defined = prose.read_prose(METHOD).words
     entries = list(entries)
     draws = Counter((entry.benchmark, entry.style) for entry in entries)
     for entry in entries:
         if entry.draw == 0:
-            word = address_of(entry.metric)
+            word = prose.address_of(entry.metric)
             url = f"{reverse('method')}#{word}" if word in defined else ""
             yield Asked(entry, draws[entry.benchmark, entry.style], url)
 
@@ -150,10 +149,3 @@ def _commands(suite: Suite, entries: Iterable[SuiteEntry]) -> list[str]:
         "--mode strict --output_path results --log_samples"
         for shots, names in sorted(tasks.items())
     ]
-
-
-def _earlier(versions: list[Suite]) -> list[tuple[str, str]]:
-    """Versions in the newest one's changelog that this site never asked."""
-    asked = {version.version for version in versions}
-    changes = versions[0].changelog.items()
-    return [(version, str(change)) for version, change in changes if version not in asked]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 from django import template
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.models import HubModel
 from leaderboard.models.task import Style
-from leaderboard.web.scale import Scale
+from leaderboard.web import Scale
 
 SCALES = 512
 """Of which drawings are kept: those of the boards that are shown now."""
@@ -62,7 +63,7 @@ def whisker(number: Any, scale: Scale, chance: float | None = None, style: str =
         '<svg class="w {}" aria-hidden="true">{}<rect class="i" x="{}%" width="{}%" height="2"/>'
         '<rect class="p" x="{}%" width="2" height="8"/></svg>',
         style,
-        _chance_line(chance, scale),
+        plumb_line(chance, scale, 2),
         f"{left:.2f}",
         f"{right - left:.2f}",
         f"{scale.x(number.value):.2f}",
@@ -103,7 +104,48 @@ def bob(chance: float | None, scale: Scale) -> SafeString:
     )
 
 
-def _chance_line(chance: float | None, scale: Scale) -> SafeString:
+def plumb_line(chance: float | None, scale: Scale, decimals: int = 1) -> SafeString:
+    """The plumb line of a cell, at chance; those of a column join into one."""
     if chance is None:
         return mark_safe("")
-    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', f"{scale.x(chance):.2f}")
+    place = f"{scale.x(chance):.{decimals}f}"
+    return format_html('<line class="c" x1="{0}%" x2="{0}%" y2="101%"/>', place)
+
+
+_MARKS = {" ": "·", "\t": "→\t", "\n": "↵\n", "\r": "␍"}
+# White space of every kind, and characters that show nothing at all.
+_UNSEEN = re.compile(r"[\s\x00-\x1f\x7f\xad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
+
+
+@register.simple_tag
+def sent(text: str, spaces: str = "", searched: str = "") -> SafeString:
+    """The text itself, with the words that were searched for marked in it.
+
+    With `spaces` each character that cannot be seen has a mark in its place.
+    """
+    if not searched.strip():
+        return _shown_text(text, spaces)
+    words = re.compile(r"(" + r"\s+".join(map(re.escape, searched.split())) + ")", re.IGNORECASE)
+    return _joined(
+        format_html('<mark class="hit">{}</mark>', _shown_text(piece, spaces))
+        if place % 2
+        else _shown_text(piece, spaces)
+        for place, piece in enumerate(words.split(text))
+    )
+
+
+def _shown_text(text: str, spaces: str) -> SafeString:
+    if not spaces:
+        return escape(text)
+    unseen = [_marked(character) for character in _UNSEEN.findall(text)]
+    seen = [escape(piece) for piece in _UNSEEN.split(text)]
+    return _joined(piece for pair in zip(seen, [*unseen, ""], strict=True) for piece in pair)
+
+
+def _marked(character: str) -> SafeString:
+    mark = _MARKS.get(character) or f"[U+{ord(character):04X}]"
+    return format_html('<span class="ws">{}</span>', mark)
+
+
+def _joined(pieces: Iterable[str]) -> SafeString:
+    return mark_safe("".join(pieces))  # noqa: S308 each piece is escaped

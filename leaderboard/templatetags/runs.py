@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from evalcore.record import RunRecord
 from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
-from leaderboard.units import is_share
+from leaderboard.models.task import is_share
 
 MEANINGS = {
     "Commit": (

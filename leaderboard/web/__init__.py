@@ -1,1 +1,33 @@
 """What every page stands on: addresses, lists in pages, one rule of keeping, throttles, errors."""
+
+from leaderboard.web import kept, prose, throttle
+from leaderboard.web.address import Address, page_number, redirect_to, short_address
+from leaderboard.web.paging import Part, page_links, part, uncounted
+from leaderboard.web.problem import Problem, Refused
+from leaderboard.web.refreshed import Refreshed
+from leaderboard.web.scale import SCALE_STEP, Scale
+from leaderboard.web.service import healthz
+from leaderboard.web.span import NO_SPAN, Span, total_span
+
+__all__ = [
+    "NO_SPAN",
+    "SCALE_STEP",
+    "Address",
+    "Part",
+    "Problem",
+    "Refreshed",
+    "Refused",
+    "Scale",
+    "Span",
+    "healthz",
+    "kept",
+    "page_links",
+    "page_number",
+    "part",
+    "prose",
+    "redirect_to",
+    "short_address",
+    "throttle",
+    "total_span",
+    "uncounted",
+]

@@ -108,8 +108,9 @@ def answer(
     """
     if request.user.is_authenticated or settings.DEBUG:
         page = render()
-        return page if isinstance(page, HttpResponseBase) else _of_one_person(request, page)
-    key = digest_of([*_any_page(request), str(datetime.now(UTC).date()), repr(editions())])
+        return page if isinstance(page, HttpResponseBase) else passing(request, page)
+    always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
+    key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
         with _watched() as watched:
@@ -147,11 +148,6 @@ def compressed(request: HttpRequest, page: str) -> HttpResponseBase:
     return answer(request, lambda: digest_of(page), lambda: page)
 
 
-def passing(request: HttpRequest, page: str) -> HttpResponse:
-    """A page that is another one with every second: compressed, and never kept."""
-    return _of_one_person(request, page)
-
-
 def tag(request: HttpRequest, made_of: object) -> str:
     """The strong ETag of a file that is made while it is sent: of all that it is made of.
 
@@ -160,7 +156,8 @@ def tag(request: HttpRequest, made_of: object) -> str:
     return f'"{digest_of([release(), site(), request.build_absolute_uri("/"), made_of])}"'
 
 
-def _of_one_person(request: HttpRequest, page: str) -> HttpResponse:
+def passing(request: HttpRequest, page: str) -> HttpResponse:
+    """A page of one person, or another one with every second: compressed, and never kept."""
     response = HttpResponse(page, headers={"Cache-Control": f"private, {_CHECK_FIRST}"})
     if _takes_gzip(request):
         response.content = compress_string(response.content, max_random_bytes=_PADDING)
@@ -189,11 +186,6 @@ def _takes_gzip(request: HttpRequest) -> bool:
     return any(
         one == "gzip" or (one.startswith("gzip;q=") and one != "gzip;q=0") for one in offered
     )
-
-
-def _any_page(request: HttpRequest) -> list[object]:
-    """What decides about every page and file: release, settings, and the address with its host."""
-    return [release(), site(), request.build_absolute_uri()]
 
 
 def site() -> list[str]:

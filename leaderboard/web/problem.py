@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +29,6 @@ class Problem:
 class Refused(Exception):
     """Nothing was submitted, for these reasons."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__(" ".join(str(problem) for problem in self.problems))
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__(" ".join(map(str, problems)))

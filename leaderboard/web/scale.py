@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
-STEP = 0.05
+SCALE_STEP = 0.05
 """Scales begin and end on a multiple of five points."""
 
 
@@ -35,11 +36,19 @@ class Scale:
     @classmethod
     def around(cls, low: float, high: float, *, start: float = 10.0, end: float = 90.0) -> Scale:
         """The narrowest scale on full steps within 0 to 1 that holds both bounds."""
-        first = max(0.0, floor(round(low / STEP, 9)) * STEP)
-        last = min(1.0, ceil(round(high / STEP, 9)) * STEP)
-        if last - first < STEP:
-            first, last = max(0.0, first - STEP), min(1.0, first + STEP)
+        first = max(0.0, floor(round(low / SCALE_STEP, 9)) * SCALE_STEP)
+        last = min(1.0, ceil(round(high / SCALE_STEP, 9)) * SCALE_STEP)
+        if last - first < SCALE_STEP:
+            first, last = max(0.0, first - SCALE_STEP), min(1.0, first + SCALE_STEP)
         return cls(first, last, start, end)
+
+    @classmethod
+    def over(
+        cls, bounds: Sequence[float], *, share: bool = True, start: float, end: float
+    ) -> Scale:
+        """One that holds all of these, of shares or of other numbers; 0 to 1 for none."""
+        make = cls.around if share else cls.plain
+        return make(min(bounds, default=0.0), max(bounds, default=1.0), start=start, end=end)
 
     def x(self, value: float) -> float:
         """Percent from the cell's left edge; values beyond the scale stand at its ends."""

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.sitemaps import Sitemap
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -19,7 +21,7 @@ from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
 
-from leaderboard.models import HubModel, Suite, TaskVersion
+from leaderboard.models import HubModel, Run, Suite, TaskVersion
 from leaderboard.web import throttle
 from leaderboard.web.address import bounded
 
@@ -141,16 +143,64 @@ def _models(asked: str) -> list[str]:
     return [*dict.fromkeys([*alike, *ids.order_by("-pk")[:500]])]
 
 
-def _tasks(_asked: str) -> list[str]:
-    return list(TaskVersion.objects.order_by("name").values_list("name", flat=True).distinct())
-
-
-def _suites(_asked: str) -> list[str]:
-    return list(Suite.objects.order_by("name").values_list("name", flat=True).distinct())
+def _names(model: type[TaskVersion] | type[Suite]) -> list[str]:
+    return list(model.objects.order_by("name").values_list("name", flat=True).distinct())
 
 
 _NAMES: dict[str, Callable[[str], list[str]]] = {
     "models": _models,
-    "tasks": _tasks,
-    "suites": _suites,
+    "tasks": lambda _: _names(TaskVersion),
+    "suites": lambda _: _names(Suite),
 }
+
+
+class Pages(Sitemap):  # type: ignore[type-arg]
+    def items(self) -> list[str]:
+        return [
+            "board",
+            "styles",
+            "compare",
+            "queue",
+            "pool",
+            "submit",
+            "suites",
+            "method",
+            "about",
+            "changelog",
+        ]
+
+    def location(self, item: str) -> str:
+        return reverse(item)
+
+
+class Suites(Sitemap):  # type: ignore[type-arg]
+    """The newest version of each under its name, every version under its own address."""
+
+    def items(self) -> list[str]:
+        versions = list(Suite.objects.order_by("name", "created").values_list("name", "version"))
+        names = dict.fromkeys(name for name, _ in versions)
+        return [*names, *(f"{name}@{version}" for name, version in versions)]
+
+    def location(self, item: str) -> str:
+        return reverse("suite", args=[item])
+
+
+class Tasks(Sitemap):  # type: ignore[type-arg]
+    def items(self) -> QuerySet[TaskVersion, str]:
+        return TaskVersion.objects.order_by("name").values_list("name", flat=True).distinct()
+
+    def location(self, item: str) -> str:
+        return reverse("task", args=[item])
+
+
+class Models(Sitemap):  # type: ignore[type-arg]
+    """Those of which anything was measured."""
+
+    def items(self) -> QuerySet[HubModel]:
+        done = Run.objects.filter(variant__hub_model=OuterRef("pk"), state=Run.State.DONE)
+        return HubModel.objects.filter(Exists(done)).order_by("pk")
+
+
+SECTION = {"sitemaps": {"pages": Pages, "suites": Suites, "tasks": Tasks, "models": Models}}
+INDEX = {**SECTION, "sitemap_url_name": "sitemap-section"}
+"""What Django's two views of a sitemap are told; models fill a file for every 50,000."""

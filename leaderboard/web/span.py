@@ -28,12 +28,12 @@ class Span(NamedTuple):
         return Span(self.low * share, self.middle * share, self.high * share)
 
 
-NOTHING = Span(0.0, 0.0, 0.0)
+NO_SPAN = Span(0.0, 0.0, 0.0)
 
 
-def total(spans: Iterable[Span | None]) -> Span | None:
+def total_span(spans: Iterable[Span | None]) -> Span | None:
     """One after the other; None where one is not known."""
-    sum_ = NOTHING
+    sum_ = NO_SPAN
     for span in spans:
         if span is None:
             return None

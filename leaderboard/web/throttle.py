@@ -1,20 +1,22 @@
 """How often one visitor may ask for what costs us or the Hub; counted in the process's memory.
 
 A GET writes nothing to the database, so each process of the site counts for itself. What must hold
-across processes and restarts, submissions in a day, is counted in rows (submissions.py).
+across processes and restarts, submissions in a day, is counted in rows (`submissions`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 import time
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 from django.core.cache import caches
 from django.http import HttpRequest
 
-from leaderboard.web import visitor
 from leaderboard.web.problem import Problem
 
 
@@ -54,7 +56,7 @@ def wait(limit: Limit, request: HttpRequest) -> int:
         return 0
     now = time.time()
     turn = int(now // limit.seconds)
-    key = f"{limit.name}-{turn}-{visitor.digest_of(visitor.of(request))}"
+    key = f"{limit.name}-{turn}-{visitor_digest(request)}"
     counts = caches["throttle"]
     counts.add(key, 0, 2 * limit.seconds)
     try:
@@ -62,3 +64,45 @@ def wait(limit: Limit, request: HttpRequest) -> int:
     except ValueError:  # dropped in between, as one of very many
         return 0
     return 0 if asked <= times else math.ceil((turn + 1) * limit.seconds - now) or 1
+
+
+UNKNOWN = "unknown"
+NETWORK_BITS = 64
+"""One customer's part of an IPv6 address: the rest of it changes at will."""
+
+
+def visitor_of(request: HttpRequest) -> str:
+    """The address from which somebody comes: IPv4 whole, of IPv6 the network.
+
+    Behind trusted proxies each of them adds the address that it was asked from, so the one that
+    the first of them saw stands as far from the end as there are proxies. What stands before it
+    anybody could have written.
+    """
+    peer = str(request.META.get("REMOTE_ADDR", ""))
+    passed_on = [one.strip() for one in request.headers.get("X-Forwarded-For", "").split(",")]
+    proxies = settings.PLUMBLINE_PROXIES
+    by_proxies = passed_on[-proxies] if 0 < proxies <= len(passed_on) else peer
+    return _network(by_proxies) or _network(peer) or UNKNOWN
+
+
+def visitor_digest(request: HttpRequest) -> str:
+    """What stands for the visitor in the database, which does not tell the address."""
+    key = settings.SECRET_KEY.encode()
+    return hmac.new(key, f"visitor {visitor_of(request)}".encode(), hashlib.sha256).hexdigest()
+
+
+def _network(text: str) -> str:
+    """Empty where it is no address. Some proxies write a port behind it."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(IPv6Network((address, NETWORK_BITS), strict=False))

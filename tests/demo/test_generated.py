@@ -28,8 +28,7 @@ from leaderboard.models import Artifact, HubModel, Result, Run, Submission, Vari
 from leaderboard.models.run import State
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import EVERY, OWN
+from leaderboard.snapshot import EVERY, OWN, published
 from tests.services import postgresql
 
 UNTIL = datetime(2026, 6, 1, tzinfo=UTC)
@@ -112,7 +111,7 @@ def test_stored_results_follow_from_the_stored_answers(filled: Filled):
     assert results.count() == filled.runs
     by_name = {column.name: column for column in filled.columns}
     for result in results.order_by("pk")[::41]:
-        found = vectors.of_result(result.pk)
+        found = vectors.matrix([result.pk])
         column = by_name[result.task_name]
         layouts = (column.layout, column.changed_layout)
         assert found.layout.docs_digest in {layout.docs_digest for layout in layouts}
@@ -221,7 +220,7 @@ def test_files_hold_the_answers_behind_the_numbers(filled: Filled, library: Task
         record = RunRecord.read(paths["record"])
         samples = list(read_samples(paths["samples"]))
         own = run.results.get(subset="")
-        matrix = vectors.of_result(own.pk)
+        matrix = vectors.matrix([own.pk])
         assert [sample["correct"] for sample in samples] == matrix.scores[0].tolist()
         (stated,) = record.own_results()
         assert (stated.value, stated.low, stated.high) == pytest.approx(

@@ -13,17 +13,18 @@ import numpy as np
 
 from evalcore.digest import digest_of
 from leaderboard.models import BoardSnapshot, Suite
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import (
+from leaderboard.snapshot import (
     OWN,
     STANDINGS,
     Board,
     Column,
+    Model,
+    Models,
     Ranks,
     Scores,
     Standing,
+    published,
 )
-from leaderboard.snapshot.models import Model, Models
 
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)
 FAMILIES = ("llama", "mistral", "gpt_neox", "qwen2", "phi", "olmo", "gemma2", "falcon")
@@ -176,3 +177,14 @@ def _ranks(average: Scores, listed: list[Model]) -> Ranks:
         reach=8,
     )
     return Ranks.none(len(listed)).having(rows, found)
+
+
+def shown_better(ranks: Ranks, first: int, second: int) -> bool:
+    """Whether the `first`-th ranked model was shown to be better than the `second`-th (from 0).
+
+    Farther apart than `reach` nothing was shown.
+    """
+    distance = second - first - 1
+    if not 0 <= distance < ranks.reach:
+        return False
+    return bool(ranks.better[first, distance // 8] >> (7 - distance % 8) & 1)

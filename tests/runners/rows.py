@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
 from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Variant, Worker
 from leaderboard.queue import claims
+from leaderboard.samples import StoredFile
 from leaderboard.samples import store as artifacts
-from leaderboard.samples.store import StoredFile
 
 GIB = 2**30
 

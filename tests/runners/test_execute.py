@@ -80,7 +80,7 @@ def test_every_task_of_a_claim_is_stored_with_its_files_and_the_work_files_go(ho
     assert runs[0].progress_done == runs[0].progress_total == 100
     samples = runs[1].artifacts.get(kind="samples")
     assert {row["task"] for row in read_samples(artifacts.path_of(samples.sha256))} == {"mmlu"}
-    assert vectors.of_result(runs[1].results.get().pk).scores.mean() == 0.5
+    assert vectors.matrix([runs[1].results.get().pk]).scores.mean() == 0.5
     record = json.loads(artifacts.path_of(runs[1].artifacts.get(kind="record").sha256).read_text())
     assert record["task"] == "mmlu"
     for left in ("work", "logs", "journal"):

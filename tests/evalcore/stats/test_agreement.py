@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import kendall_interval, kendall_tau
 from evalcore.stats.pairs import count_below
-from leaderboard.stats.styles import clear_flips
+from leaderboard.stats import clear_flips
 
 points = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40)
 scores = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=4, max_size=25)

@@ -16,10 +16,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.board.view import View, Wanted, view
+from leaderboard.board.view import View, view_of
+from leaderboard.board.wanted import Wanted
 from leaderboard.models import Suite
+from leaderboard.snapshot import Board
 from leaderboard.snapshot import published as snapshots
-from leaderboard.snapshot.data import Board
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
 
@@ -67,7 +68,7 @@ def parquet_table(client: Client, query: str = "") -> Any:
 def page(query: str) -> View:
     """What the page with this query shows, pages apart."""
     fields = [part.split("=", 1) for part in query.removeprefix("?").split("&") if part]
-    return view(BOARD, Wanted(**dict(fields)))
+    return view_of(BOARD, Wanted(**dict(fields)))
 
 
 @pytest.mark.parametrize("query", QUERIES)

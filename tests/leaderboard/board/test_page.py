@@ -13,7 +13,7 @@ from django.test import Client
 
 from demo.page import Page
 from leaderboard.models import Suite, SuiteEntry
-from leaderboard.snapshot.data import Board
+from leaderboard.snapshot import Board
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -11,12 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaderboard.board.search import FIELDS, MOST_PARTS, SearchError, parse
-from leaderboard.snapshot.models import Model
+from leaderboard.board.search import FIELDS, MOST_PARTS, Catalogue, Query, SearchError, parse
+from leaderboard.snapshot import Flags, Model, Models
 from tests.leaderboard.boards import synthetic_board
 
 MODELS = synthetic_board(200, 2).models
 ONE = MODELS[0]
+
+
+def matches(query: Query, models: Sequence[Model]) -> Flags:
+    """Which models any term finds, shape (models,)."""
+    return query.found(Catalogue(Models.of(models)))[0]
 
 
 def model(repo_id: str, **fields: object) -> Model:
@@ -63,8 +69,8 @@ THREE = [HERON, GULL, BARE]
 
 
 def found(query: str) -> list[str]:
-    matches = parse(query).matches(THREE)
-    return [one.repo_id for one, hit in zip(THREE, matches, strict=True) if hit]
+    hits = matches(parse(query), THREE)
+    return [one.repo_id for one, hit in zip(THREE, hits, strict=True) if hit]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +129,7 @@ def test_a_query_finds(query: str, names: list[str]) -> None:
     ],
 )
 def test_sizes_are_compared_in_parameters(size: str, heron: bool, gull: bool) -> None:
-    assert parse(f"@size:{size}").matches([HERON, GULL]).tolist() == [heron, gull]
+    assert matches(parse(f"@size:{size}"), [HERON, GULL]).tolist() == [heron, gull]
 
 
 @pytest.mark.parametrize(
@@ -156,13 +162,14 @@ def test_what_cannot_be_read_is_named_with_a_remedy(query: str, part: str, says:
 
 def test_hits_are_counted_for_each_term() -> None:
     query = parse("heron ;gull; /g/ ; nobody")
-    assert query.hits(THREE) == [("heron", 1), ("gull", 1), ("/g/", 2), ("nobody", 0)]
+    hits = query.found(Catalogue(Models.of(THREE)))[1]
+    assert hits == [("heron", 1), ("gull", 1), ("/g/", 2), ("nobody", 0)]
 
 
 def test_every_field_can_be_asked() -> None:
     for field in FIELDS:
         value = "<1B" if field == "size" else "a"
-        assert len(parse(f"@{field}:{value}").matches(MODELS)) == len(MODELS)
+        assert len(matches(parse(f"@{field}:{value}"), MODELS)) == len(MODELS)
 
 
 _PIECES = st.sampled_from(
@@ -174,10 +181,10 @@ _PIECES = st.sampled_from(
 @given(st.one_of(st.text(max_size=40), st.lists(_PIECES, max_size=25).map("".join)))
 def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
     try:
-        matches = parse(text).matches(MODELS[:10])
+        found_models = matches(parse(text), MODELS[:10])
     except SearchError:
         return
-    assert matches.shape == (10,)
+    assert found_models.shape == (10,)
 
 
 _WORDS = st.sampled_from(
@@ -198,11 +205,11 @@ _TERMS = st.lists(_WORDS, min_size=1, max_size=3).map(" ".join)
 @settings(deadline=None)
 @given(st.lists(_TERMS, min_size=1, max_size=4))
 def test_a_semicolon_is_or_and_a_space_is_and(terms: list[str]) -> None:
-    union = parse("; ".join(terms)).matches(MODELS)
-    alone = [parse(term).matches(MODELS) for term in terms]
+    union = matches(parse("; ".join(terms)), MODELS)
+    alone = [matches(parse(term), MODELS) for term in terms]
     assert (union == reduce(np.logical_or, alone)).all()
     for term, whole in zip(terms, alone, strict=True):
-        parts = [parse(word).matches(MODELS) for word in term.split()]
+        parts = [matches(parse(word), MODELS) for word in term.split()]
         assert (whole == reduce(np.logical_and, parts)).all()
 
 
@@ -217,11 +224,11 @@ _SIMPLE = st.lists(
 @given(_SIMPLE)
 def test_regular_expressions_find_what_pythons_find(pattern: str) -> None:
     expected = [bool(re.search(pattern, one.repo_id, re.IGNORECASE)) for one in MODELS]
-    assert parse(f"/{pattern}/").matches(MODELS).tolist() == expected
+    assert matches(parse(f"/{pattern}/"), MODELS).tolist() == expected
 
 
 @pytest.mark.parametrize("evil", ["(a+)+$", "^(a|a)*$", "(a*)*b", "(.*a){20}$"])
 def test_no_regular_expression_takes_more_than_linear_time(evil: str) -> None:
     # A backtracking engine would need longer than the universe has: 2 to the power of 20,000.
     trap = model("a" * 20_000 + "!")
-    assert not parse(f"/{evil}/").matches([trap]).any(), "and this comes to an end"
+    assert not matches(parse(f"/{evil}/"), [trap]).any(), "and this comes to an end"

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.stats import Interval, mean_interval
-from leaderboard.board.view import DEFAULT_COLUMNS, PAGE, View, Wanted, view
-from leaderboard.snapshot.data import Board
+from leaderboard.board.view import PAGE, View, view_of
+from leaderboard.board.wanted import DEFAULT_COLUMNS, Wanted
+from leaderboard.snapshot import Board
 from tests.leaderboard.boards import synthetic_board
 
 BOARD = synthetic_board(230, 14, uncounted=1)
@@ -27,7 +28,7 @@ def asked(address: str) -> Wanted:
 
 
 def seen(board: Board = BOARD, **fields: Any) -> View:
-    return view(board, Wanted(**fields))
+    return view_of(board, Wanted(**fields))
 
 
 def names(shown: View) -> list[str]:
@@ -36,7 +37,7 @@ def names(shown: View) -> list[str]:
 
 def has(board: Board, **fields: Any) -> np.ndarray:
     """Which rows show fields like these, as a mask."""
-    shown = view(board, Wanted(**fields))
+    shown = view_of(board, Wanted(**fields))
     mask = np.zeros(len(board.models), np.bool_)
     mask[shown.rows] = True
     return mask
@@ -232,7 +233,7 @@ def test_leaving_out_a_column_that_does_not_count_keeps_the_ranks() -> None:
     ],
 )
 def test_what_a_plain_form_sends_becomes_the_short_address(given: str, short: str) -> None:
-    assert view(BOARD, asked(given)).wanted.url() == short
+    assert view_of(BOARD, asked(given)).wanted.url() == short
 
 
 @settings(deadline=None)
@@ -241,7 +242,7 @@ def test_the_short_address_leads_to_the_same_view(
     filters: dict[str, str], sort: str, pin: str, page: int, cols: str
 ) -> None:
     first = seen(**filters, sort=sort, pin=pin, page=str(page), cols=cols)
-    again = view(BOARD, asked(first.wanted.url()))
+    again = view_of(BOARD, asked(first.wanted.url()))
     assert again.wanted == first.wanted
     assert again.page_rows == first.page_rows
     assert again.wanted.redirect(RequestFactory().get(first.wanted.url())) is None
@@ -253,11 +254,11 @@ def test_ways_out_and_chips_keep_what_they_promise(filters: dict[str, str]) -> N
     shown = seen(**filters, page="2")
     assert len(shown.chips) == len(filters)
     for _, url in shown.chips:
-        assert len(view(BOARD, asked(url)).chips) == len(filters) - 1
+        assert len(view_of(BOARD, asked(url)).chips) == len(filters) - 1
     if shown.found:
         assert shown.ways_out == []
     for label, url, models in shown.ways_out:
-        assert models == view(BOARD, asked(url)).found > 0
+        assert models == view_of(BOARD, asked(url)).found > 0
         assert (label, url) in shown.chips
 
 

@@ -15,8 +15,7 @@ from leaderboard.catalogue import sync as catalogue
 from leaderboard.catalogue.sync import CatalogueError
 from leaderboard.models import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

@@ -18,12 +18,11 @@ from evalcore.stats import paired_difference
 from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.lineup import LETTERS, Number, Side, Task, named
 from leaderboard.compare.pair import Apart, Difference, How, difference
-from leaderboard.compare.prompts import differences
-from leaderboard.compare.questions import Outcome, Partings
+from leaderboard.compare.question import differences
+from leaderboard.compare.question_list import Outcome, Partings
 from leaderboard.compare.samples import Answers
-from leaderboard.compare.vectors import Vector
-from leaderboard.samples.vectors import Layout
-from leaderboard.snapshot.data import Score
+from leaderboard.samples import Layout, Vector
+from leaderboard.snapshot import Score
 
 N = 120
 RUN = UUID(int=1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from leaderboard.hub import config_sizes
+from leaderboard.hub import files
 from leaderboard.submissions import precheck
 from tests import awkward
 from tests.hub import serve
@@ -70,6 +70,6 @@ def test_the_largest_published_models_are_far_within_the_bounds() -> None:
         "vocab_size": 1_000_000,  # XLM-V
         "max_position_embeddings": 100_000_000,  # LTM-2
     }
-    for what, most, keys in config_sizes.LIMITS:
+    for what, most, keys in files.LIMITS:
         for key in keys & largest.keys():
             assert largest[key] * 4 <= most, (what, key)

@@ -13,8 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard.models import HubModel, Run, Submission, Suite, User, Variant
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
 
 SKILL = {"cloze": 0.7, "mmlu": 0.5, "hybrid": 0.6}

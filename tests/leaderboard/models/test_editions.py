@@ -14,8 +14,7 @@ from leaderboard.models import Edition, HubModel, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.models.edition import SITE
 from leaderboard.queue import claims
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

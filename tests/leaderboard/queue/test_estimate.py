@@ -15,7 +15,7 @@ from leaderboard.models import Run, Suite, TaskVersion, Worker
 from leaderboard.queue import claims, estimate
 from leaderboard.queue.estimate import Obstacle
 from leaderboard.queue.pace import ENOUGH, GROWTH, WIDE, Finished, Pace, size_class
-from leaderboard.web.span import Span
+from leaderboard.web import Span
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

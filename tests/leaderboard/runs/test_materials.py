@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import interval
 from leaderboard.models import Run, Suite, Worker
-from leaderboard.runs.energy import estimate
-from leaderboard.runs.materials import FEWEST_PARTS, if_other_parts
+from leaderboard.runs.materials import FEWEST_PARTS, estimate, if_other_parts
 from leaderboard.templatetags.runs import energy
 from tests.leaderboard import factories as make
 from tests.leaderboard.runs.test_page import get, text

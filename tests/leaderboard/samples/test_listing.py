@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from evalcore.record import write_samples
 from leaderboard.models import Artifact, Run, Suite
 from leaderboard.samples import store as artifacts
-from leaderboard.samples.database import locked_database
+from leaderboard.samples.excerpts import locked_database
 from leaderboard.samples.listing import Samples
 from leaderboard.samples.search import Search
-from leaderboard.templatetags.prompts import sent
+from leaderboard.templatetags.marks import sent
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
 from tests.leaderboard.runs.test_page import characters, get, text

@@ -36,7 +36,7 @@ def test_every_own_result_has_its_scores_by_question(suite: Suite) -> None:
         file = run.artifacts.get(kind=Artifact.Kind.SAMPLES)
         samples = list(read_samples(artifacts.path_of(file.sha256)))
         for result in own_results(run):
-            found = vectors.of_result(result.pk)
+            found = vectors.matrix([result.pk])
             assert found is not None
             assert found.scores[0].tolist() == [sample["correct"] for sample in samples]
             assert found.layout.doc_id.tolist() == [sample["doc_id"] for sample in samples]
@@ -46,7 +46,8 @@ def test_every_own_result_has_its_scores_by_question(suite: Suite) -> None:
 def test_runs_on_the_same_questions_share_their_layout(suite: Suite) -> None:
     assert QuestionSet.objects.count() == 3, "one for each task name"
     assert QuestionSet.objects.values("docs_digest").distinct().count() == 1
-    layouts = [vectors.layout_of(questions.digest) for questions in QuestionSet.objects.all()]
+    digests = QuestionSet.objects.values_list("digest", flat=True)
+    layouts = list(vectors.layouts_of(digests).values())
     for layout in layouts:
         assert layout.parts == make.PARTS
         assert layout.part.tolist() == [number % 3 for number in range(30)]

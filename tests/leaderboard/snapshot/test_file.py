@@ -17,7 +17,6 @@ from hypothesis import strategies as some
 
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import memory
 from leaderboard.snapshot.data import BestOf, Board, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
 from tests.leaderboard.boards import synthetic_board
@@ -92,21 +91,21 @@ def stored(board: Board, folder: Path) -> str:
 
 def test_a_board_is_shown_after_its_folder_was_cleared_away(tmp_path: Path) -> None:
     sha256 = stored(synthetic_board(20), tmp_path)
-    before = list(memory.board(sha256).models)
-    long_ago = time.time() - 2 * memory.UNUSED.total_seconds()
-    os.utime(memory.folder_of(sha256), (long_ago, long_ago))
-    memory.clear({sha256})
-    assert memory.folder_of(sha256).is_dir(), "the current board stays"
-    memory.clear(set())
-    assert not memory.folder_of(sha256).exists()
-    assert list(memory.board(sha256).models) == before, "in memory"
-    memory._boards.clear()
-    assert list(memory.board(sha256).models) == before, "unpacked again"
+    before = list(snapshot_file.board(sha256).models)
+    long_ago = time.time() - 2 * snapshot_file.UNUSED.total_seconds()
+    os.utime(snapshot_file.folder_of(sha256), (long_ago, long_ago))
+    snapshot_file.clear({sha256})
+    assert snapshot_file.folder_of(sha256).is_dir(), "the current board stays"
+    snapshot_file.clear(set())
+    assert not snapshot_file.folder_of(sha256).exists()
+    assert list(snapshot_file.board(sha256).models) == before, "in memory"
+    snapshot_file._boards.clear()
+    assert list(snapshot_file.board(sha256).models) == before, "unpacked again"
 
 
 def test_a_lost_file_is_no_half_board(tmp_path: Path) -> None:
     sha256 = stored(synthetic_board(21), tmp_path)
     artifacts.path_of(sha256).unlink()
     with pytest.raises(FileNotFoundError):
-        memory.board(sha256)
-    assert not memory.folder_of(sha256).exists()
+        snapshot_file.board(sha256)
+    assert not snapshot_file.folder_of(sha256).exists()

@@ -30,9 +30,10 @@ from leaderboard.models import (
 from leaderboard.queue import claims
 from leaderboard.samples import vectors
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import memory, published
+from leaderboard.snapshot import published
 from leaderboard.snapshot.data import EVERY, OWN, Standing
 from tests.leaderboard import factories as make
+from tests.leaderboard.boards import shown_better
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +101,7 @@ def test_rank_ranges_come_from_the_questions_and_equal_those_of_one_task(db: Non
     assert board.ranks.high.tolist() == expected.ranges[:, 1].tolist()
     for first in range(4):
         for second in range(first + 1, 4):
-            assert board.ranks.shown_better(first, second) == expected.better[first, second]
+            assert shown_better(board.ranks, first, second) == expected.better[first, second]
     assert board.ranks.band[0] == 0
     assert board.ranks.band[-1] > 0
 
@@ -117,7 +118,7 @@ def test_without_scores_by_question_ranges_are_as_wide_as_the_intervals_say(suit
     assert (wide.ranks.low <= narrow.ranks.rank).all()
     assert wide.ranks.low.tolist()[0] == 1
     assert wide.ranks.high.tolist()[3] == 4
-    assert wide.ranks.shown_better(0, 3)
+    assert shown_better(wide.ranks, 0, 3)
 
 
 def test_a_flagged_model_keeps_its_place_and_takes_nobodys_rank(suite: Suite) -> None:
@@ -300,7 +301,7 @@ def test_while_a_large_board_of_another_machine_is_unpacked_the_one_before_it_is
     before = published.newest(suite, OWN)
     make.make_submission(make.make_variant("lab/late"), suite)
     new = published.build(suite, OWN)
-    shutil.rmtree(memory.folder_of(new.sha256))
+    shutil.rmtree(snapshot_file.folder_of(new.sha256))
     monkeypatch.setattr(published, "LARGE", 1)
     asked, go_on = threading.Event(), threading.Event()
     unpack = snapshot_file.unpack
@@ -354,27 +355,27 @@ def test_what_is_said_otherwise_of_a_column_or_a_model_is_news(
 @pytest.mark.parametrize("lost", ["models", "run.npy", "about"])
 def test_a_board_whose_folder_is_damaged_is_unpacked_again(suite: Suite, lost: str) -> None:
     row = published.build(suite, OWN)
-    folder = memory.folder_of(row.sha256)
+    folder = snapshot_file.folder_of(row.sha256)
     folder.joinpath(lost).write_bytes(b"") if lost == "models" else folder.joinpath(lost).unlink()
-    memory._boards.clear()
+    snapshot_file._boards.clear()
     board = published.newest(suite, OWN)
     assert board is not None
     assert len(board.models) == row.models_n
 
 
 def test_who_asks_for_every_past_day_fills_no_disk(suite: Suite, monkeypatch: Any) -> None:
-    monkeypatch.setattr(memory, "PAST", 2)
+    monkeypatch.setattr(snapshot_file, "PAST", 2)
     moments, rows = [], []
     for number in range(5):
         make.make_submission(make.make_variant(f"lab/late{number}"), suite)
         rows.append(published.build(suite, OWN))
         moments.append(timezone.now())
     newest = published.newest(suite, OWN)
-    memory._boards.clear()
+    snapshot_file._boards.clear()
     for moment in moments:
         assert published.at(suite, OWN, moment) is not None
     assert newest is not None
-    unpacked = {one.name for one in memory.folder_of("x").parent.iterdir()}
+    unpacked = {one.name for one in snapshot_file.folder_of("x").parent.iterdir()}
     past = [row.sha256 for row in rows[:-1] if row.sha256 in unpacked]
     assert past == [row.sha256 for row in rows[2:4]]
     again = published.at(suite, OWN, moments[0])

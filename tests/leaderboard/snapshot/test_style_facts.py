@@ -16,8 +16,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published, style_facts
 from leaderboard.snapshot.data import EVERY, Board, Scores, StyleGap
-from leaderboard.stats.best_of_parts import best_by_part
-from leaderboard.stats.styles import best_of
+from leaderboard.stats import best_by_part, best_of
 from tests.leaderboard import factories as make
 
 N = 60
@@ -56,7 +55,7 @@ def gap(board: Board, first: int = 0, second: int = 1) -> StyleGap:
 def every_set(change: Callable[[vectors.Layout], vectors.Layout]) -> None:
     """Store another layout of the same questions for every vector."""
     for questions in list(QuestionSet.objects.all()):
-        layout = vectors.layout_of(questions.digest)
+        layout = vectors.layouts_of([questions.digest])[questions.digest]
         other = vectors.questions_row(change(layout))
         ScoreVector.objects.filter(questions=questions).update(questions=other)
 

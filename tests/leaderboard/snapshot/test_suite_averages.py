@@ -15,7 +15,7 @@ from leaderboard.models import Result, Suite, SuiteEntry
 from leaderboard.queue import reproduce
 from leaderboard.snapshot.build import build as build_board
 from leaderboard.snapshot.data import OWN, Board, Standing
-from leaderboard.stats.draws import normalised, over_draws
+from leaderboard.stats import normalised, over_draws
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

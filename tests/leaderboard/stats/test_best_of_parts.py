@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from evalcore.stats import block, mean_interval, wilson
-from leaderboard.stats.best_of_parts import best_by_part
-from leaderboard.stats.styles import best_of
+from leaderboard.stats.styles import best_by_part, best_of
 
 SIZES = (40, 10, 25, 5)
 PARTS = np.repeat(np.arange(len(SIZES)), SIZES)
@@ -100,7 +99,7 @@ def test_many_models_have_the_intervals_of_each_alone(monkeypatch: pytest.Monkey
     draw = np.random.default_rng(6)
     scores = np.stack([right(draw, draw.random((2, 4))) for _ in range(7)])
     whole = best_by_part(scores, PARTS)
-    monkeypatch.setattr("leaderboard.stats.best_of_parts.HELD", 2 * 2 * N)
+    monkeypatch.setattr("leaderboard.stats.styles.HELD", 2 * 2 * N)
     parts = best_by_part(scores, PARTS)
     for side in ("style", "value"):
         np.testing.assert_allclose(getattr(whole, side), getattr(parts, side))

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.digest import digest_of
-from leaderboard.snapshot.data import Board, Ranks, Scores
-from leaderboard.snapshot.models import Models
+from leaderboard.snapshot import Board, Models, Ranks, Scores
 from leaderboard.styles import order as style_order
-from leaderboard.styles.claims import Claims, claimed_flips
-from tests.leaderboard.boards import synthetic_board
+from leaderboard.styles.order import Claims, claimed_flips
+from tests.leaderboard.boards import shown_better, synthetic_board
 
 
 def ranked(models: int, reach: int, draw: np.random.Generator) -> Ranks:
@@ -42,7 +41,7 @@ def ranked(models: int, reach: int, draw: np.random.Generator) -> Ranks:
 
 
 def counts_as_better(ranks: Ranks, first: int, second: int) -> bool:
-    return second - first > ranks.reach or ranks.shown_better(first, second)
+    return second - first > ranks.reach or shown_better(ranks, first, second)
 
 
 some_models = st.tuples(

@@ -28,11 +28,10 @@ from leaderboard.models import (
 )
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
+from leaderboard.snapshot import EVERY, Board, published
 from leaderboard.snapshot.cells import ColumnCells
-from leaderboard.snapshot.data import EVERY, Board
 from leaderboard.snapshot.style_facts import with_facts
-from leaderboard.stats.styles import variance_shares
+from leaderboard.stats import variance_shares
 from leaderboard.styles import view as styles_view
 from tests.leaderboard import boards
 from tests.leaderboard import factories as make
@@ -639,7 +638,7 @@ def test_the_best_of_a_mean_over_parts_is_shown_with_its_interval(
     variant = make.evaluated("lab/one", suite, TEXTS, n=60)
     part = (np.arange(60) < 12).astype(np.int32)
     for questions in list(QuestionSet.objects.all()):
-        layout = vectors.layout_of(questions.digest)
+        layout = vectors.layouts_of([questions.digest])[questions.digest]
         parted = replace(layout, tasks=("large", "small"), task=part)
         own = ScoreVector.objects.filter(questions=questions)
         own.update(questions=vectors.questions_row(parted), weighting="parts")

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from leaderboard.hub import architectures, model_id
 from leaderboard.models import User
 from leaderboard.submissions import precheck
-from leaderboard.submissions.forms import SubmissionForm
+from leaderboard.submissions.form_page import SubmissionForm
 from leaderboard.submissions.submit import submit
-from leaderboard.web.problem import Refused
+from leaderboard.web import Refused
 from tests.hub import Orders
 from tests.leaderboard.conftest import worker
 

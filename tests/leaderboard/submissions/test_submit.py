@@ -19,7 +19,7 @@ from leaderboard.queue import claims
 from leaderboard.signals import runs_queued
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.submit import NotYours, submit, withdraw
-from leaderboard.web.problem import Refused
+from leaderboard.web import Refused
 from tests.hub import Orders
 from tests.leaderboard.conftest import SUITE, worker
 

@@ -20,8 +20,7 @@ from evalcore.stats import kendall_tau, minimum_detectable_difference
 from leaderboard.models import HubModel, ItemAnalysis, Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from leaderboard.tasks import items
 from tests.leaderboard import factories as make
 
@@ -63,7 +62,7 @@ def measure(suite: Suite, models: int, *, start: int = 0) -> None:
 def mark(variant: Variant, suite: Suite, question: int, *, right: bool) -> None:
     """Let the model be right or wrong on one question, in its vector."""
     result = own_result(variant, suite)
-    matrix = vectors.of_result(result.pk)
+    matrix = vectors.matrix([result.pk])
     assert matrix is not None
     scores = matrix.scores[0].astype(np.float64)
     scores[question] = float(right)

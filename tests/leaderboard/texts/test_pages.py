@@ -13,7 +13,7 @@ from django.test import Client
 
 from evalcore.stats import interval, paired_difference
 from leaderboard.models import HubModel, Suite, TaskVersion
-from leaderboard.texts.changelog import DAYS, NAMED
+from leaderboard.texts.page import DAYS, NAMED
 from tests.leaderboard import factories as make
 
 

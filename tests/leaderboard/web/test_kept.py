@@ -30,8 +30,7 @@ from leaderboard.queue import claims
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import published
-from leaderboard.snapshot.data import OWN
+from leaderboard.snapshot import OWN, published
 from leaderboard.tasks import items
 from leaderboard.web import kept
 from tests.leaderboard import factories as make

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.texts import changelog, method
+from leaderboard.texts import page
 from leaderboard.web.prose import address_of, read_prose
 
 
@@ -71,7 +71,7 @@ def test_an_address_needs_no_quoting(text: str) -> None:
     assert address_of(address_of(text)) == address_of(text)
 
 
-@pytest.mark.parametrize("path", [method.SOURCE, changelog.SOURCE])
+@pytest.mark.parametrize("path", [page.METHOD, page.CHANGELOG])
 def test_our_own_texts_have_no_address_twice_and_no_link_into_the_repository(path: Path) -> None:
     html = read_prose(path).html
     tags = Tags(html)

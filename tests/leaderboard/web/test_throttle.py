@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard.models import Submission, Suite, User
-from leaderboard.web import visitor
+from leaderboard.web import throttle
 from tests.hub import Orders
 from tests.leaderboard.conftest import worker
 
@@ -154,4 +154,4 @@ def test_a_visitor_is_an_address_that_nobody_can_choose(
     settings.PLUMBLINE_PROXIES = proxies
     headers = {"x-forwarded-for": passed_on} if passed_on else {}
     request = RequestFactory().get("/", headers=headers, REMOTE_ADDR=peer)
-    assert visitor.of(request) == expected
+    assert throttle.visitor_of(request) == expected

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
-from leaderboard.stats.board_ranges import bands, board_ranges
+from leaderboard.stats.ranges import bands, board_ranges
 
 
 def board(tasks, **options):

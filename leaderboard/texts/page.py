@@ -1,7 +1,8 @@
-"""What changed: on this site, day by day, and in the software."""
+"""Pages of words: what this site is, how each number is made, and what changed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,17 +13,40 @@ from django.db.models.functions import RowNumber, TruncDate
 from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 
+from leaderboard.catalogue import LICENCE
 from leaderboard.models import HubModel, Suite, SuiteEntry, TaskVersion
-from leaderboard.web import kept
-from leaderboard.web.address import Address
-from leaderboard.web.pager import page_links
-from leaderboard.web.prose import read_prose
+from leaderboard.web import Address, kept, page_links, prose
 
-SOURCE = settings.BASE_DIR / "CHANGELOG.md"
+METHOD = settings.BASE_DIR / "docs" / "method.md"
+CHANGELOG = settings.BASE_DIR / "CHANGELOG.md"
 DAYS = 20
 """Days with a change that a page lists."""
 NAMED = 6
 """Models of a day that are named; the others are counted."""
+
+
+def about(request: HttpRequest) -> HttpResponseBase:
+    """What this site is, who answers for it, and how anybody checks a number of it."""
+    context = {
+        "operator": settings.PLUMBLINE_OPERATOR,
+        "contact": settings.PLUMBLINE_CONTACT,
+        "contact_link": _link(settings.PLUMBLINE_CONTACT),
+        "licence": LICENCE,
+    }
+    return kept.compressed(request, render_to_string("texts/about.html", context, request))
+
+
+def _link(contact: str) -> str:
+    """Where a click on the contact leads; nowhere if it is neither an address nor a page."""
+    if re.match(r"https?://", contact):
+        return contact
+    return f"mailto:{contact}" if re.fullmatch(r"[^\s@]+@[^\s@]+", contact) else ""
+
+
+def method(request: HttpRequest) -> HttpResponseBase:
+    """How each number is made: `docs/method.md` as a page."""
+    page = render_to_string("texts/method.html", {"prose": prose.read_prose(METHOD)}, request)
+    return kept.compressed(request, page)
 
 
 @dataclass
@@ -44,6 +68,7 @@ class Day:
 
 
 def changelog(request: HttpRequest) -> HttpResponseBase:
+    """What changed: on this site, day by day, and in the software."""
     address = Address(request, {"page": "1"})
     suites = Suite.objects.annotate(day=TruncDate("created"))
     tasks = TaskVersion.objects.annotate(day=TruncDate("created"))
@@ -69,7 +94,7 @@ def changelog(request: HttpRequest) -> HttpResponseBase:
         "number": number,
         "days": days.values(),
         "pages": page_links(number, pages, address),
-        "software": read_prose(SOURCE, below=1),
+        "software": prose.read_prose(CHANGELOG, below=1),
     }
     return kept.compressed(request, render_to_string("texts/changelog.html", context, request))
 
