@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalcore.stats.interval import Interval, cluster_indexes, containing
-from evalcore.stats.sums import SumStatistic, average_f1, sum_statistic
+from evalcore.stats.sums import SumStatistic, average_f1, occurrences, sum_statistic
 
 BLOCK = 2**18
 """Numbers held at once for resamples, about."""
@@ -36,12 +36,9 @@ class Resampled:
     def stderr(self) -> float:
         return float(self.replicates.std(ddof=1))
 
-    def interval(self, value: float, confidence: float = 0.95) -> Interval:
-        """Percentile interval of the statistic, whose value on all documents is `value`."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence: expected between 0 and 1, got {confidence}")
-        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        low, high = np.quantile(self.replicates, tails)
+    def interval(self, value: float) -> Interval:
+        """Percentile interval (95 %) of the statistic, whose value on all documents is `value`."""
+        low, high = np.quantile(self.replicates, [(1 - 0.95) / 2, (1 + 0.95) / 2])
         return containing(float(low), value, float(high))
 
 
@@ -104,12 +101,10 @@ def bootstrap(
         raise ValueError(f"aggregation: {aggregation!r} cannot be bootstrapped by name")
     if not np.isfinite(sums.rows).all():
         raise ValueError("items: contain NaN or infinity")
-    return _resampled(multinomial_bootstrap(sums, draws=draws, seed=seed, clusters=clusters))
+    return _resampled(_multinomial(sums, draws, seed, clusters))
 
 
-def multinomial_bootstrap(
-    statistic: SumStatistic, *, draws: int, seed: int, clusters: Clusters = None
-) -> Values:
+def _multinomial(statistic: SumStatistic, draws: int, seed: int, clusters: Clusters) -> Values:
     """The statistic on each resample, shape (draws,), by how often each distinct row is drawn."""
     rows, sizes = statistic.rows, np.ones(len(statistic.rows), dtype=np.int64)
     if clusters is not None:
@@ -135,9 +130,7 @@ def _count_blocks(counts: NDArray[np.int64], draws: int, seed: int) -> Iterator[
     # With as many kinds as units, drawing the units and counting them is quicker.
     kind_of = np.repeat(np.arange(k), counts)
     for indexes in _index_blocks(n, draws, seed):
-        size = len(indexes)
-        flat = kind_of[indexes] + k * np.arange(size)[:, None]
-        yield np.bincount(flat.ravel(), minlength=size * k).reshape(size, k).astype(np.float64)
+        yield occurrences(kind_of[indexes], k).astype(np.float64)
 
 
 def _medians(items: Sequence[Any], draws: int, seed: int, clusters: Clusters) -> Values:

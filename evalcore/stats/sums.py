@@ -43,6 +43,13 @@ def sum_statistic(aggregation: str, items: Sequence[Any]) -> SumStatistic | None
     return form(items) if form else None
 
 
+def occurrences(drawn: NDArray[np.int64], kinds: int) -> NDArray[np.int64]:
+    """How often each kind is in each resample, shape (resamples, kinds), from those drawn."""
+    draws = len(drawn)
+    flat = drawn + kinds * np.arange(draws)[:, None]
+    return np.bincount(flat.ravel(), minlength=draws * kinds).reshape(draws, kinds)
+
+
 def _mean(items: Sequence[Any]) -> SumStatistic:
     return SumStatistic(_numbers(items), lambda sums, n: sums[:, 0] / n)
 
