@@ -23,13 +23,9 @@ def accepted_answers(answered: Answered) -> list[Any]:
     item = answered.item
     stated = item.answer if isinstance(item.answer, list) else [item.answer]
     if item.choices:
-        stated = [_choice(item.choices, answer) for answer in stated]
+        stated = [item.choices[one] if isinstance(one, int) else one for one in stated]
     result = answered.results[0]
     return [str(answer) for answer in stated] if isinstance(result, str) else list(stated)
-
-
-def _choice(choices: list[str], answer: Any) -> Any:
-    return choices[answer] if isinstance(answer, int) else answer
 
 
 class AsLmEval:

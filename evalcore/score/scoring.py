@@ -60,7 +60,7 @@ def score_task(
     scored = ScoredTask(measures.spec, [], measures)
     for pipeline in pipelines_of(measures.spec):
         try:
-            answered = _answered(pipeline, asked, measures)
+            answered = _answered(pipeline, asked)
         except TaskError as error:
             scored.failures.extend(
                 Failure(task=scored.name, metric=name, filter=pipeline.name, reason=error.reason)
@@ -69,7 +69,9 @@ def score_task(
             continue
         processed = [process(one, measures, own) for one in answered]
         _enter(scored, pipeline.name, marks, answered, processed)
-    scored.samples.extend(marked.on(row) for marked, row in zip(marks, unscored, strict=True))
+    scored.samples.extend(
+        {**row, **vars(marked)} for marked, row in zip(marks, unscored, strict=True)
+    )
     return scored
 
 
@@ -120,7 +122,7 @@ def _measures_of(task: Task, predict_only: bool) -> Measures:
     )
 
 
-def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) -> list[Answered]:
+def _answered(pipeline: Pipeline, asked: Sequence[Asked]) -> list[Answered]:
     """The documents with their filtered results. Raises TaskError if a filter fails."""
     filtered = pipeline.apply(
         [results for one in asked for results in one.results],
@@ -133,7 +135,6 @@ def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) ->
             results=filtered.values[end - len(one.responses) : end],
             every=filtered.every[end - len(one.responses) : end],
             responses=[repeats[0] for repeats in one.responses],
-            mode=measures.mode,
         )
         for one, end in zip(asked, ends, strict=True)
     ]

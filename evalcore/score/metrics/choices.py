@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,26 +10,6 @@ import numpy as np
 from evalcore.errors import TaskError
 from evalcore.score.answered import Answered
 from evalcore.task.asking.gold import NO_CHOICE
-
-
-def acc(answered: Answered) -> float:
-    return _right(answered, pick_acc(answered))
-
-
-def acc_norm(answered: Answered) -> float:
-    return _right(answered, pick_acc_norm(answered))
-
-
-def acc_bytes(answered: Answered) -> float:
-    return _right(answered, pick_acc_bytes(answered))
-
-
-def acc_tokens(answered: Answered) -> float:
-    return _right(answered, pick_acc_tokens(answered))
-
-
-def acc_mutual_info(answered: Answered) -> float:
-    return _right(answered, pick_acc_mutual_info(answered))
 
 
 def pick_acc(answered: Answered) -> int:
@@ -90,10 +71,6 @@ def loglikelihood_of_gold(answered: Answered) -> float:
     return max(answered.choices.loglikelihoods[gold] for gold in answered.choices.gold)
 
 
-def _right(answered: Answered, pick: int) -> float:
-    return float(pick in answered.choices.gold)
-
-
 PICKS = {
     "acc": pick_acc,
     "acc_norm": pick_acc_norm,
@@ -102,3 +79,8 @@ PICKS = {
     "acc_mutual_info": pick_acc_mutual_info,
 }
 """Which choice a metric takes for the model's answer; other metrics take that of acc."""
+
+
+def share_of(metric: str) -> Callable[[Answered], float]:
+    """Whether the choice that this metric of PICKS takes is right."""
+    return lambda answered: float(PICKS[metric](answered) in answered.choices.gold)

@@ -36,89 +36,68 @@ class Metric:
     """Of the accepted answers and of all texts for the document, one for each repeat."""
 
 
-METRICS: Mapping[str, Metric] = {
-    # Those of lm-evaluation-harness, in the order in which it lists them in its results.
-    "perplexity": Metric(
-        aggregation="perplexity",
-        higher_is_better=False,
-        loglikelihood=likelihood.loglikelihood,
-        generate_until=text.pair,
+def _paired(**fields: Any) -> Metric:
+    """A metric that of texts keeps pairs, for what is computed from all documents at once."""
+    return Metric(generate_until=text.pair, **fields)
+
+
+_OF_LM_EVAL = {
+    "perplexity": _paired(
+        aggregation="perplexity", higher_is_better=False, loglikelihood=likelihood.loglikelihood
     ),
-    "acc": Metric(
-        multiple_choice=choices.acc,
-        loglikelihood=likelihood.is_greedy,
-        generate_until=text.pair,
-    ),
-    "f1": Metric(
-        aggregation="f1",
-        multiple_choice=choices.gold_and_pick,
-        generate_until=text.pair,
-    ),
-    "mcc": Metric(
-        aggregation="matthews_corrcoef",
-        multiple_choice=choices.gold_and_pick,
-        generate_until=text.pair,
-    ),
-    "acc_norm": Metric(multiple_choice=choices.acc_norm, generate_until=text.pair),
-    "acc_bytes": Metric(multiple_choice=choices.acc_bytes, generate_until=text.pair),
+    "acc": _paired(multiple_choice=choices.share_of("acc"), loglikelihood=likelihood.is_greedy),
+    "f1": _paired(aggregation="f1", multiple_choice=choices.gold_and_pick),
+    "mcc": _paired(aggregation="matthews_corrcoef", multiple_choice=choices.gold_and_pick),
+    "acc_norm": _paired(multiple_choice=choices.share_of("acc_norm")),
+    "acc_bytes": _paired(multiple_choice=choices.share_of("acc_bytes")),
     "exact_match": Metric(multiple_choice=choices.exact_match, generate_until=text.exact_match),
-    "brier_score": Metric(
+    "brier_score": _paired(
         aggregation="brier_score",
         higher_is_better=False,
         multiple_choice=choices.gold_and_probabilities,
-        generate_until=text.pair,
     ),
-    "likelihood": Metric(multiple_choice=choices.gold_and_loglikelihoods, generate_until=text.pair),
-    "acc_mutual_info": Metric(multiple_choice=choices.acc_mutual_info, generate_until=text.pair),
-    "word_perplexity": Metric(
+    "likelihood": _paired(multiple_choice=choices.gold_and_loglikelihoods),
+    "acc_mutual_info": _paired(multiple_choice=choices.share_of("acc_mutual_info")),
+    "word_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
         loglikelihood_rolling=likelihood.loglikelihood_and_words,
-        generate_until=text.pair,
     ),
-    "byte_perplexity": Metric(
+    "byte_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
         loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
-        generate_until=text.pair,
     ),
-    "bits_per_byte": Metric(
+    "bits_per_byte": _paired(
         aggregation="bits_per_byte",
         higher_is_better=False,
         loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
-        generate_until=text.pair,
     ),
-    "bleu": Metric(aggregation="bleu", generate_until=text.pair),
-    "chrf": Metric(aggregation="chrf", generate_until=text.pair),
-    "chrf++": Metric(aggregation="chrf++", generate_until=text.pair),
-    "ter": Metric(aggregation="ter", higher_is_better=False, generate_until=text.pair),
-    "acc_all": Metric(generate_until=text.pair),
+    "bleu": _paired(aggregation="bleu"),
+    "chrf": _paired(aggregation="chrf"),
+    "chrf++": _paired(aggregation="chrf++"),
+    "ter": _paired(aggregation="ter", higher_is_better=False),
+    "acc_all": _paired(),
     "bypass": Metric(aggregation="bypass", generate_until=text.nothing),
-    # Ours.
-    "acc_tokens": Metric(multiple_choice=choices.acc_tokens),
+}
+"""Those of lm-evaluation-harness, in the order in which it lists them in its results."""
+
+_OURS = {
+    "acc_tokens": Metric(multiple_choice=choices.share_of("acc_tokens")),
     "token_perplexity": Metric(
         aggregation="weighted_perplexity",
         higher_is_better=False,
         loglikelihood_rolling=likelihood.loglikelihood_and_tokens,
     ),
     "quasi_exact_match": Metric(generate_until=text.quasi_exact_match),
-    "rouge1": Metric(generate_until=partial(text.rouge, "rouge1")),
-    "rouge2": Metric(generate_until=partial(text.rouge, "rouge2")),
-    "rougeL": Metric(generate_until=partial(text.rouge, "rougeL")),
-    "rougeLsum": Metric(generate_until=partial(text.rouge, "rougeLsum")),
+    **{
+        kind: Metric(generate_until=partial(text.rouge, kind))
+        for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+    },
 }
 
-OURS = frozenset(
-    (
-        "acc_tokens",
-        "token_perplexity",
-        "quasi_exact_match",
-        "rouge1",
-        "rouge2",
-        "rougeL",
-        "rougeLsum",
-    )
-)
+METRICS: Mapping[str, Metric] = {**_OF_LM_EVAL, **_OURS}
+OURS = _OURS.keys()
 """Those that lm-evaluation-harness does not have."""
 
 FAMILIES: Mapping[str, Callable[..., float]] = {

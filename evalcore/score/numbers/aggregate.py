@@ -14,7 +14,6 @@ from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
 from evalcore.score.numbers.groups import OfGroup, Part, aggregate_group
 from evalcore.score.numbers.uncertainty import Measured, measure, measure_statistic
-from evalcore.score.sample import Sample
 from evalcore.score.scored import Column, ScoredTask
 from evalcore.stats.resampling import compat_draws, compat_stderr
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -72,9 +71,8 @@ class _Maker:
             if column in failed:
                 continue
             try:
-                rows.append(
-                    self._row(task, subset, column, self._compat_stderr(task, column, items))
-                )
+                compat_stderr = self._compat_stderr(task, column, items)
+                rows.append(self._row_of_task(task, subset, column, compat_stderr))
             except TaskError as error:
                 self._fail(task.name, column, error.reason)
         return rows
@@ -89,7 +87,7 @@ class _Maker:
                 if column in failed:
                     continue
                 try:
-                    yield self._row(part, name, column, None)
+                    yield self._row_of_task(part, name, column, None)
                 except TaskError as error:
                     self._fail(task.name, column, f"subset {name}: {error.reason}")
 
@@ -104,35 +102,51 @@ class _Maker:
                 self._fail(spec.name, column, reason)
         for column, number in numbers.items():
             tasks = [part.task for part in number.parts]
-            yield _row_of(
-                spec.name,
-                subset,
-                column,
-                number.measured,
-                [sample for task in tasks for sample in task.samples_of(column)],
-                self.run_keys[spec.name],
-                arguments={},
-                higher_is_better=tasks[0].measures.is_better_higher(column[0]),
-                compat_stderr=number.compat_stderr,
+            yield self._row(
+                spec.name, subset, column, number.measured, tasks, number.compat_stderr, {}
             )
 
     def _row(
+        self,
+        name: str,
+        subset: str,
+        column: Column,
+        measured: Measured,
+        tasks: Sequence[ScoredTask],
+        compat_stderr: float | None,
+        arguments: Mapping[str, Any],
+    ) -> ResultRow:
+        """Of a task or group; `tasks` are those whose documents it is about."""
+        metric, filter = column
+        digests = (sample["doc_digest"] for task in tasks for sample in task.samples_of(column))
+        return ResultRow(
+            task=name,
+            subset=subset,
+            metric=metric,
+            filter=filter,
+            value=measured.interval.value,
+            stderr=measured.stderr,
+            low=measured.interval.low,
+            high=measured.interval.high,
+            interval=measured.method,
+            n=measured.n,
+            higher_is_better=tasks[0].measures.is_better_higher(metric),
+            comparability_key=comparability_key(
+                self.run_keys[name],
+                docs_digest=docs_digest(digests),
+                metric=metric,
+                arguments=arguments,
+                filter=filter,
+            ),
+            compat_stderr=compat_stderr,
+        )
+
+    def _row_of_task(
         self, task: ScoredTask, subset: str, column: Column, compat_stderr: float | None
     ) -> ResultRow:
         """Raises TaskError if the aggregation gives no number."""
-        metric = column[0]
-        measured = _measured(task, column, self.seed)
-        return _row_of(
-            task.name,
-            subset,
-            column,
-            measured,
-            task.samples_of(column),
-            self.run_keys[task.name],
-            arguments=task.measures.arguments(metric),
-            higher_is_better=task.measures.is_better_higher(metric),
-            compat_stderr=compat_stderr,
-        )
+        measured, arguments = _measured(task, column, self.seed), task.measures.arguments(column[0])
+        return self._row(task.name, subset, column, measured, [task], compat_stderr, arguments)
 
     def _compat_stderr(
         self, task: ScoredTask, column: Column, items: Sequence[Any]
@@ -160,39 +174,3 @@ def _measured(task: ScoredTask, column: Column, seed: int) -> Measured:
     if aggregation.name == "mean":
         return measure([float(item) for item in items], clusters)
     return measure_statistic(value, aggregation, items, clusters, seed)
-
-
-def _row_of(
-    task: str,
-    subset: str,
-    column: Column,
-    measured: Measured,
-    samples: Sequence[Sample],
-    run_key: str,
-    *,
-    arguments: Mapping[str, Any],
-    higher_is_better: bool,
-    compat_stderr: float | None,
-) -> ResultRow:
-    metric, filter = column
-    return ResultRow(
-        task=task,
-        subset=subset,
-        metric=metric,
-        filter=filter,
-        value=measured.interval.value,
-        stderr=measured.stderr,
-        low=measured.interval.low,
-        high=measured.interval.high,
-        interval=measured.method,
-        n=measured.n,
-        higher_is_better=higher_is_better,
-        comparability_key=comparability_key(
-            run_key,
-            docs_digest=docs_digest(sample["doc_digest"] for sample in samples),
-            metric=metric,
-            arguments=arguments,
-            filter=filter,
-        ),
-        compat_stderr=compat_stderr,
-    )

@@ -6,12 +6,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+
 from evalcore.model.base import Mode
 from evalcore.record import ResultRow
 from evalcore.score.numbers.uncertainty import (
     Measured,
     measure,
-    measure_asked_again,
     measure_group,
     measure_parts,
 )
@@ -94,7 +95,8 @@ def _of_column(
         scores = [[float(item) for item in part.task.items[column]] for part in parts]
         clusters = [part.task.clusters(column) for part in parts]
         if _ask_the_same_documents(parts, column):
-            measured = measure_asked_again(scores, clusters[0])
+            # Each counts once, with its mean; how far the ways lie apart is another figure.
+            measured = measure([float(score) for score in np.mean(scores, axis=0)], clusters[0])
         elif same_questions and len(parts) > 1:
             labels = _labels_of_questions(parts, column)
             measured = measure([score for of_part in scores for score in of_part], labels)

@@ -134,14 +134,6 @@ def measure_group(
     return Measured(bounds, stderr, "wilson", n)
 
 
-def measure_asked_again(parts: Sequence[Sequence[float]], clusters: Clusters = None) -> Measured:
-    """The mean over several ways of asking the same documents: each counts once, with its mean.
-
-    Shape (ways, documents). The ways are fixed; how far they lie apart is another figure.
-    """
-    return measure([float(score) for score in np.mean(parts, axis=0)], clusters)
-
-
 def measure_parts(parts: Sequence[Measured], sizes: Sequence[int], *, by_size: bool) -> Measured:
     """The mean of the parts' numbers, by these sizes or all alike, from their own errors.
 
