@@ -207,8 +207,8 @@ def _as_theirs(
     finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
-    from evalcore.formats.lmeval.results import git_hash, results_json, task_hash
-    from evalcore.formats.lmeval.samples import logged_samples
+    from evalcore.formats.lmeval.results import git_hash, results_json
+    from evalcore.formats.lmeval.samples import logged_samples, task_hash
 
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for evaluation in finished:

@@ -44,10 +44,6 @@ class Decontamination:
         self._sources: list[Source] = [source_of(str(source)) for source in sources]
         self._n = n
 
-    def overlaps(self, queries: Sequence[str]) -> list[Overlaps]:
-        """The overlapping passages of each document of one task; `queries` are their texts."""
-        return self.search([queries])[0]
-
     def search(self, tasks: Sequence[Sequence[str]]) -> list[list[Overlaps]]:
         """The overlapping passages of each document of each task, in one pass over the sources.
 
@@ -57,7 +53,8 @@ class Decontamination:
         documents = [[Words.of(query) for query in queries] for queries in tasks]
         sizes = [
             [_gram_size(words, n) for words in of_task]
-            for of_task, n in zip(documents, map(self._size_for, documents), strict=True)
+            for of_task in documents
+            for n in [self._n or gram_size(list(map(len, of_task)))]
         ]
         index = GramIndex(
             (words, size)
@@ -66,12 +63,9 @@ class Decontamination:
             if size is not None
         )
         for source in self._sources:
-            index.read(source.text())
+            index.read(source())
         passages = iter(index.passages())
         return [[None if n is None else next(passages) for n in of_task] for of_task in sizes]
-
-    def _size_for(self, documents: Sequence[Words]) -> int:
-        return self._n or gram_size([len(words) for words in documents])
 
 
 def gram_size(lengths: Sequence[int]) -> int:
