@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+Tokens = tuple[int, ...]
+Rows = Sequence[Sequence[int]]
+"""The tokens of each of many requests: those that are fed, or those that are scored."""
+
 
 @dataclass(frozen=True)
 class Row:
     """One sequence to feed, and the requests (by index) that are read from it."""
 
-    tokens: tuple[int, ...]
+    tokens: Tokens
     requests: tuple[int, ...]
 
 
-def rows_of(sequences: Sequence[Sequence[int]]) -> list[Row]:
+def rows_of(sequences: Rows) -> list[Row]:
     """Distinct token sequences, longest first; equal lengths in order of first appearance."""
-    members: dict[tuple[int, ...], list[int]] = {}
+    members: dict[Tokens, list[int]] = {}
     for index, tokens in enumerate(sequences):
         members.setdefault(tuple(tokens), []).append(index)
     rows = [Row(tokens, tuple(indexes)) for tokens, indexes in members.items()]

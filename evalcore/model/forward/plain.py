@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from evalcore.errors import ModelError
-from evalcore.model.forward.batching import Row, batches_of, rows_of
-from evalcore.model.forward.head import Scores, read, rows_at_once
+from evalcore.model.forward.batching import Row, Rows, batches_of, rows_of
+from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
 
 LOGITS_PER_BATCH = 1 << 25
 """Logits of one forward pass, 128 MiB in float32; a single row may need more."""
@@ -37,9 +37,7 @@ class PlainPath:
         self._batch_size = batch_size
         self._softmax = softmax
 
-    def scores(
-        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
-    ) -> Iterator[list[tuple[int, Scores]]]:
+    def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, a batch of at most `budget` padded tokens at a time.
 
         Request i feeds `sequences[i]`, whose last positions predict `targets[i]`. Raises ModelError
@@ -55,9 +53,7 @@ class PlainPath:
                     raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
                 yield scored
 
-    def _parts(
-        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
-    ) -> Iterator[Sequence[Row]]:
+    def _parts(self, batch: Sequence[Row], targets: Rows) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
         vocabulary = len(self._model.get_input_embeddings().weight)
         n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
@@ -68,9 +64,7 @@ class PlainPath:
             yield from self._parts(half, targets)
 
     @torch.inference_mode()
-    def _scores(
-        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
-    ) -> list[tuple[int, Scores]]:
+    def _scores(self, batch: Sequence[Row], targets: Rows) -> list[tuple[int, Scores]]:
         width = max(len(row.tokens) for row in batch)
         padded = [row.tokens + (0,) * (width - len(row.tokens)) for row in batch]
         columns = _columns(batch, targets)
@@ -134,7 +128,7 @@ def dtype_of_logits(model: Any) -> torch.dtype:
     return logits_at(model, first, first[0]).dtype
 
 
-def _columns(batch: Sequence[Row], targets: Sequence[Sequence[int]]) -> list[int]:
+def _columns(batch: Sequence[Row], targets: Rows) -> list[int]:
     """The positions that any row of the batch is scored at."""
     return sorted(
         {place for row in batch for one in row.requests for place in _places(row, targets[one])}

@@ -18,9 +18,9 @@ import torch
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Response
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.causality import PLACES, moved_by_what_follows
 from evalcore.model.forward.head import Scores, total_of
 from evalcore.model.forward.memory import LEAST_TOKENS, release, token_budget
+from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
 
 log = logging.getLogger(__name__)

@@ -3,25 +3,23 @@ what a check has answered of them already."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import torch
 
+from evalcore.model.forward.batching import Rows, Tokens
 from evalcore.model.forward.head import Scores
-from evalcore.model.loglikelihood.probes import (
-    Probes,
-    Reference,
-    probes_of,
-    with_all,
-    with_families,
-)
-from evalcore.model.loglikelihood.shared import n_fed_by_families
+from evalcore.model.loglikelihood.probes import Probes, Reference, probes_of
+from evalcore.model.loglikelihood.shared import families_of, n_fed
 from evalcore.model.packs.prefix import plan
 
 CHECK_SHARE = 0.01
 """Of the tokens of a run: a check that costs more must be worth it at once."""
+
+FAMILY = 16
+"""Requests after one context that are answered with the one that is a probe: it is read then."""
 
 MOST_PASSES, FEW_TIMES = 4, 10
 """All requests are asked in a check if they fill no more passes, and are few beside the probes."""
@@ -30,13 +28,7 @@ MOST_PASSES, FEW_TIMES = 4, 10
 class Run:
     """Requests that wait for a choice, and what computing them would take."""
 
-    def __init__(
-        self,
-        sequences: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        *,
-        times: int = 1,
-    ) -> None:
+    def __init__(self, sequences: Rows, targets: Rows, *, times: int = 1) -> None:
         """`times`: how often a check asks everything."""
         self._sequences = sequences
         self._targets = targets
@@ -55,9 +47,17 @@ class Run:
     def asked_of(self, budget: int) -> Probes:
         """What a step is checked on that reads contexts once: the probes and what needs no further
         context; all requests where those would read much of them twice."""
-        some = with_families(self.probes, self._sequences, self._targets)
+        run = self._sequences, self._targets
+        some = self.probes.answering(self._read_with_probes(), *run)
         small = self.n_unique <= min(MOST_PASSES * budget, FEW_TIMES * some.n_unique)
-        return with_all(self.probes, self._sequences, self._targets) if small else some
+        return self.probes.answering(range(len(self._sequences)), *run) if small else some
+
+    def _read_with_probes(self) -> Iterator[int]:
+        """Continuations of contexts that are read for the probes anyway."""
+        for family in families_of(self._sequences, self._targets).values():
+            members = [one for requests in family.values() for one in requests]
+            if len(members) <= FAMILY and not self.probes.answers.keys().isdisjoint(members):
+                yield from members
 
     @property
     def answered_alone(self) -> Mapping[int, Scores]:
@@ -76,7 +76,7 @@ class Run:
         return self._reference_in_float32
 
     @cached_property
-    def _rows(self) -> set[tuple[int, ...]]:
+    def _rows(self) -> set[Tokens]:
         return set(map(tuple, self._sequences))
 
     @property
@@ -93,7 +93,8 @@ class Run:
 
     @cached_property
     def n_fed_by_families(self) -> int:
-        return n_fed_by_families(self._sequences, list(map(len, self._targets)))
+        families = families_of(self._sequences, self._targets)
+        return sum(n_fed(*each) for each in families.items())
 
     @cached_property
     def check_tokens(self) -> int:

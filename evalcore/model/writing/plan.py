@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -19,10 +19,9 @@ from transformers import LogitsProcessorList, StoppingCriteriaList
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Response
-from evalcore.model.forward.batching import Row, batches_of
-from evalcore.model.forward.widening import tried_in_float32
+from evalcore.model.forward.batching import Row, Rows, batches_of
+from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
-from evalcore.model.loglikelihood.probes import is_half
 from evalcore.model.writing.continuous import ContinuousWriter
 from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
 from evalcore.model.writing.encoded import GenerationRequest
@@ -34,9 +33,6 @@ TOKENS_PER_BATCH = 16384
 
 ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
-
-PADDING_NOISE, PADDING_NOISE_HALF = 1e-3, 0.5
-"""Nats by which rounding may move a log-probability when a row is padded, or has company."""
 
 Company = Literal["any", "of one length", "none"]
 
@@ -213,24 +209,22 @@ class Writer:
                 self._company = "of one length" if told else "none"
         return self._company
 
-    def _reads_as_alone(self, rows: Sequence[Sequence[int]], width: int) -> bool:
+    def _reads_as_alone(self, rows: Rows, width: int) -> bool:
         """Whether the model says the same after each of these rows and after all in one batch, in
         float32 first, where rounding hides nothing."""
-        moved = partial(self._moved, rows, width)
-        if not is_half(self._model):
-            return moved() <= PADDING_NOISE
-        exact, _ = tried_in_float32(self._model, moved)
-        return (exact is None or exact <= PADDING_NOISE) and moved() <= PADDING_NOISE_HALF
 
-    def _moved(self, rows: Sequence[Sequence[int]], width: int) -> float:
-        """Nats by which any log-probability of a next token does."""
-        alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
-        together = self._first_logits(rows, width)
-        moved = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
-        return float(moved.abs().max())
+        def trial(_: int) -> Trial:
+            alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
+            together = self._first_logits(rows, width)
+            apart = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
+            moved = float(apart.abs().max())
+            is_right = moved <= IN_COMPANY.of(self._model)
+            return Trial(problem=None if is_right else "rows change each other", largest=moved)
+
+        return tried_in_both(self._model, trial).problem is None
 
     @torch.inference_mode()
-    def _first_logits(self, rows: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+    def _first_logits(self, rows: Rows, width: int) -> torch.Tensor:
         ids, mask = self._padded(rows, width)
         written = self._model.generate(
             input_ids=ids,
@@ -251,9 +245,7 @@ class Writer:
                 return int(token)
         return 0
 
-    def _padded(
-        self, rows: Sequence[Sequence[int]], width: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _padded(self, rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows padded on the left to `width`, and the mask that hides the padding."""
         ids = [[self._pad] * (width - len(row)) + list(row) for row in rows]
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
