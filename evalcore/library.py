@@ -91,10 +91,11 @@ def lm_of(
     """What `model` stands for, with the LM protocol. Raises ModelError for what is no model."""
     rows = batch_size_of("auto" if batch_size is None else batch_size)
     if isinstance(model, str):
-        from evalcore.model.registry import model_of
+        from evalcore.model.registry import backend_of
 
         arguments = as_texts(pairs(model_args or {}))
-        return model_of(model, arguments, batch_size=rows, device=device, mode=mode)
+        backend = backend_of(model)
+        return backend.from_arguments(arguments, batch_size=rows, device=device, mode=mode)
     if all(hasattr(model, name) for name in ("info", "encode", "answer")):
         if not hasattr(model, "capabilities"):
             raise ModelError(

@@ -120,6 +120,16 @@ class EncodedRequest:
     n_truncated: int = 0
     """Tokens of the text that the model does not see, for want of room."""
 
+    @classmethod
+    def scoring(cls, tokens: Sequence[int], targets: Sequence[int]) -> EncodedRequest:
+        """A loglikelihood of `targets` after what is fed."""
+        return EncodedRequest(
+            key=cls.key_of(tokens, targets),
+            tokens=tuple(tokens),
+            targets=tuple(targets),
+            n_context_tokens=len(tokens) + 1 - len(targets),
+        )
+
     @staticmethod
     def key_of(tokens: Sequence[int], targets: Sequence[int]) -> str:
         """SHA-256 of everything in the request that can change its answer."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 from uuid import uuid4
 
-from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request, Response
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.text_lm import TextRequest, response_of, text_model_info, text_requests
+from evalcore.model.text_lm import TextBackend, TextRequest, response_of
 
 REQUESTS_PER_PACK = 64
 
@@ -22,7 +21,7 @@ TEMPLATE = (
 )
 
 
-class FakeLM:
+class FakeLM(TextBackend):
     """Answers by a function of the request and of which of its repeats it is.
 
     The function returns (loglikelihood, is greedy) for a loglikelihood, a loglikelihood for a
@@ -51,16 +50,8 @@ class FakeLM:
 
         `name` stands where a model's repository would.
         """
+        super().__init__(name, identity or str(uuid4()))
         self._answer = answer
-        self._name = name
-        self._identity = identity or str(uuid4())
-
-    @cached_property
-    def info(self) -> ModelInfo:
-        return text_model_info(self._name, self._identity)
-
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        return [*text_requests(requests, seed=seed)]
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]

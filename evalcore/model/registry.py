@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
-from evalcore.model.base import LM, Backend, Mode
+from evalcore.model.base import Backend
 
 HUGGING_FACE = "evalcore.model.hf.huggingface:HuggingFaceLM"
 
@@ -73,25 +71,6 @@ def backend_of(name: str) -> Backend:
     module, _, attribute = MODELS[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)
     return backend
-
-
-def model_of(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    batch_size: int | None = None,
-    device: str | None = None,
-    mode: Mode = "compat",
-    weights: bool = True,
-) -> LM:
-    """The model that `--model` and `--model_args` name, loaded.
-
-    Without `weights` it can only be asked what it would read. Raises ModelError for a name that
-    is none of ours, and what loading raises.
-    """
-    return backend_of(name).from_arguments(
-        arguments, batch_size=batch_size, device=device, mode=mode, weights=weights
-    )
 
 
 def _remedy(name: str) -> str:

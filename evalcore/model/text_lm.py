@@ -30,18 +30,6 @@ class TextRequest(EncodedRequest):
     repeat: int
 
 
-def text_requests(requests: Sequence[Request], *, seed: int) -> list[TextRequest]:
-    """Each request as often as it is repeated.
-
-    Nobody can tell whether such a model samples, so each repeat of a generation is its own.
-    """
-    return [
-        TextRequest(key=_key(request, repeat, seed), request=request, repeat=repeat)
-        for request in requests
-        for repeat in range(request.repeats)
-    ]
-
-
 def _key(request: Request, repeat: int, seed: int) -> str:
     asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
     if request.kind == "generate_until":
@@ -92,22 +80,6 @@ EXPECTED = {
 }
 
 
-def text_model_info(name: str, identity: str) -> ModelInfo:
-    """The pins of a model of which nothing is known but who it is."""
-    return ModelInfo(
-        repository=name,
-        commit=None,
-        files_digest=digest_of(identity),
-        architecture=name,
-        parameters=0,
-        dtype="unknown",
-        max_length=2**31 - 1,
-        tokenizer_digest=digest_of(identity),
-        bos_policy="unknown",
-        prefix_token=0,
-    )
-
-
 @dataclass
 class Instance:
     """A request under the names that lm-evaluation-harness gives its parts."""
@@ -128,14 +100,47 @@ class Instance:
         return self.arguments
 
 
-class TextLM:
+class TextBackend:
+    """A model of which nothing is known but who it is."""
+
+    def __init__(self, name: str, identity: str) -> None:
+        """Two of the same `identity` share their answers in a journal."""
+        self._name = name
+        self._identity = identity
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            repository=self._name,
+            commit=None,
+            files_digest=digest_of(self._identity),
+            architecture=self._name,
+            parameters=0,
+            dtype="unknown",
+            max_length=2**31 - 1,
+            tokenizer_digest=digest_of(self._identity),
+            bos_policy="unknown",
+            prefix_token=0,
+        )
+
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        """Nobody can tell whether such a model samples, so each repeat of a generation is its
+        own."""
+        return [
+            TextRequest(key=_key(request, repeat, seed), request=request, repeat=repeat)
+            for request in requests
+            for repeat in range(request.repeats)
+        ]
+
+
+class TextLM(TextBackend):
     """Any object with `loglikelihood`, `loglikelihood_rolling` and `generate_until`, or some."""
 
     def __init__(self, lm: Any) -> None:
         self._lm = lm
-        self._name = type(lm).__name__
+        name = type(lm).__name__
         # An object that does not say who it is shares its answers with nobody.
-        self._identity = str(getattr(lm, "model_identity", None) or f"{self._name}-{uuid4()}")
+        super().__init__(name, str(getattr(lm, "model_identity", None) or f"{name}-{uuid4()}"))
         self.capabilities = Capabilities(
             backend=self._name,
             loglikelihood=hasattr(lm, "loglikelihood"),
@@ -148,13 +153,6 @@ class TextLM:
             chat="text" if hasattr(lm, "apply_chat_template") else None,
             max_length_known=False,
         )
-
-    @cached_property
-    def info(self) -> ModelInfo:
-        return text_model_info(self._name, self._identity)
-
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        return [*text_requests(requests, seed=seed)]
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Raises ModelError for a method that is not there, or an answer of the wrong form."""

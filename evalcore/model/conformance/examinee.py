@@ -58,16 +58,6 @@ def written(context: str, stops: Sequence[str] = (), tokens: int = NEW_TOKENS) -
     return Request("generate_until", context, generation=arguments)
 
 
-def fed(tokens: Sequence[int], targets: Sequence[int]) -> EncodedRequest:
-    """What a loglikelihood of these tokens is to a backend that is fed tokens."""
-    return EncodedRequest(
-        key=EncodedRequest.key_of(tokens, targets),
-        tokens=tuple(tokens),
-        targets=tuple(targets),
-        n_context_tokens=len(tokens) + 1 - len(targets),
-    )
-
-
 class Examinee:
     """A model, and the ways to ask it that all checks share."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalcore.model.base import Request
+from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.conformance.examinee import (
     CONTEXTS,
     SCORED,
     Examinee,
     Failed,
     NotAsked,
-    fed,
     shown,
     written,
 )
@@ -111,7 +110,7 @@ def greedy(examinee: Examinee) -> str:
                 expected = is_own
                 if examinee.reference is not None:  # a penalty of its own may have decided
                     _, expected = examinee.reference.teacher_forced(tokens, targets)
-                ((_, scored),) = examinee.answers([fed(tokens, targets)])
+                ((_, scored),) = examinee.answers([EncodedRequest.scoring(tokens, targets)])
                 _compare_flags(scored.is_greedy, expected, f"{targets} after {shown(request)}")
                 flags.append(expected)
     if not flags:
@@ -144,7 +143,7 @@ def whole_texts(examinee: Examinee) -> str:
             windows = rolling_windows(
                 tokens, prefix=examinee.info.prefix_token, length=length, stride=stated
             )
-            found = examinee.answers([fed(*window) for window in windows])
+            found = examinee.answers([EncodedRequest.scoring(*window) for window in windows])
             expected = sum(scored.loglikelihood for _, scored in found)
             yield response.loglikelihood, expected, f"{text[:30]!r}, {len(tokens)} tokens"
 

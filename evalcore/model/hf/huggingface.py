@@ -1,12 +1,13 @@
 """A causal language model of `transformers`: the `hf` backend.
 
-It reads (`reading.py`: tokenizer, encoding, chat template), it computes (`computing.py`), and here
-it is loaded and says what it is.
+It reads by `reading.py` (tokenizer, encoding, chat template), and computes by the scorer of
+`loglikelihood` and the writer of `writing`.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -18,15 +19,19 @@ from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
-from evalcore.model.hf.computing import Computation, softmax_of
+from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.hf.description import load_tokenizer, max_length_of
 from evalcore.model.hf.loading import load_model, skeleton
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
-from evalcore.model.hf.reference import PlainReference
+from evalcore.model.hf.reference import PlainReference, evaluating
 from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
 from evalcore.model.hf.weights import weights_digest
+from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
+from evalcore.model.loglikelihood.scoring import Scorer
+from evalcore.model.writing.encoded import GenerationRequest
+from evalcore.model.writing.plan import Writer
 
 GENERATION_ARGUMENTS = frozenset(
     name
@@ -80,6 +85,7 @@ class HuggingFaceLM:
             raise ModelError("no model: give its arguments, or an initialised model")
         self._arguments = arguments
         self._files: Files | None = None
+        self._first_pass: FirstPass | None = None
         if model is None:
             self._files = download(arguments, weights=weights)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
@@ -95,20 +101,18 @@ class HuggingFaceLM:
         self._tokenizer = tokenizer
         longest = max_length_of(model.config, tokenizer)
         with libraries_fault("it cannot be used"):
-            self._softmax = softmax_of(model, arguments, mode)
-            computation = Computation(
-                model, tokenizer, softmax=self._softmax, batch_size=batch_size, path=path
-            )
-            self._computation = computation
+            self._softmax = _softmax_of(model, arguments, mode)
+            self._scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
+            writer = self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
             # Its functions do not hold this object, which is freed as soon as nobody has it.
             self.reader = Reader(
                 arguments,
                 tokenizer,
                 mode=mode,
                 max_length=longest,
-                vocabulary=lambda: computation.vocabulary,
+                vocabulary=lambda: len(model.get_input_embeddings().weight),
                 generation_arguments=GENERATION_ARGUMENTS,
-                generation_defaults=lambda: computation.generation_defaults,
+                generation_defaults=lambda: writer.defaults,
             )
             _ = self.reader.encoder.digest, self.reader.encoder.special_tokens
 
@@ -132,16 +136,27 @@ class HuggingFaceLM:
     @property
     def first_forward(self) -> float | None:
         """When it was first run, by `time.monotonic`."""
-        return self._computation.first_forward
+        return self._first_pass.at if self._first_pass else None
 
     @property
     def execution(self) -> dict[str, Any]:
-        return self._computation.execution
+        kinds = {
+            "loglikelihood": self._scorer.execution,
+            "generate_until": self._writer.execution,
+        }
+        return {kind: how for kind, how in kinds.items() if how}
 
     @property
     def accelerators(self) -> list[str]:
         """UUIDs of the NVIDIA GPUs that hold it; an empty text for any other accelerator."""
-        return self._computation.accelerators
+        places = {parameter.device for parameter in self._model.parameters()}
+        return [
+            f"GPU-{torch.cuda.get_device_properties(place).uuid}"
+            if place.type == "cuda" and torch.version.cuda
+            else ""
+            for place in sorted(places, key=str)
+            if place.type != "cpu"
+        ]
 
     @property
     def reference(self) -> PlainReference:
@@ -195,7 +210,11 @@ class HuggingFaceLM:
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
-        return self._computation.answer(requests)
+        writing = {i: one for i, one in enumerate(requests) if isinstance(one, GenerationRequest)}
+        self._first_pass = self._first_pass or FirstPass(self._model)
+        with libraries_fault("it fails when it is computed"), evaluating(self._model):
+            yield from scored(requests, self._scorer.answers)
+            yield from self._writer.answers(writing)
 
     def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
         return self.reader.token_texts(tokens)
@@ -203,3 +222,26 @@ class HuggingFaceLM:
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """Raises ModelError where the tokenizer has no such template, naming those it has."""
         return self.reader.chat_template(name)
+
+
+class FirstPass:
+    """Notes the moment at which a model is first given tokens, and then watches no more."""
+
+    def __init__(self, model: Any) -> None:
+        self.at: float | None = None
+        """By `time.monotonic`; None so far."""
+        # Every way to run a model reads its tokens' embeddings, and few begin at the whole model.
+        self._hook = model.get_input_embeddings().register_forward_pre_hook(self._note)
+
+    def _note(self, *_: Any) -> None:
+        self.at = time.monotonic()
+        self._hook.remove()
+
+
+def _softmax_of(model: Any, arguments: Arguments, mode: Mode) -> torch.dtype:
+    """The precision of the log-softmax: float32 but in compat, where it is what is stated, and
+    where nothing is, that of the model's logits."""
+    stated = arguments.softmax_dtype
+    if mode == "strict" or (stated is None and model.dtype.itemsize >= torch.float32.itemsize):
+        return torch.float32
+    return getattr(torch, stated) if stated else dtype_of_logits(model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -28,14 +29,21 @@ class PlainReference:
     ) -> tuple[list[float], bool]:
         """Log-probability of each target after what is fed, in float64, and whether each is the
         likeliest token."""
-        training = [module for module in self._model.modules() if module.training]
-        self._model.eval()
-        try:
-            row = torch.tensor([list(tokens)], device=self._model.device)
+        row = torch.tensor([list(tokens)], device=self._model.device)
+        with evaluating(self._model):
             logits = self._model(row, use_cache=False).logits[0, -len(targets) :].double()
-        finally:
-            for module in training:
-                module.training = True
         chosen = torch.tensor(list(targets), device=logits.device)
         logprobs = logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
         return logprobs.tolist(), bool((logits.argmax(-1) == chosen).all())
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Dropout and the like are off meanwhile, and then on again where they were."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -151,7 +151,7 @@ def _inherited_blocks(inherited: Sequence[Inherited], pieces: Sequence[Piece]) -
     for one in sorted(inherited, key=lambda one: pieces[one.piece].depth):
         piece = pieces[one.piece]
         above = blocks[-1].rows[1] if blocks else one.end
-        if one.start != 0 or piece.depth != position or not 0 < one.end <= above:
+        if piece.depth != position or not 0 < one.end <= above:
             raise ValueError(f"piece {one.piece} is not on the path to the pack's first token")
         position += piece.length
         if blocks and blocks[-1].rows[1] == one.end:

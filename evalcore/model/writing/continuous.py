@@ -190,21 +190,21 @@ class ContinuousWriter:
             self._borders_left = left
             longest = max((writing.request.tokens for writing in writings), key=len)
             n_planned = sum(writing.reach for writing in writings)
-            problems = []
-            for self._through_head in (False, True):
+            problems: dict[str, None] = {}
+            for through_head in (False, True):
                 found = rehearse(
                     self._model,
                     longest,
-                    through_head=self._through_head,
+                    through_head=through_head,
                     reach=reach,
                     n_planned=n_planned,
                 )
-                self._rehearsal = found
+                self._rehearsal, self._through_head = found, through_head
                 if found.problem is None:
                     log.info("texts are written continuously: %s", self.execution["reason"])
                     return True
-                problems.append(found.problem)
-            self._refuse("; ".join(dict.fromkeys(problems)))
+                problems[found.problem] = None
+            self._refuse("; ".join(problems))
         return self._refused is None
 
     def _written(self, writings: Sequence[Writing]) -> Iterator[list[Writing]]:
@@ -214,13 +214,12 @@ class ContinuousWriter:
             self._model,
             [writing.request.tokens for writing in writings],
             budget=self._budget,
+            to_come=[writing.text.room - 1 for writing in writings],
             through_head=self._through_head,
         )
-        decoder: Decoder[Writing] = Decoder(
-            self._model, most_rows=self._rows, most_tokens=self._slot_tokens()
-        )
+        decoder = Decoder(self._model, most_rows=self._rows, most_tokens=self._slot_tokens())
         reading = prefill.starts()
-        waiting: deque[Entry[Writing]] = deque()
+        waiting: deque[Entry] = deque()
         ended: list[Writing] = []
         handed_out = time.monotonic()
         while True:
@@ -229,18 +228,18 @@ class ContinuousWriter:
                 if (read := next(reading, None)) is None:
                     break
                 starts, logits = read
-                begun = [writings[start.index] for start in starts]
+                begun = [writings[start.seat.index] for start in starts]
                 tokens = choose(begun, logits)
                 for start, writing, token in zip(starts, begun, tokens, strict=True):
                     if writing.text.take(token):
                         ended.append(writing)
                     else:
-                        waiting.append(start.entry(writing, writing.text.room))
+                        waiting.append(start)
                 decoder.admit(waiting)
             decoder.admit(waiting)
             if not decoder.n_texts:
                 break
-            under_way = [seat.who for seat in decoder.seats]
+            under_way = [writings[seat.index] for seat in decoder.seats]
             logits = decoder.step([writing.text.tokens[-1] for writing in under_way])
             tokens = choose(under_way, logits)
             leaving = [

@@ -19,15 +19,7 @@ class RollingRequest(EncodedRequest):
     @classmethod
     def of(cls, tokens: list[int], windows: list[tuple[list[int], list[int]]]) -> RollingRequest:
         """From the text's tokens and each window's (fed, scored) tokens."""
-        encoded = [
-            EncodedRequest(
-                key=EncodedRequest.key_of(fed, targets),
-                tokens=tuple(fed),
-                targets=tuple(targets),
-                n_context_tokens=len(fed) + 1 - len(targets),
-            )
-            for fed, targets in windows
-        ]
+        encoded = [EncodedRequest.scoring(fed, targets) for fed, targets in windows]
         return cls(
             key=digest_of(
                 {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ TOKENS_PER_BATCH = 16384
 ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
 
+Requests = Mapping[int, GenerationRequest]
 Company = Literal["any", "of one length", "none"]
 
 BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
@@ -107,14 +108,17 @@ class Writer:
         """How the last texts were written that no argument bound to batches; empty before."""
         return self._continuous.execution
 
-    def answers(
-        self, requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> Iterator[list[tuple[int, Response]]]:
-        """Continuously what can be, the rest in batches. Raises ModelError for a prompt that does
-        not fit the memory, TaskError for arguments that cannot be used."""
+    def answers(self, requests: Requests) -> Iterator[list[tuple[int, Response]]]:
+        """Responses by the index of their request: continuously what can be, the rest in batches.
+
+        Raises ModelError for a prompt that does not fit the memory, TaskError for arguments that
+        cannot be used.
+        """
         waiting = dict(requests)
         if self._path != "plain":
-            free = {index: one for index, one in requests if self._looks_at_nothing(one.plan)}
+            free = {
+                index: one for index, one in requests.items() if self._looks_at_nothing(one.plan)
+            }
             for pack in self._continuous.answers(free):
                 for index, _ in pack:
                     del waiting[index]
@@ -123,63 +127,56 @@ class Writer:
             if refused and self._path == "packed":
                 raise ModelError(f"it cannot write continuously: {self.execution['reason']}")
         if waiting:
-            yield from self._in_batches(list(waiting.items()))
+            yield from self._in_batches(waiting)
 
     def _looks_at_nothing(self, plan: Plan) -> bool:
         """Whether the next token is chosen from the model's own distribution alone."""
         return self._blind(plan) and self._beams(plan) == 1
 
-    def _in_batches(
-        self, requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def _in_batches(self, requests: Requests) -> Iterator[list[tuple[int, Response]]]:
         """Longest prompts first."""
+        company = self._company_of(requests)
         waiting = [
-            batch for rows in self._alike(requests) for batch in self._batches(rows, requests)
+            batch
+            for plan, rows in self._alike(requests, company)
+            for batch in batches_of(
+                rows, budget=TOKENS_PER_BATCH, most_rows=self._rows_at_once(plan, company)
+            )
         ][::-1]
         while waiting:
             batch = waiting.pop()
-            of_batch = [requests[row.requests[0]][1] for row in batch]
             try:
-                responses = self._write(of_batch)
+                responses = self._write([requests[row.requests[0]] for row in batch])
             except torch.OutOfMemoryError as problem:
                 if len(batch) == 1:
                     raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
                 waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
                 continue
             yield [
-                (requests[place][0], response)
+                (index, response)
                 for row, response in zip(batch, responses, strict=True)
-                for place in row.requests
+                for index in row.requests
             ]
 
-    def _alike(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Iterator[list[Row]]:
+    def _alike(self, requests: Requests, company: Company) -> Iterator[tuple[Plan, list[Row]]]:
         """Rows that may share a batch: one plan, and one length where padding would be seen."""
         members: dict[str, list[int]] = defaultdict(list)
-        for place, (_, request) in enumerate(requests):
-            members[request.key].append(place)
+        for index, request in requests.items():
+            members[request.key].append(index)
         groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
-        padded = self._company_of(requests) == "any"
-        for places in members.values():
-            request = requests[places[0]][1]
-            length = 0 if padded and self._blind(request.plan) else len(request.tokens)
-            limit = request.plan.max_length or 0
+        for indexes in members.values():
+            request = requests[indexes[0]]
+            padded = company == "any" and self._blind(request.plan)
             # A limit on prompt and answer together is another number for each length.
-            kind = (repr(request.plan), length or (limit and len(request.tokens)))
-            groups[kind].append(Row(request.tokens, tuple(places)))
+            length = 0 if padded and not request.plan.max_length else len(request.tokens)
+            groups[repr(request.plan), length].append(Row(request.tokens, tuple(indexes)))
         for rows in groups.values():
-            yield sorted(rows, key=lambda row: -len(row.tokens))
+            plan = requests[rows[0].requests[0]].plan
+            yield plan, sorted(rows, key=lambda row: -len(row.tokens))
 
-    def _batches(
-        self, rows: list[Row], requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> list[list[Row]]:
-        plan = requests[rows[0].requests[0]][1].plan
-        alone = (
-            self._beams(plan) > 1
-            or (plan.sampled and not self._blind(plan))
-            or self._company_of(requests) == "none"
-        )
-        most = 1 if alone else self._batch_size or ROWS_PER_BATCH
-        return batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=most)
+    def _rows_at_once(self, plan: Plan, company: Company) -> int:
+        alone = self._beams(plan) > 1 or (plan.sampled and not self._blind(plan))
+        return 1 if alone or company == "none" else self._batch_size or ROWS_PER_BATCH
 
     def _blind(self, plan: Plan) -> bool:
         """Whether nothing but the model itself looks at the tokens before."""
@@ -190,7 +187,7 @@ class Writer:
             if value is not None
         )
 
-    def _company_of(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Company:
+    def _company_of(self, requests: Requests) -> Company:
         """Which rows may share a batch: those that the model reads there as it does alone.
 
         States may run over the padding, positions count it, rows influence each other.
@@ -198,7 +195,7 @@ class Writer:
         if len(requests) == 1:
             return "any"
         if self._company is None:
-            shortest, *others = sorted({one.tokens for _, one in requests}, key=len)
+            shortest, *others = sorted({one.tokens for one in requests.values()}, key=len)
             pair = [shortest, others[0] if others else shortest[::-1]]
             padding = 0 if len(pair[1]) > len(shortest) else 3
             if self._reads_as_alone(pair, len(pair[1]) + padding):

@@ -118,23 +118,25 @@ def _found(model: Any, rows: Rows, through_head: bool) -> dict[tuple[int, int], 
     # The second prompt is one longer, so that the two are in different places all the way.
     lengths = [len(row) - FORCED + number for number, row in enumerate(rows)]
     prompts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    decoder: Decoder[int] = Decoder(model, most_rows=len(rows), most_tokens=4 * len(rows[0]))
-    waiting: deque[Entry[int]] = deque()
+    decoder = Decoder(model, most_rows=len(rows), most_tokens=4 * len(rows[0]))
+    waiting: deque[Entry] = deque()
     found = {}
     prefill = Prefill(
         model,
         prompts,
         budget=max(1, len(rows[0]) * 2 // 3),  # so that one pack inherits from another
+        to_come=[FORCED] * len(rows),
         through_head=through_head,
         least_saved=1,
     )
     for starts, logits in prefill.starts():
         for start, of_start in zip(starts, logits, strict=True):
-            found[start.index, start.index] = of_start.float().log_softmax(dim=-1)
-            waiting.append(start.entry(start.index, FORCED))
+            index = start.seat.index
+            found[index, index] = of_start.float().log_softmax(dim=-1)
+            waiting.append(start)
     decoder.admit(waiting)
     for step in range(FORCED - 1):
-        order = [seat.who for seat in decoder.seats]
+        order = [seat.index for seat in decoder.seats]
         logits = decoder.step([rows[row][lengths[row] + step] for row in order])
         for row, of_row in zip(order, logits, strict=True):
             if (place := row + step + 1) < FORCED:
