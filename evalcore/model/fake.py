@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any, Self
 from uuid import uuid4
 
+from jinja2 import Template
+
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request, Response
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.text_lm import TextBackend, TextRequest, response_of
@@ -67,12 +69,8 @@ class FakeLM(TextBackend):
 
 
 def _render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
-    turns = [f"<{turn['role']}>{turn['content']}" for turn in messages]
-    ends = [f"</{turn['role']}>\n" for turn in messages]
-    if not answer_begins and ends:
-        ends[-1] = ""
-    text = "".join(turn + end for turn, end in zip(turns, ends, strict=True))
-    return text + ("<assistant>" if answer_begins else "")
+    written = Template(TEMPLATE).render(messages=messages, add_generation_prompt=answer_begins)
+    return str(written)
 
 
 class DummyLM(FakeLM):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from evalcore.model.base import LM, EncodedRequest, ModelInfo, Request, RequestKind, Response
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.conformance.reference import Reference
 
 Answer = tuple[EncodedRequest, Response]
 
@@ -37,6 +36,30 @@ SCORED = (
 """Contexts that several continuations follow, contexts that begin alike, a space at the end."""
 
 WORD, NEW_TOKENS = " table", 12
+
+
+class Reference(Protocol):
+    """The same model by other means, which the answers of a backend are held to: asked one thing at
+    a time, in the plainest way; no code that computes is the backend's."""
+
+    def tokens(self, text: str) -> list[int]:
+        """A whole text as the model's tokenizer reads it, with what it adds."""
+        ...
+
+    def teacher_forced(
+        self, tokens: Sequence[int], targets: Sequence[int]
+    ) -> tuple[list[float], bool]:
+        """Log-probability of each target, of which the last positions of `tokens` predict one
+        each, and whether each is the likeliest."""
+        ...
+
+
+@runtime_checkable
+class Referenced(Protocol):
+    """A model that brings its own reference."""
+
+    @property
+    def reference(self) -> Reference: ...
 
 
 class Failed(Exception):

@@ -6,6 +6,7 @@ It reads by `reading.py` (tokenizer, encoding, chat template), and computes by t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,11 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import torch
+import xxhash
 from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
-from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.base import EncodedRequest, Mode, ModelInfo, Response
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.plain import dtype_of_logits
@@ -26,7 +28,6 @@ from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
 from evalcore.model.hf.reference import PlainReference, evaluating
 from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
-from evalcore.model.hf.weights import weights_digest
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.loglikelihood.scoring import Scorer
@@ -41,7 +42,7 @@ GENERATION_ARGUMENTS = frozenset(
 """What the `generate` of transformers can be told."""
 
 
-class HuggingFaceLM:
+class HuggingFaceLM(Reader):
     """The `hf` backend; satisfies `evalcore.model.base.LM`."""
 
     capabilities = Capabilities(
@@ -83,7 +84,6 @@ class HuggingFaceLM:
             arguments = arguments or Arguments(pretrained=str(name))
         if arguments is None:
             raise ModelError("no model: give its arguments, or an initialised model")
-        self._arguments = arguments
         self._files: Files | None = None
         self._first_pass: FirstPass | None = None
         if model is None:
@@ -98,23 +98,21 @@ class HuggingFaceLM:
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
-        self._tokenizer = tokenizer
-        longest = max_length_of(model.config, tokenizer)
         with libraries_fault("it cannot be used"):
             self._softmax = _softmax_of(model, arguments, mode)
             self._scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
             writer = self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
             # Its functions do not hold this object, which is freed as soon as nobody has it.
-            self.reader = Reader(
+            super().__init__(
                 arguments,
                 tokenizer,
                 mode=mode,
-                max_length=longest,
+                max_length=max_length_of(model.config, tokenizer),
                 vocabulary=lambda: len(model.get_input_embeddings().weight),
                 generation_arguments=GENERATION_ARGUMENTS,
                 generation_defaults=lambda: writer.defaults,
             )
-            _ = self.reader.encoder.digest, self.reader.encoder.special_tokens
+            _ = self.encoder.digest, self.encoder.special_tokens
 
     @classmethod
     def from_arguments(
@@ -128,10 +126,6 @@ class HuggingFaceLM:
     ) -> Self:
         stated = Arguments.of(arguments)
         return cls(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
-
-    @property
-    def reads_ahead(self) -> bool:
-        return self.reader.reads_ahead
 
     @property
     def first_forward(self) -> float | None:
@@ -161,7 +155,7 @@ class HuggingFaceLM:
     @property
     def reference(self) -> PlainReference:
         """The same model in the plainest way, for `evalcore.model.conformance`."""
-        return PlainReference(self._model, self._tokenizer, self._arguments.add_bos_token)
+        return PlainReference(self._model, self.tokenizer, self._arguments.add_bos_token)
 
     @property
     def info(self) -> ModelInfo:
@@ -201,12 +195,8 @@ class HuggingFaceLM:
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
             arguments=self._arguments.as_json(),
-            **self.reader.pins,
+            **self.pins,
         )
-
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        """Raises as `Reader.encode`."""
-        return self.reader.encode(requests, seed=seed)
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
@@ -215,13 +205,6 @@ class HuggingFaceLM:
         with libraries_fault("it fails when it is computed"), evaluating(self._model):
             yield from scored(requests, self._scorer.answers)
             yield from self._writer.answers(writing)
-
-    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
-        return self.reader.token_texts(tokens)
-
-    def chat_template(self, name: str | None = None) -> ChatTemplate:
-        """Raises ModelError where the tokenizer has no such template, naming those it has."""
-        return self.reader.chat_template(name)
 
 
 class FirstPass:
@@ -245,3 +228,37 @@ def _softmax_of(model: Any, arguments: Arguments, mode: Mode) -> torch.dtype:
     if mode == "strict" or (stated is None and model.dtype.itemsize >= torch.float32.itemsize):
         return torch.float32
     return getattr(torch, stated) if stated else dtype_of_logits(model)
+
+
+def weights_digest(model: Any) -> str:
+    """Which weights a model has now: in a training loop they change under our feet.
+
+    SHA-256 over the names, types, shapes and checksums of all weights, and of what switches an
+    adapter on or off.
+
+    All bytes are read each time it is asked: torch's count of writes misses those through `.data`,
+    as optimisers and hand-written steps do them, and the answers of the old weights would be taken
+    for those of the new. The checksum is XXH3 (128 bits), which is as fast as memory is, where
+    SHA-256 is ten times slower; nobody here has a reason to forge weights.
+    """
+    total = hashlib.sha256()
+    checksums: dict[int, str] = {}
+    for name, value in sorted(model.state_dict(keep_vars=True).items()):
+        if not isinstance(value, torch.Tensor):
+            total.update(f"{name}={value!r}/".encode())
+            continue
+        if id(value) not in checksums:  # tied weights have two names
+            checksums[id(value)] = _checksum(value)
+        shape = tuple(value.shape)
+        total.update(f"{name}/{value.dtype}/{shape}/{checksums[id(value)]}/".encode())
+    for name, module in model.named_modules():
+        if hasattr(module, "disable_adapters"):
+            switches = (module.disable_adapters, module.active_adapters)
+            total.update(f"{name}: {switches} {getattr(module, 'scaling', None)}/".encode())
+    return total.hexdigest()
+
+
+def _checksum(weight: torch.Tensor) -> str:
+    flat = weight.detach().cpu().contiguous().reshape(-1)
+    content: Any = flat.view(torch.uint8).numpy()
+    return xxhash.xxh3_128_hexdigest(content)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request
 from evalcore.model.faults import libraries_fault
@@ -104,7 +105,14 @@ class Reader:
             )
         except ValueError as problem:
             raise ModelError(f"--model_args: rolling_stride: {problem}") from None
-        return RollingRequest.of(tokens, windows)
+        encoded = [EncodedRequest.scoring(*window) for window in windows]
+        shown = [[list(one.tokens), list(one.targets)] for one in encoded]
+        return RollingRequest(
+            key=digest_of({"kind": "loglikelihood_rolling", "windows": shown}),
+            tokens=tuple(tokens),
+            windows=tuple(encoded),
+            n_context_tokens=sum(one.n_context_tokens for one in encoded),
+        )
 
     def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
         plan = self._plan(request.generation or {})
@@ -120,16 +128,23 @@ class Reader:
                 f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
                 "tokens: state max_gen_toks instead, which counts new tokens only"
             )
+        asked = {
+            "kind": "generate_until",
+            "tokens": list(tokens),
+            "plan": plan.as_json(),
+            "model_defaults": self._generation_defaults(),
+        }
+        # To an answer that is not sampled seed and repeat do not matter.
+        drawn = [{"seed": seed, "repeat": repeat} for repeat in range(request.repeats)]
         return [
-            GenerationRequest.of(
-                tokens,
-                plan,
+            GenerationRequest(
+                key=digest_of({**asked, **one} if plan.sampled else asked),
+                tokens=tuple(tokens),
+                plan=plan,
+                n_context_tokens=len(tokens),
                 n_truncated=cut,
-                model_defaults=self._generation_defaults(),
-                seed=seed,
-                repeat=repeat,
             )
-            for repeat in range(request.repeats)
+            for one in drawn
         ]
 
     def _plan(self, given: Mapping[str, Any]) -> Plan:

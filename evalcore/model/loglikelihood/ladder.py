@@ -32,9 +32,8 @@ from evalcore.model.forward.selfcheck import (
     tried_in_both,
 )
 from evalcore.model.loglikelihood.packed import PackedPath
-from evalcore.model.loglikelihood.probes import Probes, Reference
+from evalcore.model.loglikelihood.probes import Probes, Reference, Run
 from evalcore.model.loglikelihood.shared import SharedPath
-from evalcore.model.loglikelihood.undertaking import Run
 
 log = logging.getLogger(__name__)
 
@@ -53,26 +52,26 @@ class Path(Protocol):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The way that is taken, and why no other."""
+class Step:
+    """A step of the ladder, also in words."""
 
-    path: Path
     name: PathName
-    step: str
-    """The step of the ladder, in words."""
+    words: str
+    make: Callable[..., Path]
+    """With `softmax`, the precision of the log-softmax, where it is not to be the run's."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The step that is taken, and why no other."""
+
+    step: Step
+    path: Path
     reason: str
     refused: str
     """The faster ways that a check refused, and why; empty if none."""
     answered: Mapping[int, Scores]
     """What the check has answered of the requests, by their index."""
-
-
-@dataclass(frozen=True)
-class Step:
-    name: PathName
-    words: str
-    make: Callable[..., Path]
-    """With `softmax`, the precision of the log-softmax, where it is not to be the run's."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +129,14 @@ class Ladder:
         """The way for these requests. Raises ModelError where the wanted one is wrong,
         torch.OutOfMemoryError where the memory is too small to find out."""
         choice = self._choose(sequences, targets, budget)
-        if choice.step != self._told:
-            log.info("loglikelihoods are computed %s (%s)", choice.step, choice.reason)
-            self._told = choice.step
+        if choice.step.words != self._told:
+            self._told = choice.step.words
+            log.info("loglikelihoods are computed %s (%s)", self._told, choice.reason)
         return choice
 
     def refuse(self, choice: Choice, problem: str) -> None:
         """The step failed while it was in use: from now on a plainer one is taken."""
-        self._verdicts[choice.step] = Verdict(problem, 0.0, 0, 1 << 62, 1 << 62)
+        self._verdicts[choice.step.words] = Verdict(problem, 0.0, 0, 1 << 62, 1 << 62)
 
     def _choose(self, sequences: Rows, targets: Rows, budget: int) -> Choice:
         run = Run(sequences, targets, times=1 if self._rounding_hides_nothing else 2)
@@ -160,7 +159,8 @@ class Ladder:
                 )
                 if self._only_rounded:
                     reasons[self._only_rounded] = "not checked in float32"
-                return _taken(step, {**reasons, found: step.words}, refused, run.answered)
+                reasons[found] = step.words
+                return Choice(step, step.make(), _joined(reasons), _joined(refused), run.answered)
             for of_these in (reasons, refused):
                 before = of_these.get(verdict.problem)
                 of_these[verdict.problem] = (
@@ -168,7 +168,7 @@ class Ladder:
                 )
         if self._wanted not in ("auto", alone.name):
             raise ModelError(f"it cannot be computed as was asked: {_joined(reasons)}")
-        return _taken(alone, reasons, refused, run.answered_alone)
+        return Choice(alone, alone.make(), _joined(reasons), _joined(refused), run.answered_alone)
 
     def _known(self, step: Step, run: Run) -> Verdict | None:
         """What an earlier check found, if it holds for requests as long as these."""
@@ -284,15 +284,6 @@ class Ladder:
         if moved_by_what_follows(self._model, longest, len(shortest)) is None:
             return None
         return f"what it says after {len(shortest)} tokens changes when {len(longest)} are fed"
-
-
-def _taken(
-    step: Step,
-    reasons: Mapping[str, str],
-    refused: Mapping[str, str],
-    answered: Mapping[int, Scores],
-) -> Choice:
-    return Choice(step.make(), step.name, step.words, _joined(reasons), _joined(refused), answered)
 
 
 def _joined(reasons: Mapping[str, str]) -> str:

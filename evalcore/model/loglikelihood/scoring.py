@@ -54,8 +54,8 @@ class Scorer:
         if self._choice is None:
             return {}
         return {
-            "path": self._choice.name,
-            "step": self._choice.step,
+            "path": self._choice.step.name,
+            "step": self._choice.step.words,
             "reason": self._choice.reason,
             "refused": self._choice.refused,
             "tokens_per_pass": self._budget,
@@ -95,21 +95,24 @@ class Scorer:
         self._choice = choice
         if choice.answered:
             yield [
-                (places[one], self._response(waiting[places[one]], scores, choice.name))
+                (places[one], self._response(waiting[places[one]], scores, choice.step.name))
                 for one, scores in choice.answered.items()
             ]
         left = [one for one in range(len(places)) if one not in choice.answered]
         sequences, targets = ([of[one] for one in left] for of in (sequences, targets))
         for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
             yield [
-                (places[left[one]], self._response(waiting[places[left[one]]], scores, choice.name))
+                (
+                    places[left[one]],
+                    self._response(waiting[places[left[one]]], scores, choice.step.name),
+                )
                 for one, scores in pack
             ]
 
     def _refuses(self, error: Exception) -> bool:
         """Whether a plainer way is left where the one in use failed."""
         choice = self._choice
-        if choice is None or choice.name == "plain":
+        if choice is None or choice.step.name == "plain":
             return False
         self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
         return True
@@ -119,7 +122,7 @@ class Scorer:
         assert self._budget is not None  # noqa: S101  # a pass was tried with it
         release(self._model.device)
         choice = self._choice
-        if choice is not None and choice.name != "plain" and self._budget <= LEAST_TOKENS:
+        if choice is not None and choice.step.name != "plain" and self._budget <= LEAST_TOKENS:
             self._ladder.refuse(choice, f"out of memory with {self._budget} tokens in a pass")
             return
         if self._budget == 1:

@@ -141,10 +141,14 @@ class AttentionPass(Pass):
             return None
         name = (id(block.mask), query.dtype, query.device)
         if name not in self._masks:
-            seen = torch.from_numpy(block.mask).to(query.device)
-            added = torch.zeros(seen.shape, dtype=query.dtype, device=query.device)
-            self._masks[name] = added.masked_fill_(~seen, float("-inf"))
+            self._masks[name] = hiding(~torch.from_numpy(block.mask).to(query.device), query)
         return self._masks[name]
+
+
+def hiding(hidden: Tensor, like: Tensor) -> Tensor:
+    """What is added to scores: 0, or minus infinity where a key is hidden."""
+    added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+    return added.masked_fill_(hidden, float("-inf"))
 
 
 def joined(pieces: Sequence[KeysAndValues]) -> KeysAndValues:

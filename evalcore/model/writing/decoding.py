@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from evalcore.model.loglikelihood.packed import AskedInPasses
-from evalcore.model.packs.attention import Pass, Said, softmax_attention
+from evalcore.model.packs.attention import Pass, Said, hiding, softmax_attention
 from evalcore.model.writing.slots import Bank, Entry, Seat, Shared
 
 Places = slice | Tensor
@@ -187,8 +187,7 @@ class DecodingPass(Pass):
             hidden = places > lengths
             if window is not None:
                 hidden |= places <= lengths - window
-            added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
-            self._hidden[name] = added.masked_fill_(hidden, float("-inf"))[:, None, None]
+            self._hidden[name] = hiding(hidden, like)[:, None, None]
         return self._hidden[name]
 
     def _out_of_window(
@@ -202,9 +201,7 @@ class DecodingPass(Pass):
         if name not in self._hidden:
             positions = torch.tensor(self._positions, device=like.device)[places][:, None]
             keys = torch.arange(block.start, block.end, device=like.device)[None]
-            left = keys <= positions - window
-            added = torch.zeros(left.shape, dtype=like.dtype, device=like.device)
-            self._hidden[name] = added.masked_fill_(left, float("-inf"))
+            self._hidden[name] = hiding(keys <= positions - window, like)
         return self._hidden[name]
 
 

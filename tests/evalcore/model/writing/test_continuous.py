@@ -18,8 +18,8 @@ from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.packs import attention
 from evalcore.model.packs.prefix import plan
 from evalcore.model.writing import continuous, rehearsal
-from evalcore.model.writing.common_prefixes import Sharing
 from evalcore.model.writing.decoding import Decoder, DecodingPass
+from evalcore.model.writing.prefilling import Sharing
 from evalcore.remarks import remarks_on
 from tests import tiny
 from tests.evalcore.toys import write_toys
