@@ -52,7 +52,7 @@ class Decontamination:
         """
         documents = [[Words.of(query) for query in queries] for queries in tasks]
         sizes = [
-            [_gram_size(words, n) for words in of_task]
+            [min(n, len(words)) if len(words) >= SHORTEST else None for words in of_task]
             for of_task in documents
             for n in [self._n or gram_size(list(map(len, of_task)))]
         ]
@@ -73,7 +73,3 @@ def gram_size(lengths: Sequence[int]) -> int:
     if not lengths:
         return LONGEST
     return int(np.clip(np.percentile(lengths, PERCENTILE), SHORTEST, LONGEST))
-
-
-def _gram_size(words: Words, n: int) -> int | None:
-    return min(n, len(words)) if len(words) >= SHORTEST else None

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
@@ -170,15 +170,14 @@ class _Grams:
 
 def _stretches(document: Words, size: int, found: Iterator[bool]) -> Iterator[str]:
     """The text under found n-grams, those that touch or overlap as one."""
-    begin = end = None
-    for place in range(len(document) - size + 1):
-        if not next(found):
-            continue
-        if end is not None and begin is not None and place > end:
+    begin = end = 0
+    for place in compress(range(len(document) - size + 1), found):
+        if place > end and end:
             yield _text_of(document, begin, end)
-            begin = None
-        begin, end = (place if begin is None else begin), place + size
-    if begin is not None and end is not None:
+        if place > end or not end:
+            begin = place
+        end = place + size
+    if end:
         yield _text_of(document, begin, end)
 
 

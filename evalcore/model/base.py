@@ -164,6 +164,10 @@ class Response:
     (hf: packed, shared). Counted in the record; changes no number."""
 
 
+Answers = Iterator[list[tuple[int, Response]]]
+"""In packs as they are computed, each with the index of its request."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """The pins of a loaded model."""
@@ -262,7 +266,7 @@ class LM(Protocol):
         """
         ...
 
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Answers in packs as they are computed, each with its index in `requests`."""
         ...
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 from uuid import uuid4
 
 from jinja2 import Template
 
-from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request, Response
+from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, Mode, Request
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.text_lm import TextBackend, TextRequest, response_of
 
@@ -55,7 +55,7 @@ class FakeLM(TextBackend):
         super().__init__(name, identity or str(uuid4()))
         self._answer = answer
 
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
         for start in range(0, len(asked), REQUESTS_PER_PACK):
             yield [

@@ -6,7 +6,7 @@ for a service, a model of one's own, a recorded table of answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
-from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
 
 REQUESTS_PER_PACK = 512
@@ -154,7 +154,7 @@ class TextLM(TextBackend):
             max_length_known=False,
         )
 
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a method that is not there, or an answer of the wrong form."""
         asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
         asked.sort(key=lambda pair: pair[1].request.kind)

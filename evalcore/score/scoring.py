@@ -10,7 +10,7 @@ from evalcore.model.base import Response, Spelled
 from evalcore.record import Failure
 from evalcore.score.answered import Answered
 from evalcore.score.filters.registry import Pipeline, pipelines_of
-from evalcore.score.metrics.choices import PICKS, pick_acc
+from evalcore.score.metrics.loglikelihoods import PICKS, pick_acc
 from evalcore.score.metrics.registry import METRICS
 from evalcore.score.process import Processed, process
 from evalcore.score.sample import (

@@ -2,7 +2,7 @@
 
 from evalcore.stats.agreement import kendall_interval, kendall_tau
 from evalcore.stats.blocks import Block, block
-from evalcore.stats.bootstrap import Resampled, bootstrap, bootstrap_stderr
+from evalcore.stats.bootstrap import bootstrap, bootstrap_stderr
 from evalcore.stats.combination import (
     difference_interval,
     mean_interval,
@@ -11,7 +11,6 @@ from evalcore.stats.combination import (
 from evalcore.stats.comparisons import benjamini_hochberg, holm
 from evalcore.stats.difference import (
     PairedDifference,
-    PairedRows,
     mcnemar,
     paired_difference,
     paired_rows,
@@ -21,16 +20,13 @@ from evalcore.stats.ranking import RankRanges, rank_ranges, rank_upper_bound
 from evalcore.stats.repeats import pass_at_k
 from evalcore.stats.resampling import compat_draws, compat_stderr
 from evalcore.stats.resolution import minimum_detectable_difference
-from evalcore.stats.spread import Spread, spread
+from evalcore.stats.spread import spread
 
 __all__ = [
     "Block",
     "Interval",
     "PairedDifference",
-    "PairedRows",
     "RankRanges",
-    "Resampled",
-    "Spread",
     "benjamini_hochberg",
     "block",
     "bootstrap",

@@ -47,12 +47,22 @@ def results_json(
     `task_hashes` by leaf task (see `task_hash`).
     """
     first = records[0]
-    rows = [row for record in records for row in record.results if _is_whole(record, row)]
+    # Those of whole tasks and groups, not of a part of a task's documents.
+    rows = [
+        row
+        for record in records
+        for row in record.results
+        if row.task != record.task or not row.subset
+    ]
     leaves = {name: config for record in records for name, config in record.configs.items()}
     groups = {name: group for record in records for name, group in reversed(record.groups.items())}
     results = {name: _leaf_scores(name, leaves[name], rows) for name in leaves}
     results |= {name: _group_scores(name, groups, rows, results) for name in groups}
-    shots = {name: _shots_of(record, name) for record in records for name in record.configs}
+    shots = {
+        name: record.shots if isinstance(record.shots, int) else record.shots[name]
+        for record in records
+        for name in record.configs
+    }
     direction: dict[str, dict[str, bool | None]] = {name: {} for name in leaves}
     for row in rows:
         if row.task in leaves:
@@ -155,11 +165,6 @@ def _named_functions(value: Any) -> Any:
     return value
 
 
-def _is_whole(record: RunRecord, row: ResultRow) -> bool:
-    """Whether the row is about a whole task or group, not about a part of a task's documents."""
-    return row.task != record.task or not row.subset
-
-
 def _leaf_scores(name: str, config: Mapping[str, Any], rows: Sequence[ResultRow]) -> dict[str, Any]:
     own = [row for row in rows if row.task == name]
     return {
@@ -239,10 +244,6 @@ def _versions(
         stated = group["version"]
         versions[name] = NOT_AVAILABLE if stated == UNVERSIONED else str(stated)
     return versions
-
-
-def _shots_of(record: RunRecord, task: str) -> int:
-    return record.shots if isinstance(record.shots, int) else record.shots[task]
 
 
 def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -18,7 +18,7 @@ import xxhash
 from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
-from evalcore.model.base import EncodedRequest, Mode, ModelInfo, Response
+from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.plain import dtype_of_logits
@@ -31,7 +31,7 @@ from evalcore.model.hf.snapshot import Arguments, Files, download, download_toke
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.loglikelihood.scoring import Scorer
-from evalcore.model.writing.encoded import GenerationRequest
+from evalcore.model.writing.generation import GenerationRequest
 from evalcore.model.writing.plan import Writer
 
 GENERATION_ARGUMENTS = frozenset(
@@ -198,7 +198,7 @@ class HuggingFaceLM(Reader):
             **self.pins,
         )
 
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
         writing = {i: one for i, one in enumerate(requests) if isinstance(one, GenerationRequest)}
         self._first_pass = self._first_pass or FirstPass(self._model)

@@ -20,8 +20,7 @@ from evalcore.model.hf.snapshot import Arguments, download
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
-from evalcore.model.writing.encoded import GenerationRequest, RollingRequest
-from evalcore.model.writing.generation import Plan, plan_of
+from evalcore.model.writing.generation import GenerationRequest, Plan, RollingRequest, plan_of
 
 
 class Reader:

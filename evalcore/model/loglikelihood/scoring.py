@@ -10,13 +10,13 @@ for (`head.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 
 from evalcore.errors import ModelError
-from evalcore.model.base import EncodedRequest, Response
+from evalcore.model.base import Answers, EncodedRequest, Response
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.head import Scores, total_of
 from evalcore.model.forward.memory import LEAST_TOKENS, release, token_budget
@@ -62,7 +62,7 @@ class Scorer:
             "halvings": self._halvings,
         }
 
-    def answers(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answers(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
         waiting = dict(enumerate(requests))
         while waiting:
@@ -81,7 +81,7 @@ class Scorer:
             if too_small is not None:  # only now is nothing of the pass that failed held any more
                 self._make_room(too_small)
 
-    def _scores(self, waiting: dict[int, EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def _scores(self, waiting: dict[int, EncodedRequest]) -> Answers:
         """Responses to what waits, on the best way that is left."""
         places = list(waiting)
         sequences = [waiting[place].tokens for place in places]

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import LogitsProcessorList
 
 from evalcore.errors import ModelError, TaskError
-from evalcore.model.base import Response
+from evalcore.model.base import Answers, Response
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.memory import (
     LEAST_TOKENS,
@@ -36,9 +36,8 @@ from evalcore.model.forward.memory import (
 )
 from evalcore.model.writing.decoding import Decoder
 from evalcore.model.writing.drawing import drawn, likeliest, warpers_of
-from evalcore.model.writing.encoded import GenerationRequest
 from evalcore.model.writing.ending import StopRule, Text, ends_of, most_new_tokens, response_of
-from evalcore.model.writing.generation import Plan
+from evalcore.model.writing.generation import GenerationRequest, Generations, Plan
 from evalcore.model.writing.prefilling import Prefill
 from evalcore.model.writing.rehearsal import Rehearsal, borders_of, rehearse
 from evalcore.model.writing.slots import Entry
@@ -122,9 +121,7 @@ class ContinuousWriter:
             "halvings": self._halvings,
         }
 
-    def answers(
-        self, requests: Mapping[int, GenerationRequest]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def answers(self, requests: Generations) -> Answers:
         """Responses by the index of their request, as texts end.
 
         Ends before all are answered where this way turns out not to be right for the model.
@@ -142,9 +139,7 @@ class ContinuousWriter:
             if problem is not None:  # and nothing of the pass that failed is held any more
                 self._halve(problem)
 
-    def _responses(
-        self, waiting: Mapping[int, GenerationRequest]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def _responses(self, waiting: Generations) -> Answers:
         """Requests that must have the same answer are one text."""
         members: dict[str, list[int]] = {}
         for index, request in waiting.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,15 +18,14 @@ from transformers import LogitsProcessorList, StoppingCriteriaList
 
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
-from evalcore.model.base import Response
+from evalcore.model.base import Answers, Response
 from evalcore.model.forward.batching import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.writing.continuous import ContinuousWriter
 from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
-from evalcore.model.writing.encoded import GenerationRequest
 from evalcore.model.writing.ending import ends_of, response_of
-from evalcore.model.writing.generation import SAMPLING, Plan
+from evalcore.model.writing.generation import SAMPLING, GenerationRequest, Generations, Plan
 
 TOKENS_PER_BATCH = 16384
 """Padded tokens of the prompts of one batch; its states are what fills the memory."""
@@ -34,7 +33,6 @@ TOKENS_PER_BATCH = 16384
 ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
 
-Requests = Mapping[int, GenerationRequest]
 Company = Literal["any", "of one length", "none"]
 
 BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
@@ -108,7 +106,7 @@ class Writer:
         """How the last texts were written that no argument bound to batches; empty before."""
         return self._continuous.execution
 
-    def answers(self, requests: Requests) -> Iterator[list[tuple[int, Response]]]:
+    def answers(self, requests: Generations) -> Answers:
         """Responses by the index of their request: continuously what can be, the rest in batches.
 
         Raises ModelError for a prompt that does not fit the memory, TaskError for arguments that
@@ -133,7 +131,7 @@ class Writer:
         """Whether the next token is chosen from the model's own distribution alone."""
         return self._blind(plan) and self._beams(plan) == 1
 
-    def _in_batches(self, requests: Requests) -> Iterator[list[tuple[int, Response]]]:
+    def _in_batches(self, requests: Generations) -> Answers:
         """Longest prompts first."""
         company = self._company_of(requests)
         waiting = [
@@ -158,7 +156,7 @@ class Writer:
                 for index in row.requests
             ]
 
-    def _alike(self, requests: Requests, company: Company) -> Iterator[tuple[Plan, list[Row]]]:
+    def _alike(self, requests: Generations, company: Company) -> Iterator[tuple[Plan, list[Row]]]:
         """Rows that may share a batch: one plan, and one length where padding would be seen."""
         members: dict[str, list[int]] = defaultdict(list)
         for index, request in requests.items():
@@ -187,7 +185,7 @@ class Writer:
             if value is not None
         )
 
-    def _company_of(self, requests: Requests) -> Company:
+    def _company_of(self, requests: Generations) -> Company:
         """Which rows may share a batch: those that the model reads there as it does alone.
 
         States may run over the padding, positions count it, rows influence each other.

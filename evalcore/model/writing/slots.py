@@ -119,8 +119,6 @@ class Bank:
                 if used:
                     wider[:used] = mine[layer][:used]
                     mine[layer] = wider
-                elif layer < len(mine):
-                    mine[layer] = wider
                 else:
                     mine.append(wider)
 

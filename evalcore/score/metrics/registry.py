@@ -14,7 +14,7 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.score.answered import Answered
-from evalcore.score.metrics import choices, likelihood, several_texts, text
+from evalcore.score.metrics import loglikelihoods, text
 from evalcore.score.metrics.from_evaluate import EQUIVALENTS, LOWER_IS_BETTER, cached_metric
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import functions_in
@@ -43,35 +43,39 @@ def _paired(**fields: Any) -> Metric:
 
 _OF_LM_EVAL = {
     "perplexity": _paired(
-        aggregation="perplexity", higher_is_better=False, loglikelihood=likelihood.loglikelihood
+        aggregation="perplexity", higher_is_better=False, loglikelihood=loglikelihoods.loglikelihood
     ),
-    "acc": _paired(multiple_choice=choices.share_of("acc"), loglikelihood=likelihood.is_greedy),
-    "f1": _paired(aggregation="f1", multiple_choice=choices.gold_and_pick),
-    "mcc": _paired(aggregation="matthews_corrcoef", multiple_choice=choices.gold_and_pick),
-    "acc_norm": _paired(multiple_choice=choices.share_of("acc_norm")),
-    "acc_bytes": _paired(multiple_choice=choices.share_of("acc_bytes")),
-    "exact_match": Metric(multiple_choice=choices.exact_match, generate_until=text.exact_match),
+    "acc": _paired(
+        multiple_choice=loglikelihoods.share_of("acc"), loglikelihood=loglikelihoods.is_greedy
+    ),
+    "f1": _paired(aggregation="f1", multiple_choice=loglikelihoods.gold_and_pick),
+    "mcc": _paired(aggregation="matthews_corrcoef", multiple_choice=loglikelihoods.gold_and_pick),
+    "acc_norm": _paired(multiple_choice=loglikelihoods.share_of("acc_norm")),
+    "acc_bytes": _paired(multiple_choice=loglikelihoods.share_of("acc_bytes")),
+    "exact_match": Metric(
+        multiple_choice=loglikelihoods.exact_match, generate_until=text.exact_match
+    ),
     "brier_score": _paired(
         aggregation="brier_score",
         higher_is_better=False,
-        multiple_choice=choices.gold_and_probabilities,
+        multiple_choice=loglikelihoods.gold_and_probabilities,
     ),
-    "likelihood": _paired(multiple_choice=choices.gold_and_loglikelihoods),
-    "acc_mutual_info": _paired(multiple_choice=choices.share_of("acc_mutual_info")),
+    "likelihood": _paired(multiple_choice=loglikelihoods.gold_and_loglikelihoods),
+    "acc_mutual_info": _paired(multiple_choice=loglikelihoods.share_of("acc_mutual_info")),
     "word_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_words,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_words,
     ),
     "byte_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_bytes,
     ),
     "bits_per_byte": _paired(
         aggregation="bits_per_byte",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_bytes,
     ),
     "bleu": _paired(aggregation="bleu"),
     "chrf": _paired(aggregation="chrf"),
@@ -83,11 +87,11 @@ _OF_LM_EVAL = {
 """Those of lm-evaluation-harness, in the order in which it lists them in its results."""
 
 _OURS = {
-    "acc_tokens": Metric(multiple_choice=choices.share_of("acc_tokens")),
+    "acc_tokens": Metric(multiple_choice=loglikelihoods.share_of("acc_tokens")),
     "token_perplexity": Metric(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_tokens,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_tokens,
     ),
     "quasi_exact_match": Metric(generate_until=text.quasi_exact_match),
     **{
@@ -101,9 +105,9 @@ OURS = _OURS.keys()
 """Those that lm-evaluation-harness does not have."""
 
 FAMILIES: Mapping[str, Callable[..., float]] = {
-    "pass@k": several_texts.pass_at_k,
-    "avg@k": several_texts.average_at_k,
-    "majority@k": several_texts.majority_at_k,
+    "pass@k": text.pass_at_k,
+    "avg@k": text.average_at_k,
+    "majority@k": text.majority_at_k,
 }
 """Metrics of repeated answers; a task names them with a number for k."""
 

@@ -1,7 +1,8 @@
-"""Metrics of multiple choice."""
+"""Metrics of how likely texts are: of multiple choice, of a continuation, of a whole text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -84,3 +85,34 @@ PICKS = {
 def share_of(metric: str) -> Callable[[Answered], float]:
     """Whether the choice that this metric of PICKS takes is right."""
     return lambda answered: float(PICKS[metric](answered) in answered.choices.gold)
+
+
+def loglikelihood(answered: Answered) -> float:
+    """Of the continuation, in nats."""
+    return float(answered.results[0][0])
+
+
+def is_greedy(answered: Answered) -> int:
+    """Whether every token of the continuation is the model's first guess."""
+    return int(answered.results[0][1])
+
+
+def loglikelihood_and_words(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of words: the pieces between runs of white space.
+
+    As lm-evaluation-harness counts: white space at an end leaves an empty piece, which counts.
+    """
+    return float(answered.results[0]), len(re.split(r"\s+", answered.item.target))
+
+
+def loglikelihood_and_bytes(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of bytes in UTF-8."""
+    return float(answered.results[0]), len(answered.item.target.encode())
+
+
+def loglikelihood_and_tokens(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of tokens that the model scored."""
+    tokens = len(answered.responses[0].token_ids)
+    if not tokens:
+        raise TaskError("token_perplexity: this model does not say how many tokens it scored")
+    return float(answered.results[0]), tokens
