@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
@@ -40,7 +40,7 @@ def process(answered: Answered, measures: Measures, own: OwnProcess | None) -> P
     elif measures.of_task:
         _by_the_metrics(answered, measures, processed)
     for measure in measures.extra:
-        _note(processed, measure, lambda one: _item(answered, one, measures))
+        _note(processed, measure, partial(_item, answered, measures))
     return processed
 
 
@@ -63,10 +63,8 @@ def _by_the_metrics(answered: Answered, measures: Measures, processed: Processed
     theirs = AsLmEval(answered, measures) if generates and measures.mode == "compat" else None
     for measure in measures.of_task:
         before = list(processed.items)
-        if theirs and measure.as_lm_eval:
-            _note(processed, measure, theirs.of)
-        else:
-            _note(processed, measure, lambda one: _item(answered, one, measures))
+        own = theirs.of if theirs and measure.as_lm_eval else partial(_item, answered, measures)
+        _note(processed, measure, own)
         for name in processed.items:
             if name not in before:
                 measures.inherit(name, measure.name)
@@ -84,7 +82,7 @@ def _note(
         processed.problems[measure.name] = f"{type(error).__name__}: {error}"
 
 
-def _item(answered: Answered, measure: Measure, measures: Measures) -> dict[str, Any]:
+def _item(answered: Answered, measures: Measures, measure: Measure) -> dict[str, Any]:
     output_type = measures.spec.output_type
     if output_type == "generate_until":
         return best(answered, measure, measures.higher_is_better[measure.name])

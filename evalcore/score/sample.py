@@ -125,10 +125,6 @@ def is_number(item: Any) -> bool:
     return isinstance(item, bool | int | float | np.number | np.bool_)
 
 
-def unmeasured(metric: str, filter: str) -> dict[str, Any]:
-    return {"metric": metric, "filter": filter, "value": None, "item": None}
-
-
 def item_of(score: Mapping[str, Any]) -> Any:
     """What is aggregated, from an entry of `scores`; lists become tuples, as metrics give them."""
     if score["item"] is None:

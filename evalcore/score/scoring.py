@@ -21,7 +21,6 @@ from evalcore.score.sample import (
     is_number,
     item_of,
     score_of,
-    unmeasured,
     unscored_sample,
 )
 from evalcore.score.scored import ScoredTask
@@ -166,7 +165,9 @@ def _enter(
     for name in dict.fromkeys([*measures.names, *undeclared]):
         lacking = failed.get(measures.origin(name), [])
         for position, _ in lacking:
-            marks[position].scores.append(unmeasured(name, filter))
+            marks[position].scores.append(
+                {"metric": name, "filter": filter, "value": None, "item": None}
+            )
         if name in measures.problems:
             reason = measures.problems[name]
         elif lacking:

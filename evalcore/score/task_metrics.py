@@ -102,9 +102,6 @@ class Measures:
         entries = {entry.name: entry.arguments for entry in self.spec.metric_list}
         return entries.get(name, {})
 
-    def is_better_higher(self, name: str) -> bool:
-        return self.higher_is_better.get(name, True)
-
     def inherit(self, name: str, parent: str) -> None:
         """`name` came out of the metric `parent`, which gave several numbers."""
         if name != parent:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -51,25 +50,16 @@ def bootstrap_stderr(
 ) -> float:
     """Standard deviation of `statistic(*samples)` over `draws` resamples of the documents.
 
-    Each sample has one entry per document (shape (n, ...)); all are drawn together. A statistic
-    with a parameter `axis`, such as `numpy.median`, is called on many resamples at once. Raises
+    Each sample has one entry per document (shape (n, ...)); all are drawn together. Raises
     ValueError for samples that are empty, hold NaN or differ in length, one cluster, fewer than two
     draws, or a statistic that is no finite number on a resample.
     """
     arrays = [np.asarray(sample) for sample in samples]
-    n = _length(arrays)
-    if clusters is None and _takes_axis(statistic):
-        # The documents' axis is the second, behind that of the resamples.
-        found = [
-            statistic(*(array[indexes] for array in arrays), axis=1)
-            for indexes in _index_blocks(n, draws, seed)
-        ]
-    else:
-        found = [
-            [statistic(*(array[drawn] for array in arrays))]
-            for drawn in _drawn(n, draws, seed, clusters)
-        ]
-    return _resampled(np.concatenate(found)).stderr
+    found = [
+        statistic(*(array[drawn] for array in arrays))
+        for drawn in _drawn(_length(arrays), draws, seed, clusters)
+    ]
+    return _resampled(np.array(found, dtype=np.float64)).stderr
 
 
 def bootstrap(
@@ -189,13 +179,6 @@ def _length(arrays: Sequence[NDArray[Any]]) -> int:
     if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays):
         raise ValueError("samples: contain NaN or infinity")
     return lengths.pop()
-
-
-def _takes_axis(statistic: Callable[..., Any]) -> bool:
-    try:
-        return "axis" in signature(statistic).parameters
-    except ValueError:  # a builtin that does not say what it takes
-        return False
 
 
 def _resampled(replicates: Values) -> Resampled:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -23,19 +24,13 @@ LOGITS_PER_BATCH = 1 << 25
 """Logits of one forward pass, 128 MiB in float32; a single row may need more."""
 
 
+@dataclass(frozen=True)
 class PlainPath:
     """Scores targets after what is fed, in batches of at most `batch_size` rows."""
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        batch_size: int | None = None,
-        softmax: torch.dtype = torch.float32,
-    ) -> None:
-        self._model = model
-        self._batch_size = batch_size
-        self._softmax = softmax
+    model: Any
+    batch_size: int | None = None
+    softmax: torch.dtype = torch.float32
 
     def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, a batch of at most `budget` padded tokens at a time.
@@ -43,19 +38,19 @@ class PlainPath:
         Request i feeds `sequences[i]`, whose last positions predict `targets[i]`. Raises ModelError
         for one row that does not fit the memory, torch.OutOfMemoryError for several.
         """
-        for batch in batches_of(rows_of(sequences), budget=budget, most_rows=self._batch_size):
+        for batch in batches_of(rows_of(sequences), budget=budget, most_rows=self.batch_size):
             for part in self._parts(batch, targets):
                 try:
                     scored = self._scores(part, targets)
                 except torch.OutOfMemoryError as problem:
                     if len(part) > 1:
                         raise
-                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
+                    raise ModelError(f"out of memory on {self.model.device}: {problem}") from None
                 yield scored
 
     def _parts(self, batch: Sequence[Row], targets: Rows) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
-        vocabulary = len(self._model.get_input_embeddings().weight)
+        vocabulary = len(self.model.get_input_embeddings().weight)
         n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
         if len(batch) == 1 or n_logits <= LOGITS_PER_BATCH:
             yield batch
@@ -68,9 +63,9 @@ class PlainPath:
         width = max(len(row.tokens) for row in batch)
         padded = [row.tokens + (0,) * (width - len(row.tokens)) for row in batch]
         columns = _columns(batch, targets)
-        device = self._model.device
+        device = self.model.device
         logits = logits_at(
-            self._model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
+            self.model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
         )
         column_of = {place: column for column, place in enumerate(columns)}
         asked = [
@@ -79,7 +74,7 @@ class PlainPath:
             for request in row.requests
             for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
         ]
-        return scores_of(logits.flatten(0, 1), asked, softmax=self._softmax)
+        return scores_of(logits.flatten(0, 1), asked, softmax=self.softmax)
 
 
 def scores_of(

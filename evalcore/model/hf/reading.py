@@ -6,7 +6,7 @@ two of them are asked the same under the same keys. Nothing here imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from evalcore.model.hf.snapshot import Arguments, download
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
-from evalcore.model.writing.generation import GenerationRequest, Plan, RollingRequest, plan_of
+from evalcore.model.writing.generation import GenerationRequest, RollingRequest, plan_of
 
 
 class Reader:
@@ -86,7 +86,12 @@ class Reader:
                     encoded += [self._rolling(request.continuation)] * request.repeats
                 else:
                     encoded += self._generations(request, seed)
-        self._check_scorable(requests)
+        scored = any(request.kind == "loglikelihood" for request in requests)
+        if scored and self._arguments.enable_thinking:
+            raise ModelError(
+                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
+                "likely an answer is: leave it out, or choose tasks that generate"
+            )
         self._check_tokens(encoded)
         return encoded
 
@@ -114,7 +119,13 @@ class Reader:
         )
 
     def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
-        plan = self._plan(request.generation or {})
+        plan = plan_of(
+            request.generation or {},
+            eos=self.encoder.eos_text,
+            think_end=self._think_end,
+            known=self._generation_arguments,
+            mode=self._mode,
+        )
         room = self.encoder.max_length - plan.max_new_tokens
         if room < 1:
             raise ModelError(
@@ -146,15 +157,6 @@ class Reader:
             for one in drawn
         ]
 
-    def _plan(self, given: Mapping[str, Any]) -> Plan:
-        return plan_of(
-            given,
-            eos=self.encoder.eos_text,
-            think_end=self._think_end,
-            known=self._generation_arguments,
-            mode=self._mode,
-        )
-
     @cached_property
     def _think_end(self) -> str | int | None:
         """Text or token at which the thinking ends.
@@ -167,14 +169,6 @@ class Reader:
             if token in self.tokenizer.all_special_ids:
                 return int(token)
         return stated
-
-    def _check_scorable(self, requests: Sequence[Request]) -> None:
-        scored = any(request.kind == "loglikelihood" for request in requests)
-        if scored and self._arguments.enable_thinking:
-            raise ModelError(
-                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
-                "likely an answer is: leave it out, or choose tasks that generate"
-            )
 
     def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
         parts = (part for one in encoded for part in (one.tokens, one.targets))

@@ -58,7 +58,7 @@ class Step:
     name: PathName
     words: str
     make: Callable[..., Path]
-    """With `softmax`, the precision of the log-softmax, where it is not to be the run's."""
+    """With `softmax`, the precision of the log-softmax, where it is not that of the run."""
 
 
 @dataclass(frozen=True)
@@ -211,12 +211,11 @@ class Ladder:
 
         def own(times: int) -> Tried:
             reference = run.reference(self._model, self._softmax)
-            return self._tried(step, step.make(), reference, asked, run, budget, times=times)
+            return self._tried(step, reference, asked, run, budget, times)
 
         def wide() -> Tried:
             reference = run.reference_in_float32(self._model)
-            path = step.make(softmax=torch.float32)
-            return self._tried(step, path, reference, run.probes, run, budget)
+            return self._tried(step, reference, run.probes, run, budget, 1)
 
         if self._rounding_hides_nothing or self._only_rounded:
             tried = own(1)
@@ -241,16 +240,9 @@ class Ladder:
         return self._softmax == torch.float32 and not is_half(self._model)
 
     def _tried(
-        self,
-        step: Step,
-        path: Path,
-        reference: Reference,
-        asked: Probes,
-        run: Run,
-        budget: int,
-        *,
-        times: int = 1,
+        self, step: Step, reference: Reference, asked: Probes, run: Run, budget: int, times: int
     ) -> Tried:
+        path = step.make(softmax=reference.softmax)
         if step.name == "packed":  # with so few tokens that a border falls among the probes
             budget = max(1, min(budget, run.probes.n_unique * 3 // 5))
         found: dict[int, Scores] = {}

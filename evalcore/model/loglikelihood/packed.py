@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -86,18 +87,15 @@ class PackRunner:
         return output
 
 
+@dataclass(frozen=True)
 class PackedPath:
     """Scores requests in packs."""
 
-    def __init__(
-        self, model: Any, *, through_head: bool, softmax: torch.dtype = torch.float32
-    ) -> None:
-        """With `through_head` logits are what the output embeddings alone make of hidden rows; else
-        the model's own way from hidden rows to logits is taken, with all it does there. `softmax`
-        is the precision of the log-softmax."""
-        self._model = model
-        self._through_head = through_head
-        self._softmax = softmax
+    model: Any
+    through_head: bool
+    """Whether logits are what the output embeddings alone make of hidden rows; else the model's own
+    way from hidden rows to logits is taken, with all it does there."""
+    softmax: torch.dtype = torch.float32
 
     def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request, with its index, as soon as its last target is read.
@@ -112,7 +110,7 @@ class PackedPath:
         tokens = np.fromiter((token for one in targets for token in one), np.int64, first[-1])
         logprobs = np.empty(len(tokens), np.float32)
         greedy = np.empty(len(tokens), np.bool_)
-        runner = PackRunner(self._model, todo)
+        runner = PackRunner(self.model, todo)
         for pack in todo.packs:
             output = runner.run(pack)
             if not len(pack.rows):
@@ -138,12 +136,12 @@ class PackedPath:
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         states = output.last_hidden_state
         hidden = states[0, torch.from_numpy(pack.rows).to(states.device)]
-        embeddings = self._model.get_output_embeddings()
+        embeddings = self.model.get_output_embeddings()
         at_once = rows_at_once(embeddings.weight.shape[0], device=hidden.device.type)
         scored = partial(
-            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self._softmax
+            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self.softmax
         )
-        with way_to_logits(self._model, output, through_head=self._through_head) as to_logits:
+        with way_to_logits(self.model, output, through_head=self.through_head) as to_logits:
             return scored(to_logits)
 
 

@@ -163,7 +163,7 @@ class Reference:
     def __init__(self, model: Any, probes: Probes, *, softmax: torch.dtype = torch.float32) -> None:
         self._model = model
         self._probes = probes
-        self._softmax = softmax
+        self.softmax = softmax
         alone = PlainPath(model, batch_size=1, softmax=softmax)
         self._scores = dict(
             pair
@@ -218,7 +218,7 @@ class Reference:
             # Of several targets each is rounded for itself.
             several = math.sqrt(len(expected.logprobs))
             if not (
-                moved <= times * tolerated(self._model, total, self._softmax)
+                moved <= times * tolerated(self._model, total, self.softmax)
                 or moved <= times * several * self._allowance
             ):
                 return moved, f"a loglikelihood of {total:.4f} became {_total(found[probe]):.4f}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,12 +39,12 @@ def n_fed(context: Tokens, family: Family) -> int:
     return len(context) + sum(map(len, family))
 
 
+@dataclass(frozen=True)
 class SharedPath:
     """Scores continuations after contexts that are read once."""
 
-    def __init__(self, model: Any, *, softmax: torch.dtype = torch.float32) -> None:
-        self._model = model
-        self._softmax = softmax
+    model: Any
+    softmax: torch.dtype = torch.float32
 
     def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, whenever `budget` tokens were computed.
@@ -64,7 +65,7 @@ class SharedPath:
 
     @torch.inference_mode()
     def _scores(self, context: Tokens, family: Family, targets: Rows) -> list[tuple[int, Scores]]:
-        output = self._model(self._row(context), use_cache=True)
+        output = self.model(self._row(context), use_cache=True)
         first = output.logits[0, -1:]
         name = next((one for one in MEMORIES if getattr(output, one, None) is not None), None)
         waiting = [fed for fed in family if fed]
@@ -75,19 +76,19 @@ class SharedPath:
             scored
             for request in family.get((), ())
             for scored in scores_of(
-                first, [(request, 0, targets[request][0])], softmax=self._softmax
+                first, [(request, 0, targets[request][0])], softmax=self.softmax
             )
         ]
         for fed in waiting:
             own = memory if fed is waiting[-1] else copy.deepcopy(memory)
-            after = self._model(self._row(fed), use_cache=True, **{str(name): own}).logits[0]
+            after = self.model(self._row(fed), use_cache=True, **{str(name): own}).logits[0]
             asked = [
                 (request, row, token)
                 for request in family[fed]
                 for row, token in enumerate(targets[request])
             ]
-            done += scores_of(torch.cat([first, after]), asked, softmax=self._softmax)
+            done += scores_of(torch.cat([first, after]), asked, softmax=self.softmax)
         return done
 
     def _row(self, tokens: Tokens) -> Tensor:
-        return torch.tensor([tokens], device=self._model.device)
+        return torch.tensor([tokens], device=self.model.device)

@@ -59,7 +59,6 @@ class Sharing:
         """`ends`: by sequence, the piece in which it ends and its number of tokens."""
         pieces = plan.pieces
         self._parents = [piece.parent for piece in pieces]
-        self._depths = [piece.depth for piece in pieces]
         self._stops = [piece.depth + piece.length for piece in pieces]
         self._ends = ends
         below = [0] * len(pieces)

@@ -69,11 +69,8 @@ def _without(texts: Any, characters: str) -> Any:
 def quasi_exact_match(references: Sequence[Any], predictions: Sequence[Any]) -> float:
     """The share of pairs that are equal in normal form (Liang et al. 2022, HELM)."""
     pairs = list(zip(references, predictions, strict=True))
-    return sum(_equal_in_normal_form(*pair) for pair in pairs) / len(pairs)
-
-
-def _equal_in_normal_form(reference: Any, prediction: Any) -> bool:
-    return bool(reference and prediction) and normal_form(reference) == normal_form(prediction)
+    equal = (bool(one and other) and normal_form(one) == normal_form(other) for one, other in pairs)
+    return sum(equal) / len(pairs)
 
 
 def normal_form(text: Any) -> str:
