@@ -47,8 +47,9 @@ def source_of(name: str) -> Source:
 
 
 def _file(path: Path) -> Text:
+    kind = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
     try:
-        yield from _reader_of(path)(path)
+        yield from _READERS.get(kind, _plain_text)(path)
     except EvalError:
         raise
     except Exception as error:  # each format's library has its own
@@ -120,11 +121,6 @@ def _folder(path: Path) -> Source:
     if not files:
         raise TaskError(f"decontaminate: the folder {path} holds no file")
     return lambda: (block for file in files for block in _file(file))
-
-
-def _reader_of(path: Path) -> Callable[[Path], Text]:
-    kind = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
-    return _READERS.get(kind, _plain_text)
 
 
 def _is_file(path: Path) -> bool:

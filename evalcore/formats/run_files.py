@@ -142,11 +142,12 @@ class SamplesFinder:
 
     def _alike(self, folder: Path, stated: SampleFile) -> list[Path]:
         """Tables of samples with as many rows, the newest first."""
-        return sorted(
-            (path for path in _tables(folder) if self._rows_of(path) == stated.rows),
-            key=lambda path: path.stat().st_mtime,
-            reverse=True,
+        files = (path for path in folder.iterdir() if path.is_file())
+        tables = (
+            path for path in files if path.suffix.lower() == _ENDING or _begins_as_parquet(path)
         )
+        alike = [path for path in tables if self._rows_of(path) == stated.rows]
+        return sorted(alike, key=lambda path: path.stat().st_mtime, reverse=True)
 
     def _rows_of(self, path: Path) -> int | None:
         """Rows of a table of samples; None for what is none. Only its end is read."""
@@ -163,13 +164,6 @@ class SamplesFinder:
         if path not in self._digests:
             self._digests[path] = digest_of_file(path)
         return self._digests[path]
-
-
-def _tables(folder: Path) -> Iterator[Path]:
-    """The parquet files in a folder, whatever they are called."""
-    for path in folder.iterdir():
-        if path.is_file() and (path.suffix.lower() == _ENDING or _begins_as_parquet(path)):
-            yield path
 
 
 def _begins_as_parquet(path: Path) -> bool:

@@ -11,8 +11,7 @@ from uuid import uuid4
 from jinja2 import Template
 
 from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, Mode, Request
-from evalcore.model.capabilities import Capabilities
-from evalcore.model.text_lm import TextBackend, TextRequest, response_of
+from evalcore.model.text_lm import OF_TEXTS, TextBackend, TextRequest, response_of
 
 REQUESTS_PER_PACK = 64
 
@@ -31,15 +30,11 @@ class FakeLM(TextBackend):
     """
 
     reads_ahead = True
-    capabilities = Capabilities(
+    capabilities = OF_TEXTS(
         backend="fake",
         loglikelihood=True,
         rolling=True,
         generate=True,
-        tokens_in=False,
-        tokens_out=False,
-        prompt_logprobs=False,
-        greedy=None,
         chat="text",
         stops=False,  # what the function returns is the answer
         max_length_known=True,  # nothing is too long for a function

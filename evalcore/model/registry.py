@@ -21,41 +21,20 @@ SERVICE = "a service cannot be pinned to weights: evaluate the published model w
 ENGINE = "the weights are evaluated with transformers alone: --model hf"
 IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
 
+_NOT_HERE = {
+    SERVICE: (
+        "anthropic-chat anthropic-chat-completions anthropic-completions litellm litellm-chat "
+        "litellm-chat-completions local-chat-completions local-completions openai-chat "
+        "openai-chat-completions openai-completions textsynth watsonx_llm"
+    ),
+    ENGINE: (
+        "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
+        "onnxruntime-genai openvino sglang sglang-generate steered trtllm vllm winml"
+    ),
+    IMAGES: "hf-audiolm-qwen hf-mistral3 hf-multimodal vllm-vlm",
+}
 ELSEWHERE = {
-    "anthropic-chat": SERVICE,
-    "anthropic-chat-completions": SERVICE,
-    "anthropic-completions": SERVICE,
-    "litellm": SERVICE,
-    "litellm-chat": SERVICE,
-    "litellm-chat-completions": SERVICE,
-    "local-chat-completions": SERVICE,
-    "local-completions": SERVICE,
-    "openai-chat": SERVICE,
-    "openai-chat-completions": SERVICE,
-    "openai-completions": SERVICE,
-    "textsynth": SERVICE,
-    "watsonx_llm": SERVICE,
-    "ggml": ENGINE,
-    "gguf": ENGINE,
-    "habana": ENGINE,
-    "ipex": ENGINE,
-    "mamba_ssm": ENGINE,
-    "megatron_lm": ENGINE,
-    "nemo_lm": ENGINE,
-    "neuronx": ENGINE,
-    "onnxruntime": ENGINE,
-    "onnxruntime-genai": ENGINE,
-    "openvino": ENGINE,
-    "sglang": ENGINE,
-    "sglang-generate": ENGINE,
-    "steered": ENGINE,
-    "trtllm": ENGINE,
-    "vllm": ENGINE,
-    "winml": ENGINE,
-    "hf-audiolm-qwen": IMAGES,
-    "hf-mistral3": IMAGES,
-    "hf-multimodal": IMAGES,
-    "vllm-vlm": IMAGES,
+    **{name: why for why, names in _NOT_HERE.items() for name in names.split()},
     "gpt2": "--model names a backend: --model hf --model_args pretrained=gpt2",
     "hf-causal": "the name is hf now",
     "hf-causal-experimental": "the name is hf now",

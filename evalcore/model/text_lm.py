@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 from uuid import uuid4
@@ -100,6 +100,12 @@ class Instance:
         return self.arguments
 
 
+OF_TEXTS = partial(
+    Capabilities, tokens_in=False, tokens_out=False, prompt_logprobs=False, greedy=None
+)
+"""What such a model can be asked, but for what it says itself."""
+
+
 class TextBackend:
     """A model of which nothing is known but who it is."""
 
@@ -141,15 +147,11 @@ class TextLM(TextBackend):
         name = type(lm).__name__
         # An object that does not say who it is shares its answers with nobody.
         super().__init__(name, str(getattr(lm, "model_identity", None) or f"{name}-{uuid4()}"))
-        self.capabilities = Capabilities(
+        self.capabilities = OF_TEXTS(
             backend=self._name,
             loglikelihood=hasattr(lm, "loglikelihood"),
             rolling=hasattr(lm, "loglikelihood_rolling"),
             generate=hasattr(lm, "generate_until"),
-            tokens_in=False,
-            tokens_out=False,
-            prompt_logprobs=False,
-            greedy=None,
             chat="text" if hasattr(lm, "apply_chat_template") else None,
             max_length_known=False,
         )

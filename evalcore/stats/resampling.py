@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats.segments import (
+from evalcore.stats.sums import (
     TRANSLATION,
+    SumStatistic,
+    occurrences,
     references_and_predictions,
     segment_statistics,
+    sum_statistic,
     translation_score,
 )
-from evalcore.stats.sums import SumStatistic, occurrences, sum_statistic
 
 CHUNK = 1000
 """Resamples drawn from one seed."""

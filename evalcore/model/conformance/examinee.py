@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from evalcore.model.base import LM, EncodedRequest, ModelInfo, Request, RequestKind, Response
 from evalcore.model.capabilities import Capabilities
+from evalcore.model.refusals import REFUSALS
 
 Answer = tuple[EncodedRequest, Response]
 
@@ -99,13 +100,8 @@ class Examinee:
 
     def needs(self, *kinds: RequestKind, tokens: bool = False) -> None:
         """Raises NotAsked where it does not answer these, or does not show its tokens."""
-        answers: Mapping[RequestKind, bool] = {
-            "loglikelihood": self.can.loglikelihood,
-            "loglikelihood_rolling": self.can.rolling,
-            "generate_until": self.can.generate,
-        }
         for kind in kinds:
-            if not answers[kind]:
+            if not REFUSALS[kind].met(self.can):
                 raise NotAsked(f"it states that it answers no {kind} request")
         if tokens and not (self.can.tokens_in and self.can.tokens_out):
             raise NotAsked("it does not show its tokens")

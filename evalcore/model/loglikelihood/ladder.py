@@ -22,9 +22,8 @@ import torch
 
 from evalcore.errors import ModelError
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.batching import Rows
 from evalcore.model.forward.head import Scores, ScoresByRequest
-from evalcore.model.forward.plain import PlainPath
+from evalcore.model.forward.plain import PlainPath, Rows
 from evalcore.model.forward.selfcheck import (
     Trial,
     is_half,
@@ -168,7 +167,8 @@ class Ladder:
                 )
         if self._wanted not in ("auto", alone.name):
             raise ModelError(f"it cannot be computed as was asked: {_joined(reasons)}")
-        return Choice(alone, alone.make(), _joined(reasons), _joined(refused), run.answered_alone)
+        answered = run.answered_alone(self._model, self._softmax)
+        return Choice(alone, alone.make(), _joined(reasons), _joined(refused), answered)
 
     def _known(self, step: Step, run: Run) -> Verdict | None:
         """What an earlier check found, if it holds for requests as long as these."""
@@ -214,7 +214,7 @@ class Ladder:
             return self._tried(step, reference, asked, run, budget, times)
 
         def wide() -> Tried:
-            reference = run.reference_in_float32(self._model)
+            reference = run.reference(self._model, torch.float32)
             return self._tried(step, reference, run.probes, run, budget, 1)
 
         if self._rounding_hides_nothing or self._only_rounded:
@@ -229,7 +229,7 @@ class Ladder:
         if tried.problem is None:
             # Of a row by itself the answer is the model's own: no batch has a better one.
             run.answered = (
-                run.answered_alone
+                run.answered_alone(self._model, self._softmax)
                 if step.name == "plain"
                 else {one: tried.found[place] for one, place in asked.answers.items()}
             )

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evalcore.model.forward.batching import Rows
 from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+from evalcore.model.forward.plain import Rows
 from evalcore.model.packs import attention
 from evalcore.model.packs.attention import AttentionPass, KeysAndValues, Pass
 from evalcore.model.packs.prefix import Pack, Plan, plan

@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from evalcore.model.forward.batching import Rows, Tokens
 from evalcore.model.forward.head import Scores
-from evalcore.model.forward.plain import PlainPath, logits_at, scores_of
+from evalcore.model.forward.plain import PlainPath, Rows, Tokens, logits_at, scores_of
 from evalcore.model.forward.selfcheck import COPIES, TIMES_NOISE, coarseness, is_half, tolerated
 from evalcore.model.loglikelihood.shared import families_of, n_fed
 from evalcore.model.packs.prefix import plan
@@ -241,8 +240,7 @@ class Run:
         self.most_targets = max(map(len, targets))
         self.answered: Mapping[int, Scores] = {}
         """By the step that passed its check."""
-        self._reference: Reference | None = None
-        self._reference_in_float32: Reference | None = None
+        self._references: dict[tuple[torch.dtype, torch.dtype], Reference] = {}
 
     @cached_property
     def probes(self) -> Probes:
@@ -263,21 +261,17 @@ class Run:
             if len(members) <= FAMILY and not self.probes.answers.keys().isdisjoint(members):
                 yield from members
 
-    @property
-    def answered_alone(self) -> Mapping[int, Scores]:
+    def answered_alone(self, model: Any, softmax: torch.dtype) -> Mapping[int, Scores]:
         """By the model itself, one by one, as far as a check has asked it."""
-        return self._reference.answers if self._reference else {}
+        known = self._references.get((model.dtype, softmax))
+        return known.answers if known else {}
 
     def reference(self, model: Any, softmax: torch.dtype) -> Reference:
-        if self._reference is None:
-            self._reference = Reference(model, self.probes, softmax=softmax)
-        return self._reference
-
-    def reference_in_float32(self, model: Any) -> Reference:
-        """Of a model that is in float32 at the moment."""
-        if self._reference_in_float32 is None:
-            self._reference_in_float32 = Reference(model, self.probes)
-        return self._reference_in_float32
+        """Of a model in the precision that it has at the moment."""
+        name = model.dtype, softmax
+        if name not in self._references:
+            self._references[name] = Reference(model, self.probes, softmax=softmax)
+        return self._references[name]
 
     @cached_property
     def _rows(self) -> set[Tokens]:

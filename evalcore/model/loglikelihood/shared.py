@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalcore.model.forward.batching import Rows, Tokens
 from evalcore.model.forward.head import Scores, ScoresByRequest
-from evalcore.model.forward.plain import scores_of
+from evalcore.model.forward.plain import Rows, Tokens, scores_of
 
 MEMORIES = ("past_key_values", "cache_params", "state")
 """What models call their memory, in their outputs as in their arguments."""

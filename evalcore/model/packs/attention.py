@@ -56,12 +56,6 @@ class Pass:
         self.calls = 0
         """How many layers have asked for attention so far."""
 
-    def answered(self, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
-        """The attention of the next layer."""
-        layer = self.calls
-        self.calls += 1
-        return self.attend(layer, query, key, value, said)
-
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
         """Of one layer: from (1, heads, n, size) to (1, n, heads, size of values)."""
         raise NotImplementedError
@@ -311,7 +305,9 @@ def packed_attention(
     if unknown:
         raise NotImplementedError(f"{type(module).__name__} asks for {', '.join(unknown)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return one.answered(query, key, value, Said(scale, sliding_window, softcap, s_aux)), None
+    layer, one.calls = one.calls, one.calls + 1
+    said = Said(scale, sliding_window, softcap, s_aux)
+    return one.attend(layer, query, key, value, said), None
 
 
 ALL_ATTENTION_FUNCTIONS.register(NAME, packed_attention)

@@ -19,7 +19,7 @@ from transformers import LogitsProcessorList, StoppingCriteriaList
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
-from evalcore.model.forward.batching import Row, Rows, batches_of
+from evalcore.model.forward.plain import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.writing.continuous import ContinuousWriter
@@ -114,8 +114,11 @@ class Writer:
         """
         waiting = dict(requests)
         if self._path != "plain":
+            # Those whose next token is chosen from the model's own distribution alone.
             free = {
-                index: one for index, one in requests.items() if self._looks_at_nothing(one.plan)
+                index: one
+                for index, one in requests.items()
+                if self._blind(one.plan) and self._beams(one.plan) == 1
             }
             for pack in self._continuous.answers(free):
                 for index, _ in pack:
@@ -126,10 +129,6 @@ class Writer:
                 raise ModelError(f"it cannot write continuously: {self.execution['reason']}")
         if waiting:
             yield from self._in_batches(waiting)
-
-    def _looks_at_nothing(self, plan: Plan) -> bool:
-        """Whether the next token is chosen from the model's own distribution alone."""
-        return self._blind(plan) and self._beams(plan) == 1
 
     def _in_batches(self, requests: Generations) -> Answers:
         """Longest prompts first."""

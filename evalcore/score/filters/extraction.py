@@ -125,23 +125,13 @@ def _punctuation() -> dict[int, None]:
     )
 
 
-_LABELS = {
-    "person": "PER",
-    "persons": "PER",
-    "people": "PER",
-    "per": "PER",
-    "location": "LOC",
-    "counties": "LOC",
-    "places": "LOC",
-    "country": "LOC",
-    "continent": "LOC",
-    "loc": "LOC",
-    "organization": "ORG",
-    "company": "ORG",
-    "org": "ORG",
-    "time": "DATE",
-    "date": "DATE",
+_WORDS = {
+    "PER": "person persons people per",
+    "LOC": "location counties places country continent loc",
+    "ORG": "organization company org",
+    "DATE": "time date",
 }
+_LABELS = {word: label for label, words in _WORDS.items() for word in words.split()}
 _LABEL = re.compile(rf"\b({'|'.join(_LABELS)})\s*:")
 _ENTITIES = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
 

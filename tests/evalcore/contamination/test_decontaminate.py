@@ -17,8 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalcore.contamination import grams as contamination_grams
-from evalcore.contamination import sources
+from evalcore.contamination import decontaminate, sources
 from evalcore.contamination.decontaminate import Decontamination, gram_size
 from evalcore.errors import InfraError, TaskError
 from tests.hub import ROOT, run_client, serve
@@ -200,7 +199,7 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, seed, n, b
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         # So that passages lie over the seams between what is read and hashed at once.
-        patch.setattr(contamination_grams, "BATCH", batch)
+        patch.setattr(decontaminate, "BATCH", batch)
         patch.setattr(sources, "BLOCK", max(4, batch // 2))
         found = Decontamination([folder], n=n).search([[" ".join(query) for query in queries]])[0]
     assert [bool(passages) for passages in found] == [naive(training, q, n) for q in queries]
