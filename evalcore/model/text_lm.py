@@ -30,13 +30,6 @@ class TextRequest(EncodedRequest):
     repeat: int
 
 
-def _key(request: Request, repeat: int, seed: int) -> str:
-    asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
-    if request.kind == "generate_until":
-        asked |= {"seed": seed, "repeat": repeat}
-    return digest_of(asked)
-
-
 def response_of(asked: TextRequest, answer: Any) -> Response:
     """A response from what lm-evaluation-harness's methods return for a request of that kind.
 
@@ -132,11 +125,14 @@ class TextBackend:
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
         """Nobody can tell whether such a model samples, so each repeat of a generation is its
         own."""
-        return [
-            TextRequest(key=_key(request, repeat, seed), request=request, repeat=repeat)
-            for request in requests
-            for repeat in range(request.repeats)
-        ]
+        encoded: list[EncodedRequest] = []
+        for request in requests:
+            asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
+            for repeat in range(request.repeats):
+                if request.kind == "generate_until":
+                    asked |= {"seed": seed, "repeat": repeat}
+                encoded.append(TextRequest(key=digest_of(asked), request=request, repeat=repeat))
+        return encoded
 
 
 class TextLM(TextBackend):

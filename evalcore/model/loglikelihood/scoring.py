@@ -76,8 +76,10 @@ class Scorer:
             except torch.OutOfMemoryError as error:
                 too_small = str(error)
             except Exception as error:
-                if not self._refuses(error):
+                choice = self._choice
+                if choice is None or choice.step.name == "plain":
                     raise
+                self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
             if too_small is not None:  # only now is nothing of the pass that failed held any more
                 self._make_room(too_small)
 
@@ -108,14 +110,6 @@ class Scorer:
                 )
                 for one, scores in pack
             ]
-
-    def _refuses(self, error: Exception) -> bool:
-        """Whether a plainer way is left where the one in use failed."""
-        choice = self._choice
-        if choice is None or choice.step.name == "plain":
-            return False
-        self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
-        return True
 
     def _make_room(self, problem: str) -> None:
         """Fewer tokens in a pass, or where that is slower a plainer way."""
