@@ -3,7 +3,7 @@
 The function is registered in `transformers`' table of attention functions. What it is handed is all
 that a model says of its attention: queries, keys and values as they are after the position
 embedding, and numbers such as scale, window or soft cap. There is no mask, nor a need of one: which
-rows see which keys follows from the pack (`blocks.py`).
+rows see which keys follows from the pack (`rectangles.py`).
 
 Exact, not approximate: the softmax over a union of key sets follows from the softmaxes over the
 sets and their log-sum-exps (online softmax, Milakov and Gimelshein 2018; over shared prefixes:

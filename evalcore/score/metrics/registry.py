@@ -1,6 +1,6 @@
 """The metrics: what one document's responses are worth, and how documents make one number.
 
-`docs/method.md` has a paragraph for each. A new metric is one function and its line in METRICS; a
+`docs/method.md` has a paragraph for each. A new metric is one function and its line in _OURS; a
 family such as pass@k has its line in FAMILIES.
 """
 
