@@ -239,7 +239,7 @@ def _measures(spec: TaskSpec) -> dict[str, Any]:
     return {
         name: [
             aggregation.name,
-            measures.is_better_higher(name),
+            measures.higher_is_better.get(name, True),
             {key: _argument(key, value) for key, value in sorted(measures.arguments(name).items())},
         ]
         for name, aggregation in measures.aggregations.items()
