@@ -91,10 +91,11 @@ def lm_of(
     """What `model` stands for, with the LM protocol. Raises ModelError for what is no model."""
     rows = batch_size_of("auto" if batch_size is None else batch_size)
     if isinstance(model, str):
-        from evalcore.model.registry import model_of
+        from evalcore.model.registry import backend_of
 
         arguments = as_texts(pairs(model_args or {}))
-        return model_of(model, arguments, batch_size=rows, device=device, mode=mode)
+        backend = backend_of(model)
+        return backend.from_arguments(arguments, batch_size=rows, device=device, mode=mode)
     if all(hasattr(model, name) for name in ("info", "encode", "answer")):
         if not hasattr(model, "capabilities"):
             raise ModelError(
@@ -207,8 +208,8 @@ def _as_theirs(
     finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
-    from evalcore.formats.lmeval.results import git_hash, results_json, task_hash
-    from evalcore.formats.lmeval.samples import logged_samples
+    from evalcore.formats.lmeval.results import git_hash, results_json
+    from evalcore.formats.lmeval.samples import logged_samples, task_hash
 
     by_task: dict[str, list[Mapping[str, Any]]] = {}
     for evaluation in finished:

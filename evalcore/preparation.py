@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from evalcore.building import tasks_of
 from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
-from evalcore.model.refusals import refuse_kinds
+from evalcore.model.refusals import refuse
 from evalcore.settings import Settings
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Item, Task
@@ -154,7 +154,8 @@ class Preparer:
         clock = time.monotonic()
         requests = [request for part in parts for request in part.requests]
         # Of tasks that are classes only this says what they ask.
-        refuse_kinds(self._model.capabilities, {request.kind for request in requests})
+        kinds = {request.kind for request in requests}
+        refuse(self._model.capabilities, dict.fromkeys(kinds, ()))
         pending = iter(self._model.encode(requests, seed=self._settings.seed) if requests else [])
         seconds = time.monotonic() - clock
         for part in parts:

@@ -14,7 +14,8 @@ from evalcore.command.files import read
 from evalcore.command.options import OptionError
 from evalcore.formats import table
 from evalcore.formats.every_eval_ever import aggregate
-from evalcore.formats.lmeval.results import folder_name, results_json, task_hash, write_task_lines
+from evalcore.formats.lmeval.results import folder_name, results_json
+from evalcore.formats.lmeval.samples import task_hash, write_task_lines
 from evalcore.formats.run_files import Run
 from evalcore.record import write_samples
 from evalcore.whole_file import write_whole

@@ -200,12 +200,8 @@ class Written:
 
     def _theirs(self) -> tuple[str, dict[str, Path]]:
         """The results JSON, and what was written where: that and, if asked for, samples."""
-        from evalcore.formats.lmeval.results import (
-            git_hash,
-            results_json,
-            task_hash,
-            write_task_lines,
-        )
+        from evalcore.formats.lmeval.results import git_hash, results_json
+        from evalcore.formats.lmeval.samples import task_hash, write_task_lines
         from evalcore.record import read_samples
 
         options, place = self.options, self.place

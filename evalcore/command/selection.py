@@ -133,11 +133,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
     """The model of `--model` and its arguments; without `weights` it says what it would read."""
-    from evalcore.model import registry
+    from evalcore.model.registry import backend_of
 
     arguments = as_texts(model_args_of(options))
-    return registry.model_of(
-        options.model,
+    return backend_of(options.model).from_arguments(
         arguments,
         batch_size=options.batch_size or options.max_batch_size,
         device=options.device,

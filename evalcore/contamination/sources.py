@@ -11,9 +11,9 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from evalcore.errors import EvalError, InfraError, TaskError
 
@@ -27,10 +27,8 @@ COMPRESSED = (".gz", ".zst")
 Text = Iterator[str | None]
 
 
-class Source(Protocol):
-    """Where training text comes from; `text` starts from the beginning each time."""
-
-    def text(self) -> Text: ...
+Source = Callable[[], Text]
+"""Training text, from the beginning each time."""
 
 
 def source_of(name: str) -> Source:
@@ -40,104 +38,81 @@ def source_of(name: str) -> Source:
     """
     path = Path(name).expanduser()
     if path.is_file():
-        return _File(path)
+        return partial(_file, path)
     if path.is_dir():
         return _folder(path)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or _is_file(path):
         raise TaskError(f"decontaminate: there is no file or folder {name}")
-    return _HubDataset(name)
+    return partial(_hub_dataset, name)
 
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
-
-    def text(self) -> Text:
-        try:
-            yield from _reader_of(self.path)(self.path)
-        except EvalError:
-            raise
-        except Exception as error:  # each format's library has its own
-            if isinstance(error, OSError) and error.errno is not None:
-                raise InfraError(f"decontaminate: {self.path} cannot be read: {error}") from error
-            raise TaskError(
-                f"decontaminate: {self.path} is damaged, or not what its name says: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-
-
-@dataclass(frozen=True)
-class _Folder:
-    files: tuple[_File, ...]
-
-    def text(self) -> Text:
-        for file in self.files:
-            yield from file.text()
-
-
-@dataclass(frozen=True)
-class _SavedDataset:
-    """A folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote."""
-
-    path: Path
-
-    def text(self) -> Text:
-        import datasets
-
-        loaded = datasets.load_from_disk(str(self.path))
-        splits = loaded.values() if isinstance(loaded, datasets.DatasetDict) else [loaded]
-        for split in splits:
-            for batch in split.iter(batch_size=ROWS):
-                yield from _texts(batch)
-
-
-@dataclass(frozen=True)
-class _HubDataset:
-    """`ID[:CONFIG[:SPLIT]]`, streamed; without a split `train`, or all where there is none."""
-
-    name: str
-
-    def text(self) -> Text:
-        import datasets
-
-        path, _, rest = self.name.partition(":")
-        config, _, split = rest.partition(":")
-        try:
-            splits = datasets.load_dataset(path, config or None, streaming=True)
-            chosen = [split] if split else ["train"] if "train" in splits else list(splits)
-            if split and split not in splits:
-                raise TaskError(
-                    f"decontaminate: {self.name}: no such split; there are {', '.join(splits)}"
-                )
-            for row in (row for name in chosen for row in splits[name]):
-                yield from _texts(row)
-        except EvalError:
-            raise
-        except Exception as error:  # `datasets` lets through those of every library below it
-            raise self._explained(error) from error
-
-    def _explained(self, error: Exception) -> EvalError:
-        import httpx2
-        from huggingface_hub import errors as hub
-
-        unreached = (
-            ConnectionError,
-            TimeoutError,
-            httpx2.TransportError,
-            hub.LocalEntryNotFoundError,
-            hub.OfflineModeIsEnabled,
-        )
-        if isinstance(error, unreached):
-            return InfraError(f"decontaminate: {self.name}: the Hub cannot be reached: {error}")
-        return TaskError(
-            f"decontaminate: {self.name} is no file or folder, and cannot be loaded as a data set: "
+def _file(path: Path) -> Text:
+    kind = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+    try:
+        yield from _READERS.get(kind, _plain_text)(path)
+    except EvalError:
+        raise
+    except Exception as error:  # each format's library has its own
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InfraError(f"decontaminate: {path} cannot be read: {error}") from error
+        raise TaskError(
+            f"decontaminate: {path} is damaged, or not what its name says: "
             f"{type(error).__name__}: {error}"
-        )
+        ) from error
+
+
+def _saved_dataset(path: Path) -> Text:
+    """A folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote."""
+    import datasets
+
+    loaded = datasets.load_from_disk(str(path))
+    splits = loaded.values() if isinstance(loaded, datasets.DatasetDict) else [loaded]
+    for split in splits:
+        for batch in split.iter(batch_size=ROWS):
+            yield from _texts(batch)
+
+
+def _hub_dataset(name: str) -> Text:
+    """`ID[:CONFIG[:SPLIT]]`, streamed; without a split `train`, or all where there is none."""
+    import datasets
+
+    path, _, rest = name.partition(":")
+    config, _, split = rest.partition(":")
+    try:
+        splits = datasets.load_dataset(path, config or None, streaming=True)
+        chosen = [split] if split else ["train"] if "train" in splits else list(splits)
+        if split and split not in splits:
+            raise TaskError(f"decontaminate: {name}: no such split; there are {', '.join(splits)}")
+        for row in (row for each in chosen for row in splits[each]):
+            yield from _texts(row)
+    except EvalError:
+        raise
+    except Exception as error:  # `datasets` lets through those of every library below it
+        raise _explained(name, error) from error
+
+
+def _explained(name: str, error: Exception) -> EvalError:
+    import httpx2
+    from huggingface_hub import errors as hub
+
+    unreached = (
+        ConnectionError,
+        TimeoutError,
+        httpx2.TransportError,
+        hub.LocalEntryNotFoundError,
+        hub.OfflineModeIsEnabled,
+    )
+    if isinstance(error, unreached):
+        return InfraError(f"decontaminate: {name}: the Hub cannot be reached: {error}")
+    return TaskError(
+        f"decontaminate: {name} is no file or folder, and cannot be loaded as a data set: "
+        f"{type(error).__name__}: {error}"
+    )
 
 
 def _folder(path: Path) -> Source:
     if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
-        return _SavedDataset(path)
+        return partial(_saved_dataset, path)
     files = sorted(
         file
         for file in path.rglob("*")
@@ -145,12 +120,7 @@ def _folder(path: Path) -> Source:
     )
     if not files:
         raise TaskError(f"decontaminate: the folder {path} holds no file")
-    return _Folder(tuple(map(_File, files)))
-
-
-def _reader_of(path: Path) -> Callable[[Path], Text]:
-    kind = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
-    return _READERS.get(kind, _plain_text)
+    return lambda: (block for file in files for block in _file(file))
 
 
 def _is_file(path: Path) -> bool:

@@ -120,6 +120,16 @@ class EncodedRequest:
     n_truncated: int = 0
     """Tokens of the text that the model does not see, for want of room."""
 
+    @classmethod
+    def scoring(cls, tokens: Sequence[int], targets: Sequence[int]) -> EncodedRequest:
+        """A loglikelihood of `targets` after what is fed."""
+        return EncodedRequest(
+            key=cls.key_of(tokens, targets),
+            tokens=tuple(tokens),
+            targets=tuple(targets),
+            n_context_tokens=len(tokens) + 1 - len(targets),
+        )
+
     @staticmethod
     def key_of(tokens: Sequence[int], targets: Sequence[int]) -> str:
         """SHA-256 of everything in the request that can change its answer."""
@@ -152,6 +162,10 @@ class Response:
     path: str = "plain"
     """How it was computed, in a word of the backend's: plain, or a faster way that gives the same
     (hf: packed, shared). Counted in the record; changes no number."""
+
+
+Answers = Iterator[list[tuple[int, Response]]]
+"""In packs as they are computed, each with the index of its request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +266,7 @@ class LM(Protocol):
         """
         ...
 
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Answers in packs as they are computed, each with its index in `requests`."""
         ...
 

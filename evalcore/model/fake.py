@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 from uuid import uuid4
 
-from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
-from evalcore.model.capabilities import Capabilities
-from evalcore.model.text_lm import TextRequest, response_of, text_model_info, text_requests
+from jinja2 import Template
+
+from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, Mode, Request
+from evalcore.model.text_lm import OF_TEXTS, TextBackend, TextRequest, response_of
 
 REQUESTS_PER_PACK = 64
 
@@ -22,7 +22,7 @@ TEMPLATE = (
 )
 
 
-class FakeLM:
+class FakeLM(TextBackend):
     """Answers by a function of the request and of which of its repeats it is.
 
     The function returns (loglikelihood, is greedy) for a loglikelihood, a loglikelihood for a
@@ -30,15 +30,11 @@ class FakeLM:
     """
 
     reads_ahead = True
-    capabilities = Capabilities(
+    capabilities = OF_TEXTS(
         backend="fake",
         loglikelihood=True,
         rolling=True,
         generate=True,
-        tokens_in=False,
-        tokens_out=False,
-        prompt_logprobs=False,
-        greedy=None,
         chat="text",
         stops=False,  # what the function returns is the answer
         max_length_known=True,  # nothing is too long for a function
@@ -51,18 +47,10 @@ class FakeLM:
 
         `name` stands where a model's repository would.
         """
+        super().__init__(name, identity or str(uuid4()))
         self._answer = answer
-        self._name = name
-        self._identity = identity or str(uuid4())
 
-    @cached_property
-    def info(self) -> ModelInfo:
-        return text_model_info(self._name, self._identity)
-
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        return [*text_requests(requests, seed=seed)]
-
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
         for start in range(0, len(asked), REQUESTS_PER_PACK):
             yield [
@@ -76,12 +64,8 @@ class FakeLM:
 
 
 def _render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
-    turns = [f"<{turn['role']}>{turn['content']}" for turn in messages]
-    ends = [f"</{turn['role']}>\n" for turn in messages]
-    if not answer_begins and ends:
-        ends[-1] = ""
-    text = "".join(turn + end for turn, end in zip(turns, ends, strict=True))
-    return text + ("<assistant>" if answer_begins else "")
+    written = Template(TEMPLATE).render(messages=messages, add_generation_prompt=answer_begins)
+    return str(written)
 
 
 class DummyLM(FakeLM):

@@ -10,6 +10,7 @@ import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 
@@ -43,29 +44,25 @@ LONGEST_REASON, LONGEST_LINE = 400, 160
 
 
 @contextmanager
-def models_fault(what: str, *, folder: Path | None = None, name: str = "") -> Iterator[None]:
+def models_fault(
+    what: str, *, folder: Path | None = None, name: str = "", only_libraries: bool = False
+) -> Iterator[None]:
     """Whatever is raised inside becomes ModelError, "`what`: reason", or InfraError.
 
     `folder`: where the files lie on this machine, which would tell the reader nothing; `name`
-    stands in its place.
+    stands in its place. `only_libraries`: what our own code raises passes.
     """
     try:
         yield
     except BaseException as problem:
-        if _passes(problem):
+        is_ours = only_libraries and not (_is_panic(problem) or _from_library(problem))
+        if _passes(problem) or is_ours:
             raise
         raise _error(problem, what, folder, name) from problem
 
 
-@contextmanager
-def libraries_fault(what: str) -> Iterator[None]:
-    """As `models_fault`, around code of ours that uses the model; what that code raises passes."""
-    try:
-        yield
-    except BaseException as problem:
-        if _passes(problem) or not (_is_panic(problem) or _from_library(problem)):
-            raise
-        raise _error(problem, what, None, "") from problem
+libraries_fault = partial(models_fault, only_libraries=True)
+"""Around code of ours that uses the model."""
 
 
 def reason_of(error: Exception) -> str:
@@ -103,9 +100,7 @@ def _error(problem: BaseException, what: str, folder: Path | None, name: str) ->
     told = reason if " " in reason else f"{kind}: {reason}" if reason else kind
     if isinstance(problem, OSError) and problem.errno in OF_THE_MACHINE:
         return InfraError(f"{what}: {told}")
-    torch = sys.modules.get(
-        "torch"
-    )  # an error of its own is raised by nobody who has not loaded it
+    torch = sys.modules.get("torch")  # who has not loaded it cannot raise its errors
     of_device = isinstance(problem, getattr(torch, "AcceleratorError", ()))
     if of_device and not any(said in reason for said in OF_THE_DEVICE):
         return InfraError(f"{what}: {told}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,11 +76,6 @@ def refuse(capabilities: Capabilities, needs: Mapping[Need, Sequence[str]]) -> N
     ]
     if told:
         raise ModelError("; ".join(told))
-
-
-def refuse_kinds(capabilities: Capabilities, kinds: Iterable[RequestKind]) -> None:
-    """As `refuse`, of requests that are written already."""
-    refuse(capabilities, dict.fromkeys(kinds, ()))
 
 
 def _sentence(refusal: Refusal, capabilities: Capabilities, tasks: Sequence[str]) -> str:

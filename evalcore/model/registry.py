@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
-from evalcore.model.base import LM, Backend, Mode
+from evalcore.model.base import Backend
 
 HUGGING_FACE = "evalcore.model.hf.huggingface:HuggingFaceLM"
 
@@ -23,41 +21,20 @@ SERVICE = "a service cannot be pinned to weights: evaluate the published model w
 ENGINE = "the weights are evaluated with transformers alone: --model hf"
 IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
 
+_NOT_HERE = {
+    SERVICE: (
+        "anthropic-chat anthropic-chat-completions anthropic-completions litellm litellm-chat "
+        "litellm-chat-completions local-chat-completions local-completions openai-chat "
+        "openai-chat-completions openai-completions textsynth watsonx_llm"
+    ),
+    ENGINE: (
+        "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
+        "onnxruntime-genai openvino sglang sglang-generate steered trtllm vllm winml"
+    ),
+    IMAGES: "hf-audiolm-qwen hf-mistral3 hf-multimodal vllm-vlm",
+}
 ELSEWHERE = {
-    "anthropic-chat": SERVICE,
-    "anthropic-chat-completions": SERVICE,
-    "anthropic-completions": SERVICE,
-    "litellm": SERVICE,
-    "litellm-chat": SERVICE,
-    "litellm-chat-completions": SERVICE,
-    "local-chat-completions": SERVICE,
-    "local-completions": SERVICE,
-    "openai-chat": SERVICE,
-    "openai-chat-completions": SERVICE,
-    "openai-completions": SERVICE,
-    "textsynth": SERVICE,
-    "watsonx_llm": SERVICE,
-    "ggml": ENGINE,
-    "gguf": ENGINE,
-    "habana": ENGINE,
-    "ipex": ENGINE,
-    "mamba_ssm": ENGINE,
-    "megatron_lm": ENGINE,
-    "nemo_lm": ENGINE,
-    "neuronx": ENGINE,
-    "onnxruntime": ENGINE,
-    "onnxruntime-genai": ENGINE,
-    "openvino": ENGINE,
-    "sglang": ENGINE,
-    "sglang-generate": ENGINE,
-    "steered": ENGINE,
-    "trtllm": ENGINE,
-    "vllm": ENGINE,
-    "winml": ENGINE,
-    "hf-audiolm-qwen": IMAGES,
-    "hf-mistral3": IMAGES,
-    "hf-multimodal": IMAGES,
-    "vllm-vlm": IMAGES,
+    **{name: why for why, names in _NOT_HERE.items() for name in names.split()},
     "gpt2": "--model names a backend: --model hf --model_args pretrained=gpt2",
     "hf-causal": "the name is hf now",
     "hf-causal-experimental": "the name is hf now",
@@ -73,25 +50,6 @@ def backend_of(name: str) -> Backend:
     module, _, attribute = MODELS[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)
     return backend
-
-
-def model_of(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    batch_size: int | None = None,
-    device: str | None = None,
-    mode: Mode = "compat",
-    weights: bool = True,
-) -> LM:
-    """The model that `--model` and `--model_args` name, loaded.
-
-    Without `weights` it can only be asked what it would read. Raises ModelError for a name that
-    is none of ours, and what loading raises.
-    """
-    return backend_of(name).from_arguments(
-        arguments, batch_size=batch_size, device=device, mode=mode, weights=weights
-    )
 
 
 def _remedy(name: str) -> str:

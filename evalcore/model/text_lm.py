@@ -6,16 +6,16 @@ for a service, a model of one's own, a recorded table of answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
-from evalcore.model.base import ChatTemplate, EncodedRequest, ModelInfo, Request, Response
+from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
 
 REQUESTS_PER_PACK = 512
@@ -28,25 +28,6 @@ class TextRequest(EncodedRequest):
 
     request: Request
     repeat: int
-
-
-def text_requests(requests: Sequence[Request], *, seed: int) -> list[TextRequest]:
-    """Each request as often as it is repeated.
-
-    Nobody can tell whether such a model samples, so each repeat of a generation is its own.
-    """
-    return [
-        TextRequest(key=_key(request, repeat, seed), request=request, repeat=repeat)
-        for request in requests
-        for repeat in range(request.repeats)
-    ]
-
-
-def _key(request: Request, repeat: int, seed: int) -> str:
-    asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
-    if request.kind == "generate_until":
-        asked |= {"seed": seed, "repeat": repeat}
-    return digest_of(asked)
 
 
 def response_of(asked: TextRequest, answer: Any) -> Response:
@@ -92,22 +73,6 @@ EXPECTED = {
 }
 
 
-def text_model_info(name: str, identity: str) -> ModelInfo:
-    """The pins of a model of which nothing is known but who it is."""
-    return ModelInfo(
-        repository=name,
-        commit=None,
-        files_digest=digest_of(identity),
-        architecture=name,
-        parameters=0,
-        dtype="unknown",
-        max_length=2**31 - 1,
-        tokenizer_digest=digest_of(identity),
-        bos_policy="unknown",
-        prefix_token=0,
-    )
-
-
 @dataclass
 class Instance:
     """A request under the names that lm-evaluation-harness gives its parts."""
@@ -128,35 +93,66 @@ class Instance:
         return self.arguments
 
 
-class TextLM:
+OF_TEXTS = partial(
+    Capabilities, tokens_in=False, tokens_out=False, prompt_logprobs=False, greedy=None
+)
+"""What such a model can be asked, but for what it says itself."""
+
+
+class TextBackend:
+    """A model of which nothing is known but who it is."""
+
+    def __init__(self, name: str, identity: str) -> None:
+        """Two of the same `identity` share their answers in a journal."""
+        self._name = name
+        self._identity = identity
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            repository=self._name,
+            commit=None,
+            files_digest=digest_of(self._identity),
+            architecture=self._name,
+            parameters=0,
+            dtype="unknown",
+            max_length=2**31 - 1,
+            tokenizer_digest=digest_of(self._identity),
+            bos_policy="unknown",
+            prefix_token=0,
+        )
+
+    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
+        """Nobody can tell whether such a model samples, so each repeat of a generation is its
+        own."""
+        encoded: list[EncodedRequest] = []
+        for request in requests:
+            asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
+            for repeat in range(request.repeats):
+                if request.kind == "generate_until":
+                    asked |= {"seed": seed, "repeat": repeat}
+                encoded.append(TextRequest(key=digest_of(asked), request=request, repeat=repeat))
+        return encoded
+
+
+class TextLM(TextBackend):
     """Any object with `loglikelihood`, `loglikelihood_rolling` and `generate_until`, or some."""
 
     def __init__(self, lm: Any) -> None:
         self._lm = lm
-        self._name = type(lm).__name__
+        name = type(lm).__name__
         # An object that does not say who it is shares its answers with nobody.
-        self._identity = str(getattr(lm, "model_identity", None) or f"{self._name}-{uuid4()}")
-        self.capabilities = Capabilities(
+        super().__init__(name, str(getattr(lm, "model_identity", None) or f"{name}-{uuid4()}"))
+        self.capabilities = OF_TEXTS(
             backend=self._name,
             loglikelihood=hasattr(lm, "loglikelihood"),
             rolling=hasattr(lm, "loglikelihood_rolling"),
             generate=hasattr(lm, "generate_until"),
-            tokens_in=False,
-            tokens_out=False,
-            prompt_logprobs=False,
-            greedy=None,
             chat="text" if hasattr(lm, "apply_chat_template") else None,
             max_length_known=False,
         )
 
-    @cached_property
-    def info(self) -> ModelInfo:
-        return text_model_info(self._name, self._identity)
-
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        return [*text_requests(requests, seed=seed)]
-
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a method that is not there, or an answer of the wrong form."""
         asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
         asked.sort(key=lambda pair: pair[1].request.kind)

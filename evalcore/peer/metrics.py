@@ -55,7 +55,6 @@ class Configured:
             results=list(results),
             every=[[result] for result in results],
             responses=[],
-            mode=self._mode,
         )
         processed = process(answered, self._measures, None)
         problems = {**self._measures.problems, **processed.problems}

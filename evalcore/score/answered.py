@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Mode, Response
+from evalcore.model.base import Response
 from evalcore.task.asking.gold import NO_CHOICE
 from evalcore.task.asking.item import Item
 
@@ -33,7 +33,6 @@ class Answered:
     """For each request all its results, as far as the filters treat them one by one."""
     responses: Sequence[Response]
     """The first response to each request, as the model gave it."""
-    mode: Mode
 
     @cached_property
     def choices(self) -> Choices:

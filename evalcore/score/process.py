@@ -1,6 +1,9 @@
 """From the filtered results of one document to what each metric makes of them.
 
-In compat to the letter of lm-evaluation-harness, peculiarities included; each has a test.
+In compat to the letter of lm-evaluation-harness, peculiarities included; each has a test. Of a
+generated text it decides by document 0 whether there are several right answers; then an exact match
+with any of them counts, and any other metric gives 1 where it is not 0 for one of them. Strict
+takes the best over the right answers of the document itself.
 """
 
 from __future__ import annotations
@@ -8,11 +11,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from evalcore.errors import TaskError, keep_ours
 from evalcore.score.answered import Answered
-from evalcore.score.generated import AsLmEval, best
+from evalcore.score.metrics.text import pair
 from evalcore.score.task_metrics import PROCESS_RESULTS, Measure, Measures
 
 OwnProcess = Callable[[dict[str, Any], list[Any]], dict[str, Any]]
@@ -36,7 +40,7 @@ def process(answered: Answered, measures: Measures, own: OwnProcess | None) -> P
     elif measures.of_task:
         _by_the_metrics(answered, measures, processed)
     for measure in measures.extra:
-        _note(processed, measure, lambda one: _item(answered, one, measures))
+        _note(processed, measure, partial(_item, answered, measures))
     return processed
 
 
@@ -59,10 +63,8 @@ def _by_the_metrics(answered: Answered, measures: Measures, processed: Processed
     theirs = AsLmEval(answered, measures) if generates and measures.mode == "compat" else None
     for measure in measures.of_task:
         before = list(processed.items)
-        if theirs and measure.as_lm_eval:
-            _note(processed, measure, theirs.of)
-        else:
-            _note(processed, measure, lambda one: _item(answered, one, measures))
+        own = theirs.of if theirs and measure.as_lm_eval else partial(_item, answered, measures)
+        _note(processed, measure, own)
         for name in processed.items:
             if name not in before:
                 measures.inherit(name, measure.name)
@@ -80,7 +82,7 @@ def _note(
         processed.problems[measure.name] = f"{type(error).__name__}: {error}"
 
 
-def _item(answered: Answered, measure: Measure, measures: Measures) -> dict[str, Any]:
+def _item(answered: Answered, measures: Measures, measure: Measure) -> dict[str, Any]:
     output_type = measures.spec.output_type
     if output_type == "generate_until":
         return best(answered, measure, measures.higher_is_better[measure.name])
@@ -88,3 +90,92 @@ def _item(answered: Answered, measure: Measure, measures: Measures) -> dict[str,
     if measured is None:
         raise TaskError(f"{measure.name} is not measured where output_type is {output_type}")
     return {measure.name: measured(answered)}
+
+
+Results = dict[str, Any]
+
+
+def _accepted_answers(answered: Answered) -> list[Any]:
+    """The right answers of the document, as texts where the model's answer is one."""
+    item = answered.item
+    stated = item.answer if isinstance(item.answer, list) else [item.answer]
+    if item.choices:
+        stated = [item.choices[one] if isinstance(one, int) else one for one in stated]
+    result = answered.results[0]
+    return [str(answer) for answer in stated] if isinstance(result, str) else list(stated)
+
+
+class AsLmEval:
+    """The metrics of one document in the order of the task, with lm-evaluation-harness's ways."""
+
+    def __init__(self, answered: Answered, measures: Measures) -> None:
+        self._measures = measures
+        self._several = answered.item.several_answers
+        self._result = answered.results[0]
+        self._answered = answered
+
+    @cached_property
+    def _gold(self) -> Any:
+        """As the metrics see it: of the model's type, or a list where there are several."""
+        item = self._answered.item
+        if item.choices:
+            return item.choices[item.answer]
+        if self._several:
+            return list(item.answer)  # a text falls apart into its characters
+        if type(item.answer) is type(self._result) or isinstance(self._result, list):
+            return item.answer
+        if any(measure.name == "bypass" for measure in self._measures.of_task):
+            return item.answer
+        return type(self._result)(item.answer)
+
+    def of(self, measure: Measure) -> Results:
+        if self._several:
+            return {measure.name: self._any_of_several(measure)}
+        value = _call(measure, self._gold, self._result)
+        return value if isinstance(value, dict) else {measure.name: value}
+
+    def _any_of_several(self, measure: Measure) -> float:
+        golds = self._gold if isinstance(self._gold, list) else [self._gold]
+        if measure.name == "exact_match":
+            # From here on the later metrics, too, see the text once for each answer.
+            self._result = [self._result] * len(golds)
+            function: Any = measure.metric.generate_until
+            matches = function(references=golds, predictions=self._result, **measure.arguments)
+            return float(matches["exact_match"] > 0)
+        scores = []
+        for gold in golds:
+            value = _call(measure, gold, self._result)
+            scores.append(value[measure.name] if isinstance(value, dict) else value)
+        return float(any(scores))
+
+
+def best(answered: Answered, measure: Measure, higher_is_better: bool) -> Results:
+    """The metric's best value over the accepted answers; of several names each one's best."""
+    golds, result = _accepted_answers(answered), answered.results[0]
+    if measure.metric.generate_repeats:
+        value = measure.metric.generate_repeats(golds, answered.every[0], **measure.arguments)
+        return {measure.name: value}
+    if measure.metric.generate_until is pair:
+        return {measure.name: [golds if len(golds) > 1 else golds[0], result]}
+    if not golds:
+        raise TaskError("there is no accepted answer")
+    values = [_call(measure, gold, result) for gold in golds]
+    found = [value if isinstance(value, dict) else {measure.name: value} for value in values]
+    if len(found) == 1:
+        return found[0]
+    choose = max if higher_is_better else min
+    return {name: choose(one[name] for one in found) for name in found[0]}
+
+
+def _call(measure: Measure, gold: Any, result: Any) -> Any:
+    """Calls a metric by keywords, or if it knows none with the pair, as lm-evaluation-harness."""
+    function: Any = measure.metric.generate_until
+    if function is None:
+        raise TaskError(f"{measure.name} is not measured on generated text")
+    try:
+        return function(references=[gold], predictions=[result], **measure.arguments)
+    except TypeError as error:
+        try:
+            return function([gold, result])
+        except TypeError:
+            raise error from None

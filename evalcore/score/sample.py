@@ -47,10 +47,6 @@ class Marks:
     correct: float | None = None
     why_null: str | None = None
 
-    def on(self, unscored: Sample) -> Sample:
-        """The finished row."""
-        return {**unscored, **vars(self)}
-
 
 def unscored_sample(
     task: Task,
@@ -119,19 +115,14 @@ def _response(response: Response, spelled: Spelled | None) -> dict[str, Any]:
 
 def score_of(metric: str, filter: str, item: Any) -> dict[str, Any]:
     """An entry of `scores`: a number as it is, anything else as JSON; a truth value as both."""
-    if isinstance(item, bool | np.bool_):
-        return {"metric": metric, "filter": filter, "value": float(item), "item": as_json(item)}
-    if is_number(item):
-        return {"metric": metric, "filter": filter, "value": float(item), "item": None}
-    return {"metric": metric, "filter": filter, "value": None, "item": as_json(item)}
+    value = float(item) if is_number(item) else None
+    is_shown = value is None or isinstance(item, bool | np.bool_)
+    text = as_json(item) if is_shown else None
+    return {"metric": metric, "filter": filter, "value": value, "item": text}
 
 
 def is_number(item: Any) -> bool:
     return isinstance(item, bool | int | float | np.number | np.bool_)
-
-
-def unmeasured(metric: str, filter: str) -> dict[str, Any]:
-    return {"metric": metric, "filter": filter, "value": None, "item": None}
 
 
 def item_of(score: Mapping[str, Any]) -> Any:

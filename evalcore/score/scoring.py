@@ -10,7 +10,7 @@ from evalcore.model.base import Response, Spelled
 from evalcore.record import Failure
 from evalcore.score.answered import Answered
 from evalcore.score.filters.registry import Pipeline, pipelines_of
-from evalcore.score.metrics.choices import PICKS, pick_acc
+from evalcore.score.metrics.loglikelihoods import PICKS, pick_acc
 from evalcore.score.metrics.registry import METRICS
 from evalcore.score.process import Processed, process
 from evalcore.score.sample import (
@@ -21,7 +21,6 @@ from evalcore.score.sample import (
     is_number,
     item_of,
     score_of,
-    unmeasured,
     unscored_sample,
 )
 from evalcore.score.scored import ScoredTask
@@ -60,7 +59,7 @@ def score_task(
     scored = ScoredTask(measures.spec, [], measures)
     for pipeline in pipelines_of(measures.spec):
         try:
-            answered = _answered(pipeline, asked, measures)
+            answered = _answered(pipeline, asked)
         except TaskError as error:
             scored.failures.extend(
                 Failure(task=scored.name, metric=name, filter=pipeline.name, reason=error.reason)
@@ -69,7 +68,9 @@ def score_task(
             continue
         processed = [process(one, measures, own) for one in answered]
         _enter(scored, pipeline.name, marks, answered, processed)
-    scored.samples.extend(marked.on(row) for marked, row in zip(marks, unscored, strict=True))
+    scored.samples.extend(
+        {**row, **vars(marked)} for marked, row in zip(marks, unscored, strict=True)
+    )
     return scored
 
 
@@ -120,7 +121,7 @@ def _measures_of(task: Task, predict_only: bool) -> Measures:
     )
 
 
-def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) -> list[Answered]:
+def _answered(pipeline: Pipeline, asked: Sequence[Asked]) -> list[Answered]:
     """The documents with their filtered results. Raises TaskError if a filter fails."""
     filtered = pipeline.apply(
         [results for one in asked for results in one.results],
@@ -133,7 +134,6 @@ def _answered(pipeline: Pipeline, asked: Sequence[Asked], measures: Measures) ->
             results=filtered.values[end - len(one.responses) : end],
             every=filtered.every[end - len(one.responses) : end],
             responses=[repeats[0] for repeats in one.responses],
-            mode=measures.mode,
         )
         for one, end in zip(asked, ends, strict=True)
     ]
@@ -165,7 +165,9 @@ def _enter(
     for name in dict.fromkeys([*measures.names, *undeclared]):
         lacking = failed.get(measures.origin(name), [])
         for position, _ in lacking:
-            marks[position].scores.append(unmeasured(name, filter))
+            marks[position].scores.append(
+                {"metric": name, "filter": filter, "value": None, "item": None}
+            )
         if name in measures.problems:
             reason = measures.problems[name]
         elif lacking:

@@ -8,8 +8,8 @@ from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.model.base import Mode
-from evalcore.score.metrics import choices
 from evalcore.score.metrics.aggregations import Aggregation, aggregation_from, aggregation_of, mean
+from evalcore.score.metrics.loglikelihoods import loglikelihood_of_gold
 from evalcore.score.metrics.registry import METRICS, OURS, Metric, evaluate_metric, metric_of
 from evalcore.task.config import DEFAULT_METRICS, MetricSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
@@ -102,9 +102,6 @@ class Measures:
         entries = {entry.name: entry.arguments for entry in self.spec.metric_list}
         return entries.get(name, {})
 
-    def is_better_higher(self, name: str) -> bool:
-        return self.higher_is_better.get(name, True)
-
     def inherit(self, name: str, parent: str) -> None:
         """`name` came out of the metric `parent`, which gave several numbers."""
         if name != parent:
@@ -163,7 +160,7 @@ class Measures:
     def _likelihood(self) -> Metric:
         """What can be averaged. Raises TaskError in compat, which has only pairs."""
         if self.mode == "strict" or self.by_the_task:
-            return Metric(multiple_choice=choices.loglikelihood_of_gold)
+            return Metric(multiple_choice=loglikelihood_of_gold)
         raise TaskError(
             "likelihood: its pairs of right choice and loglikelihoods have no mean, and "
             "lm-evaluation-harness fails here: give it an aggregation of your own, or run in "

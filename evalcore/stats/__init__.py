@@ -2,33 +2,31 @@
 
 from evalcore.stats.agreement import kendall_interval, kendall_tau
 from evalcore.stats.blocks import Block, block
-from evalcore.stats.bootstrap import Resampled, bootstrap, bootstrap_stderr, multinomial_bootstrap
-from evalcore.stats.combination import difference_interval, mean_interval
+from evalcore.stats.bootstrap import bootstrap, bootstrap_stderr
+from evalcore.stats.combination import (
+    difference_interval,
+    mean_interval,
+    pooled_standard_error,
+)
 from evalcore.stats.comparisons import benjamini_hochberg, holm
 from evalcore.stats.difference import (
     PairedDifference,
-    PairedRows,
     mcnemar,
     paired_difference,
     paired_rows,
 )
 from evalcore.stats.interval import Interval, interval, standard_error, wilson
 from evalcore.stats.ranking import RankRanges, rank_ranges, rank_upper_bound
-from evalcore.stats.repeats import RepeatedScore, pass_at_k, repeated_score
+from evalcore.stats.repeats import pass_at_k
 from evalcore.stats.resampling import compat_draws, compat_stderr
 from evalcore.stats.resolution import minimum_detectable_difference
-from evalcore.stats.spread import Spread, spread
-from evalcore.stats.strata import pooled_standard_error
+from evalcore.stats.spread import spread
 
 __all__ = [
     "Block",
     "Interval",
     "PairedDifference",
-    "PairedRows",
     "RankRanges",
-    "RepeatedScore",
-    "Resampled",
-    "Spread",
     "benjamini_hochberg",
     "block",
     "bootstrap",
@@ -43,14 +41,12 @@ __all__ = [
     "mcnemar",
     "mean_interval",
     "minimum_detectable_difference",
-    "multinomial_bootstrap",
     "paired_difference",
     "paired_rows",
     "pass_at_k",
     "pooled_standard_error",
     "rank_ranges",
     "rank_upper_bound",
-    "repeated_score",
     "spread",
     "standard_error",
     "wilson",

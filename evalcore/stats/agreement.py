@@ -7,7 +7,7 @@ from math import atanh, tanh
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalcore.stats.interval import Interval, around, checked, containing, normal_quantile
+from evalcore.stats.interval import Interval, around, checked_pair, containing, normal_quantile
 from evalcore.stats.pairs import count_below
 
 Values = NDArray[np.float64]
@@ -63,9 +63,7 @@ def kendall_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> In
 
 
 def _two_orders(a: ArrayLike, b: ArrayLike) -> tuple[Values, Values]:
-    first, second = checked(a, "a"), checked(b, "b")
-    if len(first) != len(second):
-        raise ValueError(f"b: {len(second)} scores for {len(first)} of a")
+    first, second = checked_pair(a, b)
     for name, values in (("a", first), ("b", second)):
         if values.min() == values.max():
             raise ValueError(f"{name}: scores that are all equal have no order")

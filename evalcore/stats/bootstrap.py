@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalcore.stats.interval import Interval, cluster_indexes, containing
-from evalcore.stats.sums import SumStatistic, average_f1, sum_statistic
+from evalcore.stats.sums import SumStatistic, average_f1, occurrences, sum_statistic
 
 BLOCK = 2**18
 """Numbers held at once for resamples, about."""
@@ -36,12 +35,9 @@ class Resampled:
     def stderr(self) -> float:
         return float(self.replicates.std(ddof=1))
 
-    def interval(self, value: float, confidence: float = 0.95) -> Interval:
-        """Percentile interval of the statistic, whose value on all documents is `value`."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence: expected between 0 and 1, got {confidence}")
-        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        low, high = np.quantile(self.replicates, tails)
+    def interval(self, value: float) -> Interval:
+        """Percentile interval (95 %) of the statistic, whose value on all documents is `value`."""
+        low, high = np.quantile(self.replicates, [(1 - 0.95) / 2, (1 + 0.95) / 2])
         return containing(float(low), value, float(high))
 
 
@@ -54,25 +50,16 @@ def bootstrap_stderr(
 ) -> float:
     """Standard deviation of `statistic(*samples)` over `draws` resamples of the documents.
 
-    Each sample has one entry per document (shape (n, ...)); all are drawn together. A statistic
-    with a parameter `axis`, such as `numpy.median`, is called on many resamples at once. Raises
+    Each sample has one entry per document (shape (n, ...)); all are drawn together. Raises
     ValueError for samples that are empty, hold NaN or differ in length, one cluster, fewer than two
     draws, or a statistic that is no finite number on a resample.
     """
     arrays = [np.asarray(sample) for sample in samples]
-    n = _length(arrays)
-    if clusters is None and _takes_axis(statistic):
-        # The documents' axis is the second, behind that of the resamples.
-        found = [
-            statistic(*(array[indexes] for array in arrays), axis=1)
-            for indexes in _index_blocks(n, draws, seed)
-        ]
-    else:
-        found = [
-            [statistic(*(array[drawn] for array in arrays))]
-            for drawn in _drawn(n, draws, seed, clusters)
-        ]
-    return _resampled(np.concatenate(found)).stderr
+    found = [
+        statistic(*(array[drawn] for array in arrays))
+        for drawn in _drawn(_length(arrays), draws, seed, clusters)
+    ]
+    return _resampled(np.array(found, dtype=np.float64)).stderr
 
 
 def bootstrap(
@@ -104,12 +91,10 @@ def bootstrap(
         raise ValueError(f"aggregation: {aggregation!r} cannot be bootstrapped by name")
     if not np.isfinite(sums.rows).all():
         raise ValueError("items: contain NaN or infinity")
-    return _resampled(multinomial_bootstrap(sums, draws=draws, seed=seed, clusters=clusters))
+    return _resampled(_multinomial(sums, draws, seed, clusters))
 
 
-def multinomial_bootstrap(
-    statistic: SumStatistic, *, draws: int, seed: int, clusters: Clusters = None
-) -> Values:
+def _multinomial(statistic: SumStatistic, draws: int, seed: int, clusters: Clusters) -> Values:
     """The statistic on each resample, shape (draws,), by how often each distinct row is drawn."""
     rows, sizes = statistic.rows, np.ones(len(statistic.rows), dtype=np.int64)
     if clusters is not None:
@@ -135,9 +120,7 @@ def _count_blocks(counts: NDArray[np.int64], draws: int, seed: int) -> Iterator[
     # With as many kinds as units, drawing the units and counting them is quicker.
     kind_of = np.repeat(np.arange(k), counts)
     for indexes in _index_blocks(n, draws, seed):
-        size = len(indexes)
-        flat = kind_of[indexes] + k * np.arange(size)[:, None]
-        yield np.bincount(flat.ravel(), minlength=size * k).reshape(size, k).astype(np.float64)
+        yield occurrences(kind_of[indexes], k).astype(np.float64)
 
 
 def _medians(items: Sequence[Any], draws: int, seed: int, clusters: Clusters) -> Values:
@@ -196,13 +179,6 @@ def _length(arrays: Sequence[NDArray[Any]]) -> int:
     if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays):
         raise ValueError("samples: contain NaN or infinity")
     return lengths.pop()
-
-
-def _takes_axis(statistic: Callable[..., Any]) -> bool:
-    try:
-        return "axis" in signature(statistic).parameters
-    except ValueError:  # a builtin that does not say what it takes
-        return False
 
 
 def _resampled(replicates: Values) -> Resampled:

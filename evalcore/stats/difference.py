@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalcore.stats.blocks import block
-from evalcore.stats.interval import checked, normal_quantile, standard_error
+from evalcore.stats.interval import checked_pair, normal_quantile, standard_error
 from evalcore.stats.resolution import POWER, power_quantile
 
 BLOCK = 2**21
@@ -51,9 +51,7 @@ def paired_difference(
     """
     from scipy.stats import t  # imported late: half a second that most callers need not spend
 
-    first, second = checked(a, "a"), checked(b, "b")
-    if len(first) != len(second):
-        raise ValueError(f"b: {len(second)} scores for {len(first)} of a")
+    first, second = checked_pair(a, b)
     if len(first) < 2:
         raise ValueError("a: a standard error needs at least two scores")
     normal = normal_quantile(confidence)

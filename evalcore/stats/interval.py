@@ -114,6 +114,14 @@ def checked(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]:
     return values
 
 
+def checked_pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both `checked`, and of one length."""
+    first, second = checked(a, "a"), checked(b, "b")
+    if len(first) != len(second):
+        raise ValueError(f"b: {len(second)} scores for {len(first)} of a")
+    return first, second
+
+
 def cluster_indexes(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
     """The labels of n documents as numbers from 0; ValueError if they do not fit or are all one."""
     if len(clusters) != n:

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats.segments import (
+from evalcore.stats.sums import (
     TRANSLATION,
+    SumStatistic,
+    occurrences,
     references_and_predictions,
     segment_statistics,
+    sum_statistic,
     translation_score,
 )
-from evalcore.stats.sums import SumStatistic, sum_statistic
 
 CHUNK = 1000
 """Resamples drawn from one seed."""
@@ -61,25 +63,10 @@ def compat_stderr(aggregation: str, items: Sequence[Any], iters: int) -> float |
     if aggregation == "acc_all":
         return _acc_all_stderr(items)
     if aggregation in BOOTSTRAPPED and iters > 1:
-        return compat_bootstrap(aggregation, items, iters)
+        replicate = _replicate(aggregation, items)
+        replicates = [replicate(indices) for indices in compat_indices(len(items), iters)]
+        return _sample_deviation(np.concatenate(replicates))
     return None
-
-
-def compat_bootstrap(
-    statistic: str | Callable[[list[Any]], float], items: Sequence[Any], iters: int
-) -> float:
-    """Standard deviation of a statistic over lm-evaluation-harness's resamples of `items`.
-
-    `statistic` is the name of an aggregation, or a function of a list of items, which is called
-    for each resample. Raises ValueError for an unknown name, no items or fewer than two resamples.
-    """
-    if not len(items):
-        raise ValueError("items: expected at least one")
-    if iters < 2:
-        raise ValueError(f"iters: a standard deviation needs at least two, got {iters}")
-    replicate = _replicate(statistic, items)
-    replicates = [replicate(indices) for indices in compat_indices(len(items), iters)]
-    return _sample_deviation(np.concatenate(replicates))
 
 
 def compat_indices(n: int, iters: int) -> Iterator[Indices]:
@@ -96,30 +83,23 @@ def compat_indices(n: int, iters: int) -> Iterator[Indices]:
             yield (drawn * n).astype(np.int64)
 
 
-def median_of_draws(items: Sequence[Any], indices: Indices) -> Values:
+def _medians(items: Sequence[Any], indices: Indices) -> Values:
     """The upper median, `sorted(items)[n // 2]`, of each resample."""
     drawn = np.asarray(items, dtype=np.float64)[indices]
     middle = indices.shape[1] // 2
     return np.asarray(np.partition(drawn, middle, axis=1)[:, middle])
 
 
-def _replicate(
-    statistic: str | Callable[[list[Any]], float], items: Sequence[Any]
-) -> Callable[[Indices], Values]:
-    if callable(statistic):
-        return lambda indices: np.array(
-            [statistic([items[index] for index in draw]) for draw in indices], dtype=np.float64
-        )
-    if statistic == "median":
-        return lambda indices: median_of_draws(items, indices)
-    if statistic in TRANSLATION:
+def _replicate(aggregation: str, items: Sequence[Any]) -> Callable[[Indices], Values]:
+    if aggregation == "median":
+        return lambda indices: _medians(items, indices)
+    if aggregation in TRANSLATION:
         references, _ = references_and_predictions(items)
         counts = np.array([len(texts) for texts in references])
         if counts.min() < counts.max():
-            return _UnevenReferences(statistic, items, counts)
-    sums = sum_statistic(statistic, items)
-    if sums is None:
-        raise ValueError(f"statistic: {statistic!r} cannot be bootstrapped by name")
+            return _UnevenReferences(aggregation, items, counts)
+    sums = sum_statistic(aggregation, items)
+    assert sums is not None  # noqa: S101  # of those in BOOTSTRAPPED the median alone has none
     return _Summed(sums)
 
 
@@ -146,7 +126,7 @@ class _Summed:
 
     def _sums(self, indices: Indices) -> NDArray[Any]:
         if len(self._columns) > MOST_LOOK_UPS:
-            return _counts(indices).astype(np.float64) @ self._rows
+            return occurrences(indices, indices.shape[1]).astype(np.float64) @ self._rows
         sums = [column[indices].sum(axis=1) for column in self._columns]
         return np.stack(self._apart(sums) if self._base else sums, axis=1)
 
@@ -162,13 +142,6 @@ class _Summed:
                 packed, digit = np.divmod(packed, self._base)
                 digits.append(digit)
         return digits
-
-
-def _counts(indices: Indices) -> NDArray[np.int64]:
-    """How often each document is in each resample, shape (resamples, n)."""
-    draws, n = indices.shape
-    flat = indices + n * np.arange(draws)[:, None]
-    return np.bincount(flat.ravel(), minlength=draws * n).reshape(draws, n)
 
 
 class _UnevenReferences:

@@ -1,20 +1,23 @@
 """Which statistics follow from sums over documents alone, so that a resample costs one addition?
 
 F1 and MCC follow from how often each pair of gold and predicted label occurs, perplexities from
-sums of loglikelihoods, BLEU, chrF and TER from sums of matches and lengths. A bootstrap then never
-looks at a document again: it adds up rows of numbers.
+sums of loglikelihoods, BLEU, chrF and TER from sums over segments (matched n-grams and their
+totals, edits and lengths), which sacrebleu counts. A bootstrap then never looks at a document
+again: it adds up rows of numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evalcore.stats.segments import TRANSLATION, segment_statistics, translation_score
+TRANSLATION = ("bleu", "chrf", "chrf++", "ter")
+"""The metrics of a corpus, each with sacrebleu's defaults; chrf++ adds words of up to two."""
 
 Array = NDArray[Any]
 Values = NDArray[np.float64]
@@ -41,6 +44,13 @@ def sum_statistic(aggregation: str, items: Sequence[Any]) -> SumStatistic | None
         return _translation(aggregation, items)
     form = _FORMS.get(aggregation)
     return form(items) if form else None
+
+
+def occurrences(drawn: NDArray[np.int64], kinds: int) -> NDArray[np.int64]:
+    """How often each kind is in each resample, shape (resamples, kinds), from those drawn."""
+    draws = len(drawn)
+    flat = drawn + kinds * np.arange(draws)[:, None]
+    return np.bincount(flat.ravel(), minlength=draws * kinds).reshape(draws, kinds)
 
 
 def _mean(items: Sequence[Any]) -> SumStatistic:
@@ -194,3 +204,56 @@ def _ratio(above: Array, below: Array, otherwise: float) -> Values:
 def _exp(exponents: Values) -> Values:
     with np.errstate(over="ignore"):  # a perplexity beyond what a float holds is infinite
         return np.exp(exponents)
+
+
+def references_and_predictions(items: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
+    """References (one list per segment) and predictions of items (reference(s), prediction).
+
+    A reference is a text or a list of texts, a prediction a text or a list of one. Raises
+    ValueError naming `items` for anything else, or where items differ in that.
+    """
+    references = [[item[0]] if isinstance(item[0], str) else list(item[0]) for item in items]
+    predictions = [item[1] if isinstance(item[1], str) else _only(item[1]) for item in items]
+    if len({isinstance(item[0], str) for item in items}) > 1:
+        raise ValueError("items: some references are texts, some are lists of texts")
+    if any(not texts for texts in references):
+        raise ValueError(f"items: number {references.index([])} has no reference")
+    return references, predictions
+
+
+def segment_statistics(
+    metric: str, items: Sequence[Any], references_each: int | None = None
+) -> NDArray[Any]:
+    """Shape (n, k): what each segment adds to the sums that `translation_score` takes.
+
+    As in sacrebleu's own layout, every segment has the same number of references: that of the
+    segment with the fewest, or `references_each`.
+    """
+    references, predictions = references_and_predictions(items)
+    fewest = references_each or min(len(texts) for texts in references)
+    streams = [[texts[place] for texts in references] for place in range(fewest)]
+    # sacrebleu's own significance tests resample these, too; there is no public name for them.
+    return np.array(_scorer(metric)._extract_corpus_statistics(predictions, streams))
+
+
+def translation_score(metric: str, sums: list[Any]) -> float:
+    """The corpus score, 0 to 100 (TER: 0 and up), from summed statistics of segments."""
+    return float(_scorer(metric)._compute_score_from_stats(sums).score)
+
+
+@cache
+def _scorer(metric: str) -> Any:
+    # Imported late: most runs translate nothing.
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if metric == "bleu":
+        return BLEU(force=True)  # which only silences a warning about texts that look tokenized
+    return TER() if metric == "ter" else CHRF(word_order=2 if metric == "chrf++" else 0)
+
+
+def _only(texts: Sequence[str]) -> str:
+    if len(texts) != 1:
+        raise ValueError(f"items: expected one prediction each, got {len(texts)}: {texts!r}")
+    return texts[0]

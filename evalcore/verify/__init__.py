@@ -7,10 +7,14 @@ on to the numbers. Neither asks a model.
 
 from __future__ import annotations
 
+from collections import Counter
+
+from evalcore.digest import digest_of_file
 from evalcore.errors import EvalError
 from evalcore.formats.run_files import Run
+from evalcore.keys import run_key_of
+from evalcore.task.identity.digest import docs_digest
 from evalcore.task.library.load import TaskLibrary
-from evalcore.verify.files import check_file
 from evalcore.verify.lmeval import check_their_numbers
 from evalcore.verify.numbers import check_numbers
 from evalcore.verify.report import Level, Report
@@ -36,7 +40,7 @@ def verify(run: Run, library: TaskLibrary, level: Level) -> Report:
         check_their_numbers(run, report)
         return report
     try:
-        check_file(run, report)
+        _check_file(run, report)
         spec = spec_of(record, library)
         scored = (of_responses if level == "rescore" else of_scores)(run, spec, report)
         check_numbers(run, spec, scored, report)
@@ -46,3 +50,19 @@ def verify(run: Run, library: TaskLibrary, level: Level) -> Report:
         why = f"{type(error).__name__}: {error}"
         report.give_up(f"the record or its samples are not as evalcore writes them ({why})")
     return report
+
+
+def _check_file(run: Run, report: Report) -> None:
+    """Whether the samples are those that the record names, and what it says of them."""
+    record, stated = run.record, run.record.samples
+    if run.samples_path:
+        report.compare("digest of the samples", stated.sha256, digest_of_file(run.samples_path))
+        report.compare("rows of the samples", stated.rows, len(run.samples))
+    found = docs_digest(sample["doc_digest"] for sample in run.samples)
+    report.compare("digest of the documents", record.docs_digest, found)
+    report.compare("run key", record.run_key, run_key_of(record))
+    responses = [one for sample in run.samples for one in sample["responses"]]
+    truncated = sum(one["n_truncated"] > 0 for one in responses)
+    report.compare("requests, total", record.requests["total"], len(responses))
+    report.compare("requests, truncated", record.requests["truncated"], truncated)
+    report.compare("paths", record.paths, dict(Counter(one["path"] for one in responses)))

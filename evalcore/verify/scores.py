@@ -17,18 +17,21 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import doc_digest
 from evalcore.verify.report import Report, same
 
-Sample = Mapping[str, Any]
+Sample = dict[str, Any]
 
 
 def of_scores(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
     """Each leaf task with the scores that its samples state."""
-    predicted_only = bool(run.record.settings.get("predict_only"))
-    return [
-        of_samples(
-            task, samples, _failures(run, task, samples, report), predict_only=predicted_only
-        )
-        for task, samples in _by_task(run, spec)
-    ]
+    return [_as_stated(run, *each, report) for each in _by_task(run, spec)]
+
+
+def _as_stated(run: Run, task: Task, samples: list[Sample], report: Report) -> ScoredTask:
+    failures = _failures(run, task, samples, report)
+    return of_samples(task, samples, failures, predict_only=_is_predicted_only(run))
+
+
+def _is_predicted_only(run: Run) -> bool:
+    return bool(run.record.settings.get("predict_only"))
 
 
 def _failures(run: Run, task: Task, samples: Sequence[Sample], report: Report) -> list[Failure]:
@@ -58,16 +61,14 @@ def of_responses(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[S
     for task, samples in _by_task(run, spec):
         if why := _why_not_again(run, task, samples):
             report.leave(f"{task.name}: scores", why)
-            failures = _failures(run, task, samples, report)
-            predicted_only = bool(run.record.settings.get("predict_only"))
-            scored.append(of_samples(task, samples, failures, predict_only=predicted_only))
+            scored.append(_as_stated(run, task, samples, report))
             continue
         again = score_task(
             task,
             _items(samples, task.mode),
             _responses(samples),
             part=task.name if isinstance(spec, GroupSpec) else None,
-            predict_only=bool(run.record.settings.get("predict_only")),
+            predict_only=_is_predicted_only(run),
         )
         for stated, found in zip(samples, again.samples, strict=True):
             _compare(stated, found, report)
@@ -75,7 +76,7 @@ def of_responses(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[S
     return scored
 
 
-def _by_task(run: Run, spec: TaskSpec | GroupSpec) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+def _by_task(run: Run, spec: TaskSpec | GroupSpec) -> Iterator[tuple[Task, list[Sample]]]:
     for leaf in spec.leaves():
         task = task_of(leaf, mode=run.record.mode)
         yield task, [sample for sample in run.samples if sample["task"] == leaf.name]

@@ -45,9 +45,8 @@ def _leaf(name: str, config: Mapping[str, Any], library: TaskLibrary) -> TaskSpe
         }
         if _has_code(values.get("doc_to_choice")):
             values["doc_to_choice"] = ["code"]  # that there are choices is all that scoring asks
-        needed = {"dataset_path": "none", "test_split": "none"}
-        for key in ("doc_to_text", "doc_to_target"):
-            needed[key] = ""
+        data = {"dataset_path": "none", "test_split": "none"}
+        needed = {**data, "doc_to_text": "", "doc_to_target": ""}
         return parse_task({**needed, **values}, lambda key: f"the record, {key}", None)
     spec = _in_library(name, library)
     now = resolved_config(spec)

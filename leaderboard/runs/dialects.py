@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.formats.every_eval_ever import aggregate, instances
-from evalcore.formats.lmeval import results as lmeval
+from evalcore.formats.lmeval.results import results_json
+from evalcore.formats.lmeval.samples import HASHED, sample_lines, task_hashes
 from evalcore.record import RunRecord, read_samples
 
 
@@ -45,13 +46,13 @@ class Dialect:
 
 def lm_eval_samples(source: Source) -> Iterator[str]:
     """lm-evaluation-harness's samples, one line for each question and filter."""
-    return lmeval.sample_lines(read_samples(source.samples))
+    return sample_lines(read_samples(source.samples))
 
 
 def lm_eval_results(source: Source) -> Iterator[str]:
     """lm-evaluation-harness's results file, with the hash that it has of each task's samples."""
-    hashes = lmeval.task_hashes(read_samples(source.samples, lmeval.HASHED))
-    yield _as_file(lmeval.results_json([source.record], {}, hashes))
+    hashes = task_hashes(read_samples(source.samples, HASHED))
+    yield _as_file(results_json([source.record], {}, hashes))
 
 
 def every_eval_ever_aggregate(source: Source) -> Iterator[str]:

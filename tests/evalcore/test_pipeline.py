@@ -25,8 +25,7 @@ from evalcore.evaluation import evaluate
 from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
-from evalcore.model.tokens.encoder import Encoder
-from evalcore.model.tokens.keys import RequestKeys
+from evalcore.model.tokens.encoder import Encoder, RequestKeys
 from evalcore.model.tokens.texts import Texts
 from evalcore.preparation import benchmarks_of
 from evalcore.record import RunRecord

@@ -17,7 +17,8 @@ from typing import Any
 from evalcore import evaluation
 from evalcore.errors import TaskError
 from evalcore.evaluation import Evaluation, evaluate
-from evalcore.formats.lmeval.results import results_json, task_hash, task_lines
+from evalcore.formats.lmeval.results import results_json
+from evalcore.formats.lmeval.samples import task_hash, task_lines
 from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
 from evalcore.settings import Settings

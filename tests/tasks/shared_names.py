@@ -26,7 +26,7 @@ import pytest
 from evalcore.building import task_of
 from evalcore.errors import EvalError
 from evalcore.model.base import ChatTemplate, Response
-from evalcore.model.text_lm import TextRequest, response_of, text_requests
+from evalcore.model.text_lm import TextBackend, TextRequest, response_of
 from evalcore.score.scoring import score_task
 from evalcore.score.task_metrics import Measures
 from evalcore.task.asking.chat import Chat
@@ -239,7 +239,7 @@ def _measures(spec: TaskSpec) -> dict[str, Any]:
     return {
         name: [
             aggregation.name,
-            measures.is_better_higher(name),
+            measures.higher_is_better.get(name, True),
             {key: _argument(key, value) for key, value in sorted(measures.arguments(name).items())},
         ]
         for name, aggregation in measures.aggregations.items()
@@ -324,7 +324,7 @@ def _responses(items: Sequence[Item], golden: Sequence[Item], salt: int) -> Iter
     table = Table()
     for item, peer in zip(items, golden, strict=True):
         gold = str(peer.target[0] if isinstance(peer.target, list) and peer.target else peer.target)
-        for one in text_requests(item.requests, seed=0):
+        for one in TextBackend("table", "table").encode(item.requests, seed=0):
             assert isinstance(one, TextRequest)
             repeat = one.repeat + 1000 * salt
             told = table.record(one.request.kind, one.request.arguments, repeat, gold)

@@ -97,11 +97,6 @@ def aggregate_of(record: RunRecord, *, organization: str, now: datetime) -> dict
     }
 
 
-def result_id(row: ResultRow) -> str:
-    """Names one number of a run, for the instances behind it."""
-    return "/".join([row.task, row.subset, row.metric, row.filter])
-
-
 def _developer(record: RunRecord) -> str:
     owner, slash, _ = record.model_name.partition("/")
     return folder_name(owner) if slash and owner else "unknown"
@@ -137,7 +132,7 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
 def _result(record: RunRecord, row: ResultRow) -> dict[str, Any]:
     share = row.metric.startswith(_SHARES)
     return {
-        "evaluation_result_id": result_id(row),
+        "evaluation_result_id": "/".join([row.task, row.subset, row.metric, row.filter]),
         "evaluation_name": f"{row.task}: {row.subset}" if row.subset else row.task,
         "source_data": _source_data(record, row),
         "evaluation_timestamp": record.started,

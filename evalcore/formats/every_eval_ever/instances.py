@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evalcore.formats.lmeval.samples import sha256_of
 from evalcore.record import RunRecord
 
 Sample = Mapping[str, Any]
@@ -48,7 +48,7 @@ def _content(sample: Sample, score: Mapping[str, Any]) -> dict[str, Any]:
     answers = _answers(sample)
     return {
         "sample_id": f"{sample['split']}_{sample['doc_id']}",
-        "sample_hash": _hash(sample["prompt"] + "".join(reference)),
+        "sample_hash": sha256_of(sample["prompt"] + "".join(reference)),
         "interaction_type": "single_turn",
         "input": {
             "raw": sample["prompt"],
@@ -98,7 +98,3 @@ def _tokens(sample: Sample) -> dict[str, int]:
     read = sum(one["n_context_tokens"] or 0 for one in sample["responses"])
     written = sum(len(one["token_ids"] or ()) for one in sample["responses"])
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.digest import digest_of
+from evalcore.formats.foreign import foreign_sample
 from evalcore.keys import comparability_key
 from evalcore.record import SCHEMA_VERSION, ResultRow, RunRecord
 
@@ -71,34 +72,18 @@ def _sample(lines: Sequence[Mapping[str, Any]], place: int) -> dict[str, Any]:
         }
         for one in lines
     ]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "task": first["evaluation_name"],
-        "split": None,
-        "doc_id": place,
-        "doc_digest": digest_of([first["input"]["raw"], first["input"]["reference"]]),
-        "doc": json.dumps({"sample_id": first["sample_id"], **first["input"]}),
-        "cluster": None,
-        "subset": None,
-        "shots": [],
-        "prompt": prompt,
-        "choices": first["input"].get("choices") or [],
-        "gold": [],
-        "target": "; ".join(first["input"]["reference"]),
-        "answer": json.dumps(first["input"]["reference"]),
-        "choices_are_contexts": False,
-        "several_answers": None,
-        "pick": None,
-        "correct": scores[0]["value"],
-        "arguments": [],
-        "repeats": 1,
-        "responses": [],
-        "filtered": [],
-        "scores": scores,
-        "why_null": None,
-        "contaminated": None,
-        "overlaps": None,
-    }
+    return foreign_sample(
+        task=first["evaluation_name"],
+        doc_id=place,
+        doc_digest=digest_of([first["input"]["raw"], first["input"]["reference"]]),
+        doc=json.dumps({"sample_id": first["sample_id"], **first["input"]}),
+        prompt=prompt,
+        choices=first["input"].get("choices") or [],
+        target="; ".join(first["input"]["reference"]),
+        answer=json.dumps(first["input"]["reference"]),
+        correct=scores[0]["value"],
+        scores=scores,
+    )
 
 
 def _record(content: Mapping[str, Any], n_samples: int) -> RunRecord:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalcore.record import SCHEMA_VERSION
+from evalcore.formats.foreign import foreign_sample
 from evalcore.task.identity.digest import doc_digest
 
 Line = Mapping[str, Any]
@@ -45,53 +45,42 @@ def _sample(lines: list[Line], task: str, config: Mapping[str, Any]) -> dict[str
     best = max(
         range(len(responses)), key=lambda place: responses[place]["loglikelihood"], default=0
     )
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "task": task,
-        "split": config.get("test_split") or config.get("validation_split"),
-        "doc_id": first["doc_id"],
-        "doc_digest": doc_digest(first["doc"]),
-        "doc": json.dumps(first["doc"], ensure_ascii=False),
-        "cluster": None,
-        "subset": None,
-        "shots": [],
-        "prompt": arguments[0]["context"] if arguments else "",
-        "choices": [x["continuation"].removeprefix(delimiter) for x in arguments if is_choice],
-        "gold": [answer] if is_choice and isinstance(answer, int) else [],
-        "target": first["target"],
-        "answer": json.dumps(answer, ensure_ascii=False),
-        "choices_are_contexts": False,
-        "several_answers": None,
-        "pick": best if is_choice else None,
-        "correct": scores[0]["value"] if scores else None,
-        "arguments": arguments,
-        "repeats": max((len(results) for results in first["resps"]), default=1),
-        "responses": responses,
-        "filtered": [
+    return foreign_sample(
+        task=task,
+        split=config.get("test_split") or config.get("validation_split"),
+        doc_id=first["doc_id"],
+        doc_digest=doc_digest(first["doc"]),
+        doc=json.dumps(first["doc"], ensure_ascii=False),
+        prompt=arguments[0]["context"] if arguments else "",
+        choices=[x["continuation"].removeprefix(delimiter) for x in arguments if is_choice],
+        gold=[answer] if is_choice and isinstance(answer, int) else [],
+        target=first["target"],
+        answer=json.dumps(answer, ensure_ascii=False),
+        pick=best if is_choice else None,
+        correct=scores[0]["value"] if scores else None,
+        arguments=arguments,
+        repeats=max((len(results) for results in first["resps"]), default=1),
+        responses=responses,
+        filtered=[
             {
                 "filter": line["filter"],
                 "values": json.dumps([_result(kind, one) for one in line["filtered_resps"]]),
             }
             for line in lines
         ],
-        "scores": scores,
-        "why_null": None,
-        "contaminated": None,
-        "overlaps": None,
-    }
+        scores=scores,
+    )
 
 
 def _argument(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    argument = {"context": given["arg_0"], "continuation": "", "kind": kind, "generation": None}
     if kind == "loglikelihood_rolling":
-        return {"context": "", "continuation": given["arg_0"], "kind": kind, "generation": None}
-    if kind == "generate_until":
-        generation = json.dumps(given["arg_1"], ensure_ascii=False)
-        return {
-            "context": given["arg_0"], "continuation": "", "kind": kind, "generation": generation
-        }  # fmt: skip
-    return {
-        "context": given["arg_0"], "continuation": given["arg_1"], "kind": kind, "generation": None
-    }  # fmt: skip
+        argument |= {"context": "", "continuation": given["arg_0"]}
+    elif kind == "generate_until":
+        argument["generation"] = json.dumps(given["arg_1"], ensure_ascii=False)
+    else:
+        argument["continuation"] = given["arg_1"]
+    return argument
 
 
 def _response(kind: str, given: Any) -> dict[str, Any]:

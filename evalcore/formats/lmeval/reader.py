@@ -64,19 +64,17 @@ def _groups(results: Mapping[str, Any]) -> dict[str, Any]:
 
     Tasks without members stand there, too, in some versions.
     """
+    subtasks = results.get("group_subtasks", {})
+    known = results["configs"].keys() | subtasks.keys()
     return {
         name: {
             "alias": results["results"].get(name, {}).get("alias", name).lstrip(" -"),
             "version": _version(results["versions"].get(name)),
-            "members": [member for member in members if _is_known(member, results)],
+            "members": [member for member in members if member in known],
         }
-        for name, members in reversed(results.get("group_subtasks", {}).items())
+        for name, members in reversed(subtasks.items())
         if members
     }
-
-
-def _is_known(name: str, results: Mapping[str, Any]) -> bool:
-    return name in results["configs"] or name in results.get("group_subtasks", {})
 
 
 def _version(stated: Any) -> str:

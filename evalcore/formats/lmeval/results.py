@@ -1,7 +1,7 @@
 """lm-evaluation-harness's results JSON (as of 0.4.13), from our records.
 
 What that format has no place for (intervals, keys, token loglikelihoods) stays in the record. Its
-samples JSONL is in `lmeval_samples.py`, the way back in `lmeval_reader.py`.
+samples JSONL is in `samples.py`, the way back in `reader.py`.
 """
 
 from __future__ import annotations
@@ -9,31 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from evalcore.formats.lmeval.samples import (
-    HASHED,
-    sample_lines,
-    sha256_of,
-    task_hash,
-    task_hashes,
-    task_lines,
-    write_task_lines,
-)
+from evalcore.formats.lmeval.samples import sha256_of
 from evalcore.record import ResultRow, RunRecord
 from evalcore.task.metadata import UNVERSIONED
-
-__all__ = [
-    "HASHED",
-    "folder_name",
-    "git_hash",
-    "results_json",
-    "sample_lines",
-    "task_hash",
-    "task_hashes",
-    "task_lines",
-    "write_task_lines",
-]
 
 NOT_AVAILABLE = "N/A"
 """What that format says where there is no standard error or no version."""
@@ -66,13 +47,29 @@ def results_json(
     `task_hashes` by leaf task (see `task_hash`).
     """
     first = records[0]
-    rows = [row for record in records for row in record.results if _is_whole(record, row)]
+    # Those of whole tasks and groups, not of a part of a task's documents.
+    rows = [
+        row
+        for record in records
+        for row in record.results
+        if row.task != record.task or not row.subset
+    ]
     leaves = {name: config for record in records for name, config in record.configs.items()}
     groups = {name: group for record in records for name, group in reversed(record.groups.items())}
     results = {name: _leaf_scores(name, leaves[name], rows) for name in leaves}
     results |= {name: _group_scores(name, groups, rows, results) for name in groups}
-    shots = {name: _shots_of(record, name) for record in records for name in record.configs}
-    direction = {name: _directions(name, rows) for name in leaves}
+    shots = {
+        name: record.shots if isinstance(record.shots, int) else record.shots[name]
+        for record in records
+        for name in record.configs
+    }
+    direction: dict[str, dict[str, bool | None]] = {name: {} for name in leaves}
+    for row in rows:
+        if row.task in leaves:
+            direction[row.task][row.metric] = row.higher_is_better
+    generation = {
+        leaf: one for record in reversed(records) for leaf, one in record.generation.items()
+    }
     for name, group in reversed(groups.items()):
         _propagate(name, group["members"], shots, direction)
     aggregated = {name: results[name] for name in groups if "sample_len" in results[name]}
@@ -84,7 +81,7 @@ def results_json(
             name: config_as_theirs(
                 leaves[name],
                 shots[name],
-                _generation(records, name),
+                generation.get(name),
                 config.get("model_args") if first.mode == "compat" else None,
             )
             for name in sorted(leaves)
@@ -99,7 +96,7 @@ def results_json(
         },
         "config": _config(records, config),
         "git_hash": git_hash,
-        "date": _unix_time(first.started),
+        "date": datetime.fromisoformat(first.started).timestamp(),
         **_environment(first),
         **_tokenizer(first.model),
         "task_hashes": dict(task_hashes or {}),
@@ -168,15 +165,6 @@ def _named_functions(value: Any) -> Any:
     return value
 
 
-def _generation(records: Sequence[RunRecord], task: str) -> Mapping[str, Any] | None:
-    return next((record.generation[task] for record in records if task in record.generation), None)
-
-
-def _is_whole(record: RunRecord, row: ResultRow) -> bool:
-    """Whether the row is about a whole task or group, not about a part of a task's documents."""
-    return row.task != record.task or not row.subset
-
-
 def _leaf_scores(name: str, config: Mapping[str, Any], rows: Sequence[ResultRow]) -> dict[str, Any]:
     own = [row for row in rows if row.task == name]
     return {
@@ -225,10 +213,6 @@ def _numbers(rows: Sequence[ResultRow]) -> dict[str, Any]:
     return numbers
 
 
-def _directions(name: str, rows: Sequence[ResultRow]) -> dict[str, bool | None]:
-    return {row.metric: row.higher_is_better for row in rows if row.task == name}
-
-
 def _propagate(
     name: str,
     members: Sequence[str],
@@ -262,10 +246,6 @@ def _versions(
     return versions
 
 
-def _shots_of(record: RunRecord, task: str) -> int:
-    return record.shots if isinstance(record.shots, int) else record.shots[task]
-
-
 def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str, Any]:
     model, settings = records[0].model, records[0].settings
     if records[0].engine["name"] == "lm_eval":  # read from such a file
@@ -294,12 +274,6 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
         "fewshot_seed": settings["fewshot_seed"],
     }
     return {**own, **config}
-
-
-def _unix_time(iso: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(iso).timestamp()
 
 
 def _environment(record: RunRecord) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def logged_sample(sample: Sample, filter: str) -> dict[str, Any]:
     scores = {
         score["metric"]: item_of(score)
         for score in sample["scores"]
-        if score["filter"] == filter and not _is_unmeasured(score)
+        if score["filter"] == filter and (score["value"], score.get("item")) != (None, None)
     }
     return {
         "doc_id": sample["doc_id"],
@@ -144,10 +144,6 @@ def arguments_of(argument: Mapping[str, Any]) -> tuple[Any, ...]:
 def item_of(score: Mapping[str, Any]) -> Any:
     """What is aggregated: a number, or what a metric over all documents collects of each."""
     return score["value"] if score.get("item") is None else json.loads(score["item"])
-
-
-def _is_unmeasured(score: Mapping[str, Any]) -> bool:
-    return score["value"] is None and score.get("item") is None
 
 
 def result_of(response: Mapping[str, Any]) -> Any:

@@ -4,8 +4,7 @@ from evalcore.model.conformance import examine
 print(examine(model))
 """
 
-from evalcore.model.conformance.examination import examine
-from evalcore.model.conformance.reference import Reference
-from evalcore.model.conformance.report import Finding, Report
+from evalcore.model.conformance.examination import Finding, Report, examine
+from evalcore.model.conformance.examinee import Reference
 
 __all__ = ["Finding", "Reference", "Report", "examine"]

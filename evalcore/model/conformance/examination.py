@@ -1,15 +1,72 @@
-"""All checks of a backend, one after the other."""
+"""All checks of a backend, one after the other, and what was found, for people."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from evalcore.errors import EvalError
 from evalcore.model.base import LM
-from evalcore.model.conformance import company, numbers, reading, writing
-from evalcore.model.conformance.examinee import Examinee, Failed, NotAsked
-from evalcore.model.conformance.reference import Reference, Referenced
-from evalcore.model.conformance.report import Finding, Report
+from evalcore.model.conformance import answers, numbers, reading
+from evalcore.model.conformance.examinee import (
+    Examinee,
+    Failed,
+    NotAsked,
+    Reference,
+    Referenced,
+)
+
+Verdict = Literal["passed", "FAILED", "not asked"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+    """How much was asked and how far apart the numbers were; or what is wrong; or why it was not
+    asked."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of all checks; as a text it ends with pass or fail."""
+
+    model: str
+    backend: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed
+
+    @property
+    def failed(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == "FAILED"]
+
+    def of(self, check: str) -> Finding:
+        """The finding of that check."""
+        return next(finding for finding in self.findings if finding.check == check)
+
+    def __str__(self) -> str:
+        width = max((len(finding.check) for finding in self.findings), default=0)
+        counts = Counter(finding.verdict for finding in self.findings)
+        told = ", ".join(f"{count} {verdict.lower()}" for verdict, count in counts.items())
+        return "\n".join(
+            [
+                f"{self.model} by {self.backend}",
+                *(
+                    f"  {finding.verdict:<9}  {finding.check:<{width}}  {finding.detail}"
+                    for finding in self.findings
+                ),
+                f"{'pass' if self.passed else 'fail'}: {told}",
+            ]
+        )
+
 
 CHECKS: Mapping[str, Callable[[Examinee], str]] = {
     "requests and answers": reading.answers,
@@ -23,11 +80,11 @@ CHECKS: Mapping[str, Callable[[Examinee], str]] = {
     "additivity": numbers.additivity,
     "whole texts": numbers.whole_texts,
     "greedy flag": numbers.greedy,
-    "stop strings": writing.stop_strings,
-    "length of texts": writing.length,
-    "batch invariance": company.batch,
-    "order invariance": company.order,
-    "determinism": company.determinism,
+    "stop strings": answers.stop_strings,
+    "length of texts": answers.length,
+    "batch invariance": answers.batch,
+    "order invariance": answers.order,
+    "determinism": answers.determinism,
 }
 """By name; each says in words what it found, or raises Failed or NotAsked."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from evalcore.model.base import LM, EncodedRequest, ModelInfo, Request, RequestKind, Response
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.conformance.reference import Reference
+from evalcore.model.refusals import REFUSALS
 
 Answer = tuple[EncodedRequest, Response]
 
@@ -39,6 +39,30 @@ SCORED = (
 WORD, NEW_TOKENS = " table", 12
 
 
+class Reference(Protocol):
+    """The same model by other means, which the answers of a backend are held to: asked one thing at
+    a time, in the plainest way; no code that computes is the backend's."""
+
+    def tokens(self, text: str) -> list[int]:
+        """A whole text as the model's tokenizer reads it, with what it adds."""
+        ...
+
+    def teacher_forced(
+        self, tokens: Sequence[int], targets: Sequence[int]
+    ) -> tuple[list[float], bool]:
+        """Log-probability of each target, of which the last positions of `tokens` predict one
+        each, and whether each is the likeliest."""
+        ...
+
+
+@runtime_checkable
+class Referenced(Protocol):
+    """A model that brings its own reference."""
+
+    @property
+    def reference(self) -> Reference: ...
+
+
 class Failed(Exception):
     """The backend does not do what it must."""
 
@@ -56,16 +80,6 @@ def written(context: str, stops: Sequence[str] = (), tokens: int = NEW_TOKENS) -
         "temperature": 0.0,
     }
     return Request("generate_until", context, generation=arguments)
-
-
-def fed(tokens: Sequence[int], targets: Sequence[int]) -> EncodedRequest:
-    """What a loglikelihood of these tokens is to a backend that is fed tokens."""
-    return EncodedRequest(
-        key=EncodedRequest.key_of(tokens, targets),
-        tokens=tuple(tokens),
-        targets=tuple(targets),
-        n_context_tokens=len(tokens) + 1 - len(targets),
-    )
 
 
 class Examinee:
@@ -86,13 +100,8 @@ class Examinee:
 
     def needs(self, *kinds: RequestKind, tokens: bool = False) -> None:
         """Raises NotAsked where it does not answer these, or does not show its tokens."""
-        answers: Mapping[RequestKind, bool] = {
-            "loglikelihood": self.can.loglikelihood,
-            "loglikelihood_rolling": self.can.rolling,
-            "generate_until": self.can.generate,
-        }
         for kind in kinds:
-            if not answers[kind]:
+            if not REFUSALS[kind].met(self.can):
                 raise NotAsked(f"it states that it answers no {kind} request")
         if tokens and not (self.can.tokens_in and self.can.tokens_out):
             raise NotAsked("it does not show its tokens")

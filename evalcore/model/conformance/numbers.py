@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalcore.model.base import Request
+from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.conformance.examinee import (
     CONTEXTS,
     SCORED,
     Examinee,
     Failed,
     NotAsked,
-    fed,
     shown,
     written,
 )
@@ -111,7 +110,7 @@ def greedy(examinee: Examinee) -> str:
                 expected = is_own
                 if examinee.reference is not None:  # a penalty of its own may have decided
                     _, expected = examinee.reference.teacher_forced(tokens, targets)
-                ((_, scored),) = examinee.answers([fed(tokens, targets)])
+                ((_, scored),) = examinee.answers([EncodedRequest.scoring(tokens, targets)])
                 _compare_flags(scored.is_greedy, expected, f"{targets} after {shown(request)}")
                 flags.append(expected)
     if not flags:
@@ -140,18 +139,16 @@ def whole_texts(examinee: Examinee) -> str:
             ((_, response),) = examinee.ask([Request("loglikelihood_rolling", "", text)])
             tokens = response.token_ids
             if examinee.reference is not None:
-                _check_all_scored(examinee.reference.tokens(text), tokens, text)
+                read = examinee.reference.tokens(text)
+                if list(tokens) not in (read, read[1:]):  # in compat a BOS that is added is scored
+                    raise Failed(
+                        f"{text[:30]!r}: {len(tokens)} tokens were scored, and it has {len(read)}"
+                    )
             windows = rolling_windows(
                 tokens, prefix=examinee.info.prefix_token, length=length, stride=stated
             )
-            found = examinee.answers([fed(*window) for window in windows])
+            found = examinee.answers([EncodedRequest.scoring(*window) for window in windows])
             expected = sum(scored.loglikelihood for _, scored in found)
             yield response.loglikelihood, expected, f"{text[:30]!r}, {len(tokens)} tokens"
 
     return examinee.apart(pairs())
-
-
-def _check_all_scored(read: list[int], scored: tuple[int, ...], text: str) -> None:
-    """A BOS that the tokenizer adds is scored in compat and not in strict."""
-    if list(scored) not in (read, read[1:]):
-        raise Failed(f"{text[:30]!r}: {len(scored)} tokens were scored, and it has {len(read)}")

@@ -39,6 +39,10 @@ class Scores:
     """Whether each target is the likeliest token of all; of equals, the first."""
 
 
+ScoresByRequest = Iterator[list[tuple[int, Scores]]]
+"""In packs as they are computed, each by the index of its request."""
+
+
 def rows_at_once(vocabulary: int, *, device: str = "cpu") -> int:
     """How many rows of logits a head is asked for that answers for its whole vocabulary.
 

@@ -1,5 +1,9 @@
 """Every distinct row fed whole, rows of like length together: what any causal model can do.
 
+Requests that feed the model the same tokens are one row: the four letters of a question differ
+only in what is read off the last position. Rows of like length share a batch, longest first, so
+that padding is small and the largest batch is tried at once.
+
 One forward pass a batch over right-padded rows without an attention mask: what lies to the right of
 a position cannot reach it. Logits are asked for only where a target is scored.
 """
@@ -8,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,50 +21,82 @@ import torch
 from torch import Tensor
 
 from evalcore.errors import ModelError
-from evalcore.model.forward.batching import Row, batches_of, rows_of
-from evalcore.model.forward.head import Scores, read, rows_at_once
+from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+
+Tokens = tuple[int, ...]
+Rows = Sequence[Sequence[int]]
+"""The tokens of each of many requests: those that are fed, or those that are scored."""
 
 LOGITS_PER_BATCH = 1 << 25
 """Logits of one forward pass, 128 MiB in float32; a single row may need more."""
 
 
+@dataclass(frozen=True)
+class Row:
+    """One sequence to feed, and the requests (by index) that are read from it."""
+
+    tokens: Tokens
+    requests: tuple[int, ...]
+
+
+def rows_of(sequences: Rows) -> list[Row]:
+    """Distinct token sequences, longest first; equal lengths in order of first appearance."""
+    members: dict[Tokens, list[int]] = {}
+    for index, tokens in enumerate(sequences):
+        members.setdefault(tuple(tokens), []).append(index)
+    rows = [Row(tokens, tuple(indexes)) for tokens, indexes in members.items()]
+    return sorted(rows, key=lambda row: -len(row.tokens))
+
+
+def batches_of(
+    rows: Sequence[Row], *, budget: int, most_rows: int | None = None
+) -> list[list[Row]]:
+    """Consecutive rows in batches of at most `budget` tokens, padding included.
+
+    A row longer than the budget is a batch of its own. Raises ValueError for a budget or a number
+    of rows below 1.
+    """
+    if budget < 1 or (most_rows is not None and most_rows < 1):
+        raise ValueError(f"budget {budget} and rows {most_rows} must be at least 1")
+    batches: list[list[Row]] = []
+    for row in rows:
+        batch = batches[-1] if batches else []
+        longest = len(batch[0].tokens) if batch else 0
+        full = most_rows is not None and len(batch) >= most_rows
+        if batch and not full and max(longest, len(row.tokens)) * (len(batch) + 1) <= budget:
+            batch.append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+@dataclass(frozen=True)
 class PlainPath:
     """Scores targets after what is fed, in batches of at most `batch_size` rows."""
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        batch_size: int | None = None,
-        softmax: torch.dtype = torch.float32,
-    ) -> None:
-        self._model = model
-        self._batch_size = batch_size
-        self._softmax = softmax
+    model: Any
+    batch_size: int | None = None
+    softmax: torch.dtype = torch.float32
 
-    def scores(
-        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
-    ) -> Iterator[list[tuple[int, Scores]]]:
+    def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, a batch of at most `budget` padded tokens at a time.
 
         Request i feeds `sequences[i]`, whose last positions predict `targets[i]`. Raises ModelError
         for one row that does not fit the memory, torch.OutOfMemoryError for several.
         """
-        for batch in batches_of(rows_of(sequences), budget=budget, most_rows=self._batch_size):
+        for batch in batches_of(rows_of(sequences), budget=budget, most_rows=self.batch_size):
             for part in self._parts(batch, targets):
                 try:
                     scored = self._scores(part, targets)
                 except torch.OutOfMemoryError as problem:
                     if len(part) > 1:
                         raise
-                    raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
+                    raise ModelError(f"out of memory on {self.model.device}: {problem}") from None
                 yield scored
 
-    def _parts(
-        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
-    ) -> Iterator[Sequence[Row]]:
+    def _parts(self, batch: Sequence[Row], targets: Rows) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
-        vocabulary = len(self._model.get_input_embeddings().weight)
+        vocabulary = len(self.model.get_input_embeddings().weight)
         n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
         if len(batch) == 1 or n_logits <= LOGITS_PER_BATCH:
             yield batch
@@ -68,15 +105,13 @@ class PlainPath:
             yield from self._parts(half, targets)
 
     @torch.inference_mode()
-    def _scores(
-        self, batch: Sequence[Row], targets: Sequence[Sequence[int]]
-    ) -> list[tuple[int, Scores]]:
+    def _scores(self, batch: Sequence[Row], targets: Rows) -> list[tuple[int, Scores]]:
         width = max(len(row.tokens) for row in batch)
         padded = [row.tokens + (0,) * (width - len(row.tokens)) for row in batch]
         columns = _columns(batch, targets)
-        device = self._model.device
+        device = self.model.device
         logits = logits_at(
-            self._model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
+            self.model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
         )
         column_of = {place: column for column, place in enumerate(columns)}
         asked = [
@@ -85,7 +120,7 @@ class PlainPath:
             for request in row.requests
             for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
         ]
-        return scores_of(logits.flatten(0, 1), asked, softmax=self._softmax)
+        return scores_of(logits.flatten(0, 1), asked, softmax=self.softmax)
 
 
 def scores_of(
@@ -134,7 +169,7 @@ def dtype_of_logits(model: Any) -> torch.dtype:
     return logits_at(model, first, first[0]).dtype
 
 
-def _columns(batch: Sequence[Row], targets: Sequence[Sequence[int]]) -> list[int]:
+def _columns(batch: Sequence[Row], targets: Rows) -> list[int]:
     """The positions that any row of the batch is scored at."""
     return sorted(
         {place for row in batch for one in row.requests for place in _places(row, targets[one])}

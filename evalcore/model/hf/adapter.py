@@ -52,11 +52,11 @@ def put_on(model: Any, folder: Path, name: str) -> None:
     }
     tokens = _telling_tokens(model, config, weights)
     without = _logits(model, tokens)
-    known = {id(tensor) for tensor in _state(model).values()}
+    known = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
     wrapped = PeftModel(model, config, adapter_name=NAME)
     expected = {
         key: tensor
-        for key, tensor in _state(wrapped).items()
+        for key, tensor in wrapped.state_dict(keep_vars=True).items()
         if id(tensor) not in known or _is_trained_bias(config, key)
     }
     left: Any = set_peft_model_state_dict(wrapped, weights, adapter_name=NAME)
@@ -72,11 +72,6 @@ def _not_of_layers(name: str, config: Any) -> ModelError:
         f"{name} is an adapter of the kind {config.peft_type.value}, which does not lie in the "
         "model's layers alone: merge it into its model and evaluate that"
     )
-
-
-def _state(model: Any) -> dict[str, Tensor]:
-    state: dict[str, Tensor] = model.state_dict(keep_vars=True)
-    return state
 
 
 def _is_trained_bias(config: Any, key: str) -> bool:

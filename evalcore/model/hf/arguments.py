@@ -97,10 +97,6 @@ def _unknown(name: str) -> str:
     return f"unknown argument {name!r}{did_you_mean(name, TYPES)}"
 
 
-def _text(stated: Any) -> str:
-    return str(stated)
-
-
 def _one_of(*allowed: str) -> Callable[[Any], str]:
     def parse(stated: Any) -> str:
         text = str(stated).removeprefix("torch.")
@@ -151,18 +147,18 @@ def _causal(stated: Any) -> str:
 
 
 TYPES: Mapping[str, Callable[[Any], Any]] = {
-    "pretrained": _text,
-    "revision": _text,
-    "subfolder": _text,
-    "tokenizer": _text,
+    "pretrained": str,
+    "revision": str,
+    "subfolder": str,
+    "tokenizer": str,
     "use_fast_tokenizer": _flag,
     "backend": _causal,
     "dtype": _one_of(*DTYPES),
     "softmax_dtype": _one_of(*DTYPES[1:]),
-    "attn_implementation": _text,
+    "attn_implementation": str,
     "parallelize": _flag,
     "trust_remote_code": _flag,
-    "peft": _text,
+    "peft": str,
     "max_length": _number(1, "a count"),
     "truncation": _flag,
     "add_bos_token": _flag,

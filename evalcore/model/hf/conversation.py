@@ -26,18 +26,19 @@ class TemplateWriter:
     def render(self, messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
         """Raises ModelError for a template that refuses the conversation, or is none."""
         turns = [dict(message) for message in messages]
+        others = [turn for turn in turns if turn["role"] != "system"]
         try:
             return self._render(turns, answer_begins)
         except TemplateError as problem:
-            others = [turn for turn in turns if turn["role"] != "system"]
-            if len(others) == len(turns):
-                raise ModelError(f"its chat template refuses a conversation: {problem}") from None
-        try:
-            text = self._render(others, answer_begins)
-        except TemplateError as problem:
-            raise ModelError(f"its chat template refuses a conversation: {problem}") from None
-        self.without_system += 1
-        return text
+            refused = str(problem)
+        if len(others) < len(turns):
+            try:
+                text = self._render(others, answer_begins)
+                self.without_system += 1
+                return text
+            except TemplateError as problem:
+                refused = str(problem)
+        raise ModelError(f"its chat template refuses a conversation: {refused}") from None
 
     def _render(self, turns: list[dict[str, str]], answer_begins: bool) -> str:
         try:

@@ -1,32 +1,38 @@
 """A causal language model of `transformers`: the `hf` backend.
 
-It reads (`reading.py`: tokenizer, encoding, chat template), it computes (`computing.py`), and here
-it is loaded and says what it is.
+It reads by `reading.py` (tokenizer, encoding, chat template), and computes by the scorer of
+`loglikelihood` and the writer of `writing`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import torch
+import xxhash
 from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
-from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, ModelInfo, Request, Response
+from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
-from evalcore.model.hf.computing import Computation, softmax_of
+from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.hf.description import load_tokenizer, max_length_of
 from evalcore.model.hf.loading import load_model, skeleton
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
-from evalcore.model.hf.reference import PlainReference
 from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
-from evalcore.model.hf.weights import weights_digest
+from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
+from evalcore.model.loglikelihood.scoring import Scorer
+from evalcore.model.writing.generation import GenerationRequest
+from evalcore.model.writing.plan import Writer
 
 GENERATION_ARGUMENTS = frozenset(
     name
@@ -36,7 +42,7 @@ GENERATION_ARGUMENTS = frozenset(
 """What the `generate` of transformers can be told."""
 
 
-class HuggingFaceLM:
+class HuggingFaceLM(Reader):
     """The `hf` backend; satisfies `evalcore.model.base.LM`."""
 
     capabilities = Capabilities(
@@ -78,8 +84,8 @@ class HuggingFaceLM:
             arguments = arguments or Arguments(pretrained=str(name))
         if arguments is None:
             raise ModelError("no model: give its arguments, or an initialised model")
-        self._arguments = arguments
         self._files: Files | None = None
+        self._first_pass: FirstPass | None = None
         if model is None:
             self._files = download(arguments, weights=weights)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
@@ -92,25 +98,21 @@ class HuggingFaceLM:
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
-        self._tokenizer = tokenizer
-        longest = max_length_of(model.config, tokenizer)
         with libraries_fault("it cannot be used"):
-            self._softmax = softmax_of(model, arguments, mode)
-            computation = Computation(
-                model, tokenizer, softmax=self._softmax, batch_size=batch_size, path=path
-            )
-            self._computation = computation
+            self._softmax = _softmax_of(model, arguments, mode)
+            self._scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
+            writer = self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
             # Its functions do not hold this object, which is freed as soon as nobody has it.
-            self.reader = Reader(
+            super().__init__(
                 arguments,
                 tokenizer,
                 mode=mode,
-                max_length=longest,
-                vocabulary=lambda: computation.vocabulary,
+                max_length=max_length_of(model.config, tokenizer),
+                vocabulary=lambda: len(model.get_input_embeddings().weight),
                 generation_arguments=GENERATION_ARGUMENTS,
-                generation_defaults=lambda: computation.generation_defaults,
+                generation_defaults=lambda: writer.defaults,
             )
-            _ = self.reader.encoder.digest, self.reader.encoder.special_tokens
+            _ = self.encoder.digest, self.encoder.special_tokens
 
     @classmethod
     def from_arguments(
@@ -126,27 +128,34 @@ class HuggingFaceLM:
         return cls(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
 
     @property
-    def reads_ahead(self) -> bool:
-        return self.reader.reads_ahead
-
-    @property
     def first_forward(self) -> float | None:
         """When it was first run, by `time.monotonic`."""
-        return self._computation.first_forward
+        return self._first_pass.at if self._first_pass else None
 
     @property
     def execution(self) -> dict[str, Any]:
-        return self._computation.execution
+        kinds = {
+            "loglikelihood": self._scorer.execution,
+            "generate_until": self._writer.execution,
+        }
+        return {kind: how for kind, how in kinds.items() if how}
 
     @property
     def accelerators(self) -> list[str]:
         """UUIDs of the NVIDIA GPUs that hold it; an empty text for any other accelerator."""
-        return self._computation.accelerators
+        places = {parameter.device for parameter in self._model.parameters()}
+        return [
+            f"GPU-{torch.cuda.get_device_properties(place).uuid}"
+            if place.type == "cuda" and torch.version.cuda
+            else ""
+            for place in sorted(places, key=str)
+            if place.type != "cpu"
+        ]
 
     @property
     def reference(self) -> PlainReference:
         """The same model in the plainest way, for `evalcore.model.conformance`."""
-        return PlainReference(self._model, self._tokenizer, self._arguments.add_bos_token)
+        return PlainReference(self._model, self.tokenizer, self._arguments.add_bos_token)
 
     @property
     def info(self) -> ModelInfo:
@@ -186,20 +195,111 @@ class HuggingFaceLM:
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
             arguments=self._arguments.as_json(),
-            **self.reader.pins,
+            **self.pins,
         )
 
-    def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        """Raises as `Reader.encode`."""
-        return self.reader.encode(requests, seed=seed)
-
-    def answer(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
-        return self._computation.answer(requests)
+        writing = {i: one for i, one in enumerate(requests) if isinstance(one, GenerationRequest)}
+        self._first_pass = self._first_pass or FirstPass(self._model)
+        with libraries_fault("it fails when it is computed"), evaluating(self._model):
+            yield from scored(requests, self._scorer.answers)
+            yield from self._writer.answers(writing)
 
-    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
-        return self.reader.token_texts(tokens)
 
-    def chat_template(self, name: str | None = None) -> ChatTemplate:
-        """Raises ModelError where the tokenizer has no such template, naming those it has."""
-        return self.reader.chat_template(name)
+class FirstPass:
+    """Notes the moment at which a model is first given tokens, and then watches no more."""
+
+    def __init__(self, model: Any) -> None:
+        self.at: float | None = None
+        """By `time.monotonic`; None so far."""
+        # Every way to run a model reads its tokens' embeddings, and few begin at the whole model.
+        self._hook = model.get_input_embeddings().register_forward_pre_hook(self._note)
+
+    def _note(self, *_: Any) -> None:
+        self.at = time.monotonic()
+        self._hook.remove()
+
+
+def _softmax_of(model: Any, arguments: Arguments, mode: Mode) -> torch.dtype:
+    """The precision of the log-softmax: float32 but in compat, where it is what is stated, and
+    where nothing is, that of the model's logits."""
+    stated = arguments.softmax_dtype
+    if mode == "strict" or (stated is None and model.dtype.itemsize >= torch.float32.itemsize):
+        return torch.float32
+    return getattr(torch, stated) if stated else dtype_of_logits(model)
+
+
+def weights_digest(model: Any) -> str:
+    """Which weights a model has now: in a training loop they change under our feet.
+
+    SHA-256 over the names, types, shapes and checksums of all weights, and of what switches an
+    adapter on or off.
+
+    All bytes are read each time it is asked: torch's count of writes misses those through `.data`,
+    as optimisers and hand-written steps do them, and the answers of the old weights would be taken
+    for those of the new. The checksum is XXH3 (128 bits), which is as fast as memory is, where
+    SHA-256 is ten times slower; nobody here has a reason to forge weights.
+    """
+    total = hashlib.sha256()
+    checksums: dict[int, str] = {}
+    for name, value in sorted(model.state_dict(keep_vars=True).items()):
+        if not isinstance(value, torch.Tensor):
+            total.update(f"{name}={value!r}/".encode())
+            continue
+        if id(value) not in checksums:  # tied weights have two names
+            checksums[id(value)] = _checksum(value)
+        shape = tuple(value.shape)
+        total.update(f"{name}/{value.dtype}/{shape}/{checksums[id(value)]}/".encode())
+    for name, module in model.named_modules():
+        if hasattr(module, "disable_adapters"):
+            switches = (module.disable_adapters, module.active_adapters)
+            total.update(f"{name}: {switches} {getattr(module, 'scaling', None)}/".encode())
+    return total.hexdigest()
+
+
+def _checksum(weight: torch.Tensor) -> str:
+    flat = weight.detach().cpu().contiguous().reshape(-1)
+    content: Any = flat.view(torch.uint8).numpy()
+    return xxhash.xxh3_128_hexdigest(content)
+
+
+class PlainReference:
+    """A model asked in the plainest way, one row at a time and without a state: what
+    `evalcore.model.conformance` holds a backend to. Shares no code with what is fast."""
+
+    def __init__(self, model: Any, tokenizer: Any, add_bos_token: bool | None) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._add_bos_token = add_bos_token
+
+    def tokens(self, text: str) -> list[int]:
+        """A whole text as the tokenizer reads it, with what it adds."""
+        stated = self._add_bos_token
+        options = {} if stated is None else {"add_special_tokens": stated}
+        return list(self._tokenizer(text, **options)["input_ids"])
+
+    @torch.inference_mode()
+    def teacher_forced(
+        self, tokens: Sequence[int], targets: Sequence[int]
+    ) -> tuple[list[float], bool]:
+        """Log-probability of each target after what is fed, in float64, and whether each is the
+        likeliest token."""
+        row = torch.tensor([list(tokens)], device=self._model.device)
+        with evaluating(self._model):
+            logits = self._model(row, use_cache=False).logits[0, -len(targets) :].double()
+        chosen = torch.tensor(list(targets), device=logits.device)
+        logprobs = logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+        return logprobs.tolist(), bool((logits.argmax(-1) == chosen).all())
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Dropout and the like are off meanwhile, and then on again where they were."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -6,10 +6,11 @@ two of them are asked the same under the same keys. Nothing here imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
+from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request
 from evalcore.model.faults import libraries_fault
@@ -19,8 +20,7 @@ from evalcore.model.hf.snapshot import Arguments, download
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
-from evalcore.model.writing.encoded import GenerationRequest, RollingRequest
-from evalcore.model.writing.generation import Plan, plan_of
+from evalcore.model.writing.generation import GenerationRequest, RollingRequest, plan_of
 
 
 class Reader:
@@ -86,7 +86,12 @@ class Reader:
                     encoded += [self._rolling(request.continuation)] * request.repeats
                 else:
                     encoded += self._generations(request, seed)
-        self._check_scorable(requests)
+        scored = any(request.kind == "loglikelihood" for request in requests)
+        if scored and self._arguments.enable_thinking:
+            raise ModelError(
+                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
+                "likely an answer is: leave it out, or choose tasks that generate"
+            )
         self._check_tokens(encoded)
         return encoded
 
@@ -104,10 +109,23 @@ class Reader:
             )
         except ValueError as problem:
             raise ModelError(f"--model_args: rolling_stride: {problem}") from None
-        return RollingRequest.of(tokens, windows)
+        encoded = [EncodedRequest.scoring(*window) for window in windows]
+        shown = [[list(one.tokens), list(one.targets)] for one in encoded]
+        return RollingRequest(
+            key=digest_of({"kind": "loglikelihood_rolling", "windows": shown}),
+            tokens=tuple(tokens),
+            windows=tuple(encoded),
+            n_context_tokens=sum(one.n_context_tokens for one in encoded),
+        )
 
     def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
-        plan = self._plan(request.generation or {})
+        plan = plan_of(
+            request.generation or {},
+            eos=self.encoder.eos_text,
+            think_end=self._think_end,
+            known=self._generation_arguments,
+            mode=self._mode,
+        )
         room = self.encoder.max_length - plan.max_new_tokens
         if room < 1:
             raise ModelError(
@@ -120,26 +138,24 @@ class Reader:
                 f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
                 "tokens: state max_gen_toks instead, which counts new tokens only"
             )
+        asked = {
+            "kind": "generate_until",
+            "tokens": list(tokens),
+            "plan": plan.as_json(),
+            "model_defaults": self._generation_defaults(),
+        }
+        # To an answer that is not sampled seed and repeat do not matter.
+        drawn = [{"seed": seed, "repeat": repeat} for repeat in range(request.repeats)]
         return [
-            GenerationRequest.of(
-                tokens,
-                plan,
+            GenerationRequest(
+                key=digest_of({**asked, **one} if plan.sampled else asked),
+                tokens=tuple(tokens),
+                plan=plan,
+                n_context_tokens=len(tokens),
                 n_truncated=cut,
-                model_defaults=self._generation_defaults(),
-                seed=seed,
-                repeat=repeat,
             )
-            for repeat in range(request.repeats)
+            for one in drawn
         ]
-
-    def _plan(self, given: Mapping[str, Any]) -> Plan:
-        return plan_of(
-            given,
-            eos=self.encoder.eos_text,
-            think_end=self._think_end,
-            known=self._generation_arguments,
-            mode=self._mode,
-        )
 
     @cached_property
     def _think_end(self) -> str | int | None:
@@ -153,14 +169,6 @@ class Reader:
             if token in self.tokenizer.all_special_ids:
                 return int(token)
         return stated
-
-    def _check_scorable(self, requests: Sequence[Request]) -> None:
-        scored = any(request.kind == "loglikelihood" for request in requests)
-        if scored and self._arguments.enable_thinking:
-            raise ModelError(
-                "with enable_thinking a model thinks before it answers, so it cannot be asked how "
-                "likely an answer is: leave it out, or choose tasks that generate"
-            )
 
     def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
         parts = (part for one in encoded for part in (one.tokens, one.targets))

@@ -153,24 +153,26 @@ def _errors_named(what: str) -> Iterator[None]:
     """Turn what the Hub's client raises into the class of who must act, with what to do."""
     try:
         yield
-    except hub.LocalEntryNotFoundError as problem:
+    except (hub.HfHubHTTPError, hub.HFValidationError, OSError) as problem:
         # The client looks into its cache first, and tells of what the Hub said as of a cause.
-        if isinstance(problem.__cause__, hub.DisabledRepoError):
-            raise ModelError(_disabled(what)) from problem
-        raise InfraError(f"{what}: not downloaded, and the Hub cannot be reached") from problem
-    except hub.GatedRepoError as problem:
-        raise ModelError(f"{what} is gated: its owner must open it, or grant access") from problem
-    except hub.RevisionNotFoundError as problem:
-        raise ModelError(f"{what}: the Hub knows no such revision of the model") from problem
-    except hub.RepositoryNotFoundError as problem:
-        raise ModelError(f"{what} is not on the Hub, or is private: check the ID") from problem
-    except hub.DisabledRepoError as problem:
-        raise ModelError(_disabled(what)) from problem
-    except hub.HFValidationError as problem:
-        raise ModelError(f"{what} is no model ID: expected owner/name or a folder") from problem
-    except (hub.HfHubHTTPError, OSError) as problem:
+        said: BaseException | None = problem
+        if isinstance(problem, hub.LocalEntryNotFoundError):
+            said = problem.__cause__
+            if not isinstance(said, hub.DisabledRepoError):
+                why = "not downloaded, and the Hub cannot be reached"
+                raise InfraError(f"{what}: {why}") from problem
+        for kind, told in _REFUSED.items():
+            if isinstance(said, kind):
+                raise ModelError(f"{what}{told}") from problem
         raise InfraError(f"{what} could not be downloaded: {problem}") from problem
 
 
-def _disabled(what: str) -> str:
-    return f"{what} was disabled on the Hub, which serves its files to nobody: ask its owner"
+_REFUSED = {
+    hub.GatedRepoError: " is gated: its owner must open it, or grant access",
+    hub.RevisionNotFoundError: ": the Hub knows no such revision of the model",
+    hub.RepositoryNotFoundError: " is not on the Hub, or is private: check the ID",
+    hub.DisabledRepoError: (
+        " was disabled on the Hub, which serves its files to nobody: ask its owner"
+    ),
+    hub.HFValidationError: " is no model ID: expected owner/name or a folder",
+}

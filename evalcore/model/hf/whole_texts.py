@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from evalcore.model.base import EncodedRequest, Response
-from evalcore.model.writing.encoded import GenerationRequest, RollingRequest
+from evalcore.model.base import Answers, EncodedRequest, Response
+from evalcore.model.writing.generation import GenerationRequest, RollingRequest
 
-Score = Callable[[Sequence[EncodedRequest]], Iterator[list[tuple[int, Response]]]]
+Score = Callable[[Sequence[EncodedRequest]], Answers]
 """Scores targets after what is fed: answers in packs, each with its place among the requests."""
 
 
-def scored(
-    requests: Sequence[EncodedRequest], score: Score
-) -> Iterator[list[tuple[int, Response]]]:
+def scored(requests: Sequence[EncodedRequest], score: Score) -> Answers:
     """Loglikelihoods, of whole texts once all their windows are scored; what is to be written is
     passed over."""
     parts: list[tuple[int, int, EncodedRequest]] = []

@@ -13,7 +13,7 @@ model in half precision is checked in float32 first, where rounding hides nothin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -22,14 +22,17 @@ import torch
 
 from evalcore.errors import ModelError
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.causality import moved_by_what_follows
-from evalcore.model.forward.head import Scores
-from evalcore.model.forward.plain import PlainPath
-from evalcore.model.forward.widening import tried_in_float32
+from evalcore.model.forward.head import Scores, ScoresByRequest
+from evalcore.model.forward.plain import PlainPath, Rows
+from evalcore.model.forward.selfcheck import (
+    Trial,
+    is_half,
+    moved_by_what_follows,
+    tried_in_both,
+)
 from evalcore.model.loglikelihood.packed import PackedPath
-from evalcore.model.loglikelihood.probes import TIMES_IF_EXACT, Probes, Reference, is_half
+from evalcore.model.loglikelihood.probes import Probes, Reference, Run
 from evalcore.model.loglikelihood.shared import SharedPath
-from evalcore.model.loglikelihood.undertaking import Run
 
 log = logging.getLogger(__name__)
 
@@ -42,34 +45,32 @@ WORTH_SHARING = 0.5
 class Path(Protocol):
     """A way to compute scores."""
 
-    def scores(
-        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
-    ) -> Iterator[list[tuple[int, Scores]]]:
+    def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, `budget` tokens at a time."""
         ...
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The way that is taken, and why no other."""
+class Step:
+    """A step of the ladder, also in words."""
 
-    path: Path
     name: PathName
-    step: str
-    """The step of the ladder, in words."""
+    words: str
+    make: Callable[..., Path]
+    """With `softmax`, the precision of the log-softmax, where it is not that of the run."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The step that is taken, and why no other."""
+
+    step: Step
+    path: Path
     reason: str
     refused: str
     """The faster ways that a check refused, and why; empty if none."""
     answered: Mapping[int, Scores]
     """What the check has answered of the requests, by their index."""
-
-
-@dataclass(frozen=True)
-class Step:
-    name: PathName
-    words: str
-    make: Callable[..., Path]
-    """With `softmax`, the precision of the log-softmax, where it is not to be the run's."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,11 @@ class Verdict:
     most_targets: int
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A step's answers to what it was tried on, the largest difference in nats, what is wrong."""
+@dataclass(frozen=True, kw_only=True)
+class Tried(Trial):
+    """A step, with its answers to what it was tried on."""
 
     found: Mapping[int, Scores]
-    largest: float
-    problem: str | None
 
 
 class Ladder:
@@ -125,24 +124,20 @@ class Ladder:
         self._only_rounded = ""
         """Why the model is not checked in float32, where rounding could hide something."""
 
-    def choose(
-        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, budget: int
-    ) -> Choice:
+    def choose(self, sequences: Rows, targets: Rows, *, budget: int) -> Choice:
         """The way for these requests. Raises ModelError where the wanted one is wrong,
         torch.OutOfMemoryError where the memory is too small to find out."""
         choice = self._choose(sequences, targets, budget)
-        if choice.step != self._told:
-            log.info("loglikelihoods are computed %s (%s)", choice.step, choice.reason)
-            self._told = choice.step
+        if choice.step.words != self._told:
+            self._told = choice.step.words
+            log.info("loglikelihoods are computed %s (%s)", self._told, choice.reason)
         return choice
 
     def refuse(self, choice: Choice, problem: str) -> None:
         """The step failed while it was in use: from now on a plainer one is taken."""
-        self._verdicts[choice.step] = Verdict(problem, 0.0, 0, 1 << 62, 1 << 62)
+        self._verdicts[choice.step.words] = Verdict(problem, 0.0, 0, 1 << 62, 1 << 62)
 
-    def _choose(
-        self, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], budget: int
-    ) -> Choice:
+    def _choose(self, sequences: Rows, targets: Rows, budget: int) -> Choice:
         run = Run(sequences, targets, times=1 if self._rounding_hides_nothing else 2)
         reasons: dict[str, str] = {}  # from what was wrong to the steps that it was wrong with
         refused: dict[str, str] = {}
@@ -163,7 +158,8 @@ class Ladder:
                 )
                 if self._only_rounded:
                     reasons[self._only_rounded] = "not checked in float32"
-                return _taken(step, {**reasons, found: step.words}, refused, run.answered)
+                reasons[found] = step.words
+                return Choice(step, step.make(), _joined(reasons), _joined(refused), run.answered)
             for of_these in (reasons, refused):
                 before = of_these.get(verdict.problem)
                 of_these[verdict.problem] = (
@@ -171,7 +167,8 @@ class Ladder:
                 )
         if self._wanted not in ("auto", alone.name):
             raise ModelError(f"it cannot be computed as was asked: {_joined(reasons)}")
-        return _taken(alone, reasons, refused, run.answered_alone)
+        answered = run.answered_alone(self._model, self._softmax)
+        return Choice(alone, alone.make(), _joined(reasons), _joined(refused), answered)
 
     def _known(self, step: Step, run: Run) -> Verdict | None:
         """What an earlier check found, if it holds for requests as long as these."""
@@ -210,58 +207,42 @@ class Ladder:
     def _verdict(self, step: Step, run: Run, budget: int) -> Verdict:
         if known := self._known(step, run):
             return known
-        tried = exact = self._exactly(step, run, budget)
         asked = run.probes if step.name == "plain" else run.asked_of(budget)
-        if exact is None or exact.problem is None:
+
+        def own(times: int) -> Tried:
             reference = run.reference(self._model, self._softmax)
-            times = TIMES_IF_EXACT if exact else 1
-            tried = self._tried(step, step.make(), reference, asked, run, budget, times=times)
-        assert tried is not None  # noqa: S101  # for mypy, which does not follow `exact`
+            return self._tried(step, reference, asked, run, budget, times)
+
+        def wide() -> Tried:
+            reference = run.reference(self._model, torch.float32)
+            return self._tried(step, reference, run.probes, run, budget, 1)
+
+        if self._rounding_hides_nothing or self._only_rounded:
+            tried = own(1)
+        else:
+            tried = tried_in_both(self._model, own, wide)
+            self._only_rounded = tried.only_rounded
         verdict = Verdict(
-            tried.problem,
-            (exact or tried).largest,
-            run.probes.n_compared,
-            run.longest,
-            run.most_targets,
+            tried.problem, tried.largest, run.probes.n_compared, run.longest, run.most_targets
         )
         self._verdicts[step.words] = verdict
         if tried.problem is None:
             # Of a row by itself the answer is the model's own: no batch has a better one.
             run.answered = (
-                run.answered_alone
+                run.answered_alone(self._model, self._softmax)
                 if step.name == "plain"
                 else {one: tried.found[place] for one, place in asked.answers.items()}
             )
         return verdict
-
-    def _exactly(self, step: Step, run: Run, budget: int) -> Trial | None:
-        """The step in float32, if rounding could hide what is wrong and this can be done."""
-        if self._rounding_hides_nothing or self._only_rounded:
-            return None
-
-        def trial() -> Trial:
-            reference = run.reference_in_float32(self._model)
-            path = step.make(softmax=torch.float32)
-            return self._tried(step, path, reference, run.probes, run, budget)
-
-        tried, self._only_rounded = tried_in_float32(self._model, trial)
-        return tried
 
     @property
     def _rounding_hides_nothing(self) -> bool:
         return self._softmax == torch.float32 and not is_half(self._model)
 
     def _tried(
-        self,
-        step: Step,
-        path: Path,
-        reference: Reference,
-        asked: Probes,
-        run: Run,
-        budget: int,
-        *,
-        times: int = 1,
-    ) -> Trial:
+        self, step: Step, reference: Reference, asked: Probes, run: Run, budget: int, times: int
+    ) -> Tried:
+        path = step.make(softmax=reference.softmax)
         if step.name == "packed":  # with so few tokens that a border falls among the probes
             budget = max(1, min(budget, run.probes.n_unique * 3 // 5))
         found: dict[int, Scores] = {}
@@ -271,18 +252,19 @@ class Ladder:
                 found.update(pack)
                 largest, problem = reference.difference(found, times=times)
                 if problem is not None:
-                    return Trial(found, largest, problem)
-            if len(found) < len(asked.sequences):
-                problem = "it left a request without an answer"
-            elif step.name == "shared":
-                problem = self._changes_with_length(run.probes)
+                    break
+            else:
+                if len(found) < len(asked.sequences):
+                    problem = "it left a request without an answer"
+                elif step.name == "shared":
+                    problem = self._changes_with_length(run.probes)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever it is, a plainer step does without it
             problem = reason_of(error)
             if not isinstance(error, NotImplementedError):  # which says that a model is not for it
                 log.warning("to compute a model %s failed: %s", step.words, problem, exc_info=True)
-        return Trial(found, largest, problem)
+        return Tried(problem=problem, largest=largest, found=found)
 
     def _changes_with_length(self, probes: Probes) -> str | None:
         """A context's memory is of no use where the model reads it otherwise with more to come.
@@ -294,15 +276,6 @@ class Ladder:
         if moved_by_what_follows(self._model, longest, len(shortest)) is None:
             return None
         return f"what it says after {len(shortest)} tokens changes when {len(longest)} are fed"
-
-
-def _taken(
-    step: Step,
-    reasons: Mapping[str, str],
-    refused: Mapping[str, str],
-    answered: Mapping[int, Scores],
-) -> Choice:
-    return Choice(step.make(), step.name, step.words, _joined(reasons), _joined(refused), answered)
 
 
 def _joined(reasons: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +19,38 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evalcore.model.forward.head import Scores, read, rows_at_once
+from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+from evalcore.model.forward.plain import Rows
 from evalcore.model.packs import attention
-from evalcore.model.packs.attention import AttentionPass, KeysAndValues
+from evalcore.model.packs.attention import AttentionPass, KeysAndValues, Pass
 from evalcore.model.packs.prefix import Pack, Plan, plan
+
+
+class AskedInPasses:
+    """A model whose layers leave their attention to a pass of ours."""
+
+    def __init__(self, model: Any) -> None:
+        self._device = model.get_input_embeddings().weight.device
+        self._configurations = configurations_of(model)
+        self._layers = int(model.config.get_text_config().num_hidden_layers)
+
+    def output(self, part: Any, one: Pass, tokens: Tensor, positions: Tensor) -> Any:
+        """What the model, or its base, says of one row of tokens at these positions.
+
+        Raises NotImplementedError for a model that does not leave all its attention to
+        `transformers`.
+        """
+        with attention_of_packs(self._configurations), attention.during(one):
+            output = part(
+                input_ids=tokens[None].to(self._device),
+                position_ids=positions[None].to(self._device),
+                use_cache=False,
+            )
+        if one.calls != self._layers:
+            raise NotImplementedError(
+                f"the model has {self._layers} layers and asked for attention {one.calls} times"
+            )
+        return output
 
 
 class PackRunner:
@@ -32,15 +61,13 @@ class PackRunner:
         """Piece to the keys and values of its tokens, a layer each."""
         self._model = model
         self._plan = plan
-        self._configurations = configurations_of(model)
-        self._layers = int(model.config.get_text_config().num_hidden_layers)
+        self._asked = AskedInPasses(model)
 
     @torch.inference_mode()
     def run(self, pack: Pack, *, keep: Collection[int] = ()) -> Any:
         """What the model's base says of the pack: `last_hidden_state` is of shape (1, n, width).
 
-        Pieces of the pack that `keep` names stay in `kept` until the caller takes them out. Raises
-        NotImplementedError for a model that does not leave all its attention to `transformers`.
+        Pieces of the pack that `keep` names stay in `kept` until the caller takes them out.
         """
         one = AttentionPass(
             self._plan,
@@ -48,43 +75,29 @@ class PackRunner:
             inherited=[self.kept[above.piece] for above in pack.inherited],
             keep={*pack.kept, *keep},
         )
-        device = self._model.get_input_embeddings().weight.device
-        with attention_of_packs(self._configurations), attention.during(one):
-            output = self._model.base_model(
-                input_ids=torch.from_numpy(pack.tokens)[None].to(device),
-                position_ids=torch.from_numpy(pack.positions)[None].to(device),
-                use_cache=False,
-            )
-        if one.calls != self._layers:
-            raise NotImplementedError(
-                f"the model has {self._layers} layers and asked for attention {one.calls} times"
-            )
+        output = self._asked.output(
+            self._model.base_model,
+            one,
+            torch.from_numpy(pack.tokens),
+            torch.from_numpy(pack.positions),
+        )
         self.kept.update(one.kept)
         for piece in pack.freed:
             del self.kept[piece]
         return output
 
 
+@dataclass(frozen=True)
 class PackedPath:
     """Scores requests in packs."""
 
-    def __init__(
-        self, model: Any, *, through_head: bool, softmax: torch.dtype = torch.float32
-    ) -> None:
-        """With `through_head` logits are what the output embeddings alone make of hidden rows; else
-        the model's own way from hidden rows to logits is taken, with all it does there. `softmax`
-        is the precision of the log-softmax."""
-        self._model = model
-        self._through_head = through_head
-        self._softmax = softmax
+    model: Any
+    through_head: bool
+    """Whether logits are what the output embeddings alone make of hidden rows; else the model's own
+    way from hidden rows to logits is taken, with all it does there."""
+    softmax: torch.dtype = torch.float32
 
-    def scores(
-        self,
-        sequences: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        *,
-        budget: int,
-    ) -> Iterator[list[tuple[int, Scores]]]:
+    def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request, with its index, as soon as its last target is read.
 
         The last `len(targets[i])` positions of `sequences[i]` predict `targets[i]`. No forward pass
@@ -97,7 +110,7 @@ class PackedPath:
         tokens = np.fromiter((token for one in targets for token in one), np.int64, first[-1])
         logprobs = np.empty(len(tokens), np.float32)
         greedy = np.empty(len(tokens), np.bool_)
-        runner = PackRunner(self._model, todo)
+        runner = PackRunner(self.model, todo)
         for pack in todo.packs:
             output = runner.run(pack)
             if not len(pack.rows):
@@ -123,24 +136,28 @@ class PackedPath:
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         states = output.last_hidden_state
         hidden = states[0, torch.from_numpy(pack.rows).to(states.device)]
-        embeddings = self._model.get_output_embeddings()
+        embeddings = self.model.get_output_embeddings()
         at_once = rows_at_once(embeddings.weight.shape[0], device=hidden.device.type)
         scored = partial(
-            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self._softmax
+            read, hidden, rows=rows, targets=targets, at_once=at_once, softmax=self.softmax
         )
-        if self._through_head:
-            return scored(embeddings)
-        with whole_way(self._model, output) as to_logits:
+        with way_to_logits(self.model, output, through_head=self.through_head) as to_logits:
             return scored(to_logits)
 
 
 @contextmanager
-def whole_way(model: Any, output: Any) -> Iterator[Callable[[Tensor], Tensor]]:
-    """The model's own way from hidden rows (k, width) to logits (k, vocabulary), chunk by chunk.
+def way_to_logits(
+    model: Any, output: Any, *, through_head: bool
+) -> Iterator[Callable[[Tensor], Tensor]]:
+    """From hidden rows (k, width) to logits (k, vocabulary), chunk by chunk: by the output
+    embeddings alone, or the model's own way.
 
-    The whole model is called, while its base answers with rows that it gave before (`output`).
+    That calls the whole model, while its base answers with rows that it gave before (`output`).
     Raises NotImplementedError for a model that goes past its base.
     """
+    if through_head:
+        yield model.get_output_embeddings()
+        return
     base, answer, asked = model.base_model, copy.copy(output), 0
 
     def answer_again(*_: Any, **__: Any) -> Any:

@@ -7,20 +7,18 @@ positions that changes with length, a memory that is wrong from the second token
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from evalcore.model.forward.head import Scores
-from evalcore.model.forward.plain import PlainPath, logits_at, scores_of
-from evalcore.model.loglikelihood.shared import families_of
+from evalcore.model.forward.plain import PlainPath, Rows, Tokens, logits_at, scores_of
+from evalcore.model.forward.selfcheck import COPIES, TIMES_NOISE, coarseness, is_half, tolerated
+from evalcore.model.loglikelihood.shared import families_of, n_fed
 from evalcore.model.packs.prefix import plan
-
-Tokens = tuple[int, ...]
 
 SIBLINGS = 3
 """Requests of a group: two that branch off one another, and a third beside them."""
@@ -34,25 +32,15 @@ BRANCH = 8
 ANSWERED = 256
 """Targets of a request that a check answers whole: logits of so many positions are held at once."""
 
+
+CHECK_SHARE = 0.01
+"""Of the tokens of a run: a check that costs more must be worth it at once."""
+
 FAMILY = 16
 """Requests after one context that are answered with the one that is a probe: it is read then."""
 
-TOLERANCE, TOLERANCE_HALF = (1e-4, 1e-6), (0.02, 1e-3)
-"""Nats by which a loglikelihood may move, and that share of it; and in half precision."""
-
-COPIES, TIMES_NOISE = 4, 3
-"""In half precision, three times what a batch of four copies differs by from one is no mistake."""
-
-TIMES_IF_EXACT = 4
-"""What is right in float32 may be rounded so much farther: only a kernel of its own for half
-precision can then be wrong, which shows."""
-
-TIMES_ROUNDING = 2
-"""Nor are two steps between neighbouring numbers at a logit: at 20 in bfloat16 one is 0.125."""
-
-LEAST_LIKELY = -25.0
-"""Log-probability of a token whose logit says how large they are: some models forbid tokens by a
-logit of minus all there is."""
+MOST_PASSES, FEW_TIMES = 4, 10
+"""All requests are asked in a check if they fill no more passes, and are few beside the probes."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +68,28 @@ class Probes:
         """What it costs to feed each of their tokens once."""
         return plan(self.sequences, list(map(len, self.targets)), budget=self.n_tokens).n_unique
 
+    def answering(self, requests: Iterable[int], sequences: Rows, targets: Rows) -> Probes:
+        """The probes, and after them these requests of the run, but for those with many targets."""
+        entries = list(zip(self.sequences, self.targets, strict=True))
+        place_of = {entry: place for place, entry in enumerate(entries)}
+        answers = dict(self.answers)
+        for one in requests:
+            entry = tuple(sequences[one]), tuple(targets[one])
+            if len(entry[1]) > ANSWERED:
+                continue
+            if entry not in place_of:
+                place_of[entry] = len(entries)
+                entries.append(entry)
+            answers[one] = place_of[entry]
+        return replace(
+            self,
+            sequences=tuple(fed for fed, _ in entries),
+            targets=tuple(asked for _, asked in entries),
+            answers=answers,
+        )
 
-def probes_of(sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Probes:
+
+def probes_of(sequences: Rows, targets: Rows) -> Probes:
     """The longest request, and the one that begins most like it, for what depends on length. Of a
     group after one context, of the request with most targets and of the shortest the ends.
 
@@ -89,71 +97,12 @@ def probes_of(sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int
     is read off the same rows is answered as well.
     """
     found = list(dict.fromkeys(_probes(sequences, targets)))
-    rows = {fed for fed, _ in found}
     probes = Probes(tuple(fed for fed, _ in found), tuple(asked for _, asked in found), len(found))
-    return _answering(
-        probes, sequences, targets, (i for i, fed in enumerate(sequences) if tuple(fed) in rows)
-    )
+    same = (one for one, fed in enumerate(sequences) if tuple(fed) in probes.rows)
+    return probes.answering(same, sequences, targets)
 
 
-def with_families(
-    probes: Probes, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> Probes:
-    """The probes, and the other continuations of contexts that are read for them anyway."""
-    families = families_of(sequences, list(map(len, targets)))
-    members = (
-        [one for requests in family.fed.values() for one in requests]
-        for family in families.values()
-    )
-    return _answering(
-        probes,
-        sequences,
-        targets,
-        (
-            one
-            for of_family in members
-            if len(of_family) <= FAMILY and not probes.answers.keys().isdisjoint(of_family)
-            for one in of_family
-        ),
-    )
-
-
-def with_all(
-    probes: Probes, sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> Probes:
-    """The probes, and all other requests."""
-    return _answering(probes, sequences, targets, range(len(sequences)))
-
-
-def _answering(
-    probes: Probes,
-    sequences: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    requests: Iterable[int],
-) -> Probes:
-    """The probes, and after them these requests of the run, but for those with many targets."""
-    entries = list(zip(probes.sequences, probes.targets, strict=True))
-    place_of = {entry: place for place, entry in enumerate(entries)}
-    answers = dict(probes.answers)
-    for one in requests:
-        entry = tuple(sequences[one]), tuple(targets[one])
-        if len(entry[1]) > ANSWERED:
-            continue
-        if entry not in place_of:
-            place_of[entry] = len(entries)
-            entries.append(entry)
-        answers[one] = place_of[entry]
-    return replace(
-        probes,
-        sequences=tuple(fed for fed, _ in entries),
-        targets=tuple(asked for _, asked in entries),
-        answers=answers,
-    )
-
-
-def _probes(
-    sequences: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> Iterator[tuple[Tokens, Tokens]]:
+def _probes(sequences: Rows, targets: Rows) -> Iterator[tuple[Tokens, Tokens]]:
     def whole(one: int) -> tuple[Tokens, Tokens]:
         return tuple(sequences[one]), tuple(targets[one][-END:])
 
@@ -169,9 +118,9 @@ def _probes(
         yield whole(alike)
     shortest = min(requests, key=lambda one: len(sequences[one]))
     groups = [
-        [members[0] for fed, members in family.fed.items() if fed]
-        for family in families_of(sequences, list(map(len, targets))).values()
-        if len(family.fed) > 1
+        [members[0] for fed, members in family.items() if fed]
+        for family in families_of(sequences, targets).values()
+        if len(family) > 1
     ]
     if groups:
         group = max(groups, key=lambda group: max(len(sequences[one]) for one in group))
@@ -187,7 +136,7 @@ def _probes(
     yield end(shortest)
 
 
-def _most_alike(sequences: Sequence[Sequence[int]], one: int) -> int | None:
+def _most_alike(sequences: Rows, one: int) -> int | None:
     """The request that shares most of its beginning with this one, and is not equal to it."""
     whole, best, shared = tuple(sequences[one]), None, 0
     for other, sequence in enumerate(sequences):
@@ -213,8 +162,7 @@ class Reference:
     def __init__(self, model: Any, probes: Probes, *, softmax: torch.dtype = torch.float32) -> None:
         self._model = model
         self._probes = probes
-        self._half = is_half(model)
-        self._softmax = softmax
+        self.softmax = softmax
         alone = PlainPath(model, batch_size=1, softmax=softmax)
         self._scores = dict(
             pair
@@ -231,9 +179,9 @@ class Reference:
     def _allowance(self) -> float:
         """Nats by which half precision itself moves a loglikelihood: what copies of the longest
         probe in one batch do to it, and how coarsely its logits are stored."""
-        if not self._half:
-            return 0.0
         model, probes = self._model, self._probes
+        if not is_half(model):
+            return 0.0
         place = max(range(probes.n_compared), key=lambda one: len(probes.sequences[one]))
         fed, targets = probes.sequences[place], probes.targets[place]
         rows = torch.tensor([fed] * COPIES, device=model.device)
@@ -259,9 +207,6 @@ class Reference:
         decides. `times` as far as usual they may be.
         """
         largest = 0.0
-        share, base = (TOLERANCE_HALF if self._half else TOLERANCE)[::-1]
-        if self._softmax != torch.float32:  # both answers are rounded, their parts as their sum
-            share += 2 * TIMES_ROUNDING * torch.finfo(self._softmax).eps
         for probe in range(self._probes.n_compared):
             expected = self._scores[probe]
             if probe not in found:
@@ -272,28 +217,88 @@ class Reference:
             # Of several targets each is rounded for itself.
             several = math.sqrt(len(expected.logprobs))
             if not (
-                moved <= times * (base + share * abs(total))
+                moved <= times * tolerated(self._model, total, self.softmax)
                 or moved <= times * several * self._allowance
             ):
                 return moved, f"a loglikelihood of {total:.4f} became {_total(found[probe]):.4f}"
         return largest, None
 
 
-def coarseness(logits: Tensor, dtype: torch.dtype) -> float:
-    """Nats by which a log-probability may be off that is read off logits (…, vocabulary) which were
-    computed in this precision.
-
-    Rounded is the row that all logits are made of, so a small one is off as much as the largest.
-    """
-    counting = logits.float().log_softmax(dim=-1) > LEAST_LIKELY
-    largest = float(logits.float().abs().masked_fill(~counting, 0.0).max())
-    return TIMES_ROUNDING * torch.finfo(dtype).eps * largest
-
-
-def is_half(model: Any) -> bool:
-    """Whether a model is computed in less than float32."""
-    return int(model.dtype.itemsize) < torch.float32.itemsize
-
-
 def _total(scores: Scores) -> float:
     return float(sum(scores.logprobs))
+
+
+class Run:
+    """Requests that wait for a choice, and what computing them would take."""
+
+    def __init__(self, sequences: Rows, targets: Rows, *, times: int = 1) -> None:
+        """`times`: how often a check asks everything."""
+        self._sequences = sequences
+        self._targets = targets
+        self._times = times
+        self.longest = max(map(len, sequences))
+        self.most_targets = max(map(len, targets))
+        self.answered: Mapping[int, Scores] = {}
+        """By the step that passed its check."""
+        self._references: dict[tuple[torch.dtype, torch.dtype], Reference] = {}
+
+    @cached_property
+    def probes(self) -> Probes:
+        return probes_of(self._sequences, self._targets)
+
+    def asked_of(self, budget: int) -> Probes:
+        """What a step is checked on that reads contexts once: the probes and what needs no further
+        context; all requests where those would read much of them twice."""
+        run = self._sequences, self._targets
+        some = self.probes.answering(self._read_with_probes(), *run)
+        small = self.n_unique <= min(MOST_PASSES * budget, FEW_TIMES * some.n_unique)
+        return self.probes.answering(range(len(self._sequences)), *run) if small else some
+
+    def _read_with_probes(self) -> Iterator[int]:
+        """Continuations of contexts that are read for the probes anyway."""
+        for family in families_of(self._sequences, self._targets).values():
+            members = [one for requests in family.values() for one in requests]
+            if len(members) <= FAMILY and not self.probes.answers.keys().isdisjoint(members):
+                yield from members
+
+    def answered_alone(self, model: Any, softmax: torch.dtype) -> Mapping[int, Scores]:
+        """By the model itself, one by one, as far as a check has asked it."""
+        known = self._references.get((model.dtype, softmax))
+        return known.answers if known else {}
+
+    def reference(self, model: Any, softmax: torch.dtype) -> Reference:
+        """Of a model in the precision that it has at the moment."""
+        name = model.dtype, softmax
+        if name not in self._references:
+            self._references[name] = Reference(model, self.probes, softmax=softmax)
+        return self._references[name]
+
+    @cached_property
+    def _rows(self) -> set[Tokens]:
+        return set(map(tuple, self._sequences))
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def n_plain(self) -> int:
+        return sum(map(len, self._rows))
+
+    @cached_property
+    def n_unique(self) -> int:
+        return plan(self._sequences, list(map(len, self._targets)), budget=self.longest).n_unique
+
+    @cached_property
+    def n_fed_by_families(self) -> int:
+        families = families_of(self._sequences, self._targets)
+        return sum(n_fed(*each) for each in families.items())
+
+    @cached_property
+    def check_tokens(self) -> int:
+        """The probes one by one and then together."""
+        return self._times * (self.probes.n_tokens + self.probes.n_unique)
+
+    @cached_property
+    def check_is_small(self) -> bool:
+        return self.check_tokens <= CHECK_SHARE * self.n_plain

@@ -10,17 +10,17 @@ for (`head.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 
 from evalcore.errors import ModelError
-from evalcore.model.base import EncodedRequest, Response
+from evalcore.model.base import Answers, EncodedRequest, Response
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.causality import PLACES, moved_by_what_follows
 from evalcore.model.forward.head import Scores, total_of
 from evalcore.model.forward.memory import LEAST_TOKENS, release, token_budget
+from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
 
 log = logging.getLogger(__name__)
@@ -54,15 +54,15 @@ class Scorer:
         if self._choice is None:
             return {}
         return {
-            "path": self._choice.name,
-            "step": self._choice.step,
+            "path": self._choice.step.name,
+            "step": self._choice.step.words,
             "reason": self._choice.reason,
             "refused": self._choice.refused,
             "tokens_per_pass": self._budget,
             "halvings": self._halvings,
         }
 
-    def answers(self, requests: Sequence[EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def answers(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
         waiting = dict(enumerate(requests))
         while waiting:
@@ -76,12 +76,14 @@ class Scorer:
             except torch.OutOfMemoryError as error:
                 too_small = str(error)
             except Exception as error:
-                if not self._refuses(error):
+                choice = self._choice
+                if choice is None or choice.step.name == "plain":
                     raise
+                self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
             if too_small is not None:  # only now is nothing of the pass that failed held any more
                 self._make_room(too_small)
 
-    def _scores(self, waiting: dict[int, EncodedRequest]) -> Iterator[list[tuple[int, Response]]]:
+    def _scores(self, waiting: dict[int, EncodedRequest]) -> Answers:
         """Responses to what waits, on the best way that is left."""
         places = list(waiting)
         sequences = [waiting[place].tokens for place in places]
@@ -95,31 +97,26 @@ class Scorer:
         self._choice = choice
         if choice.answered:
             yield [
-                (places[one], self._response(waiting[places[one]], scores, choice.name))
+                (places[one], self._response(waiting[places[one]], scores, choice.step.name))
                 for one, scores in choice.answered.items()
             ]
         left = [one for one in range(len(places)) if one not in choice.answered]
         sequences, targets = ([of[one] for one in left] for of in (sequences, targets))
         for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
             yield [
-                (places[left[one]], self._response(waiting[places[left[one]]], scores, choice.name))
+                (
+                    places[left[one]],
+                    self._response(waiting[places[left[one]]], scores, choice.step.name),
+                )
                 for one, scores in pack
             ]
-
-    def _refuses(self, error: Exception) -> bool:
-        """Whether a plainer way is left where the one in use failed."""
-        choice = self._choice
-        if choice is None or choice.name == "plain":
-            return False
-        self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
-        return True
 
     def _make_room(self, problem: str) -> None:
         """Fewer tokens in a pass, or where that is slower a plainer way."""
         assert self._budget is not None  # noqa: S101  # a pass was tried with it
         release(self._model.device)
         choice = self._choice
-        if choice is not None and choice.name != "plain" and self._budget <= LEAST_TOKENS:
+        if choice is not None and choice.step.name != "plain" and self._budget <= LEAST_TOKENS:
             self._ladder.refuse(choice, f"out of memory with {self._budget} tokens in a pass")
             return
         if self._budget == 1:

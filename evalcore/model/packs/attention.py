@@ -3,7 +3,7 @@
 The function is registered in `transformers`' table of attention functions. What it is handed is all
 that a model says of its attention: queries, keys and values as they are after the position
 embedding, and numbers such as scale, window or soft cap. There is no mask, nor a need of one: which
-rows see which keys follows from the pack (`blocks.py`).
+rows see which keys follows from the pack (`rectangles.py`).
 
 Exact, not approximate: the softmax over a union of key sets follows from the softmaxes over the
 sets and their log-sum-exps (online softmax, Milakov and Gimelshein 2018; over shared prefixes:
@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +38,30 @@ KeysAndValues = tuple[Tensor, Tensor]
 """Of one layer: (1, heads of keys, tokens, size) and (1, heads of keys, tokens, size of values)."""
 
 
-class AttentionPass:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a layer says of its attention besides queries, keys and values."""
+
+    scale: float
+    window: int | None
+    softcap: float | None
+    sinks: Tensor | None
+    """A score for each head, which takes part in the softmax and adds nothing to the sum."""
+
+
+class Pass:
+    """A forward pass whose layers are answered one after another, the same in each pass."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """How many layers have asked for attention so far."""
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
+        """Of one layer: from (1, heads, n, size) to (1, n, heads, size of values)."""
+        raise NotImplementedError
+
+
+class AttentionPass(Pass):
     """One forward pass over one pack: what its attention reads, and what it leaves behind."""
 
     def __init__(
@@ -50,8 +74,7 @@ class AttentionPass:
     ) -> None:
         """`inherited` has the layers of each piece of `pack.inherited`, by depth; `keep` names the
         pieces of the pack whose keys and values are wanted."""
-        self.calls = 0
-        """How many layers have asked for attention so far."""
+        super().__init__()
         self.kept: dict[int, list[KeysAndValues]] = {piece: [] for piece in keep}
         """Piece to its layers, in the order in which they asked."""
         self._plan = plan
@@ -60,34 +83,17 @@ class AttentionPass:
         self._blocks: dict[int | None, Blocks] = {}
         self._masks: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
-        sinks: Tensor | None = None,
-    ) -> Tensor:
-        """Attention of the next layer: from (1, heads, n, size) to (1, n, heads, size of values).
-
-        Layers are told apart by the order in which they ask, the same in each pass. `sinks` has a
-        score for each head, which takes part in the softmax and adds nothing to the sum.
-        """
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
         n = len(self._pack.tokens)
         if query.shape[0] != 1 or query.shape[2] != n or key.shape[2] != n:
             raise NotImplementedError(f"attention over other rows than the pack's {n}")
-        layer = self.calls
-        self.calls += 1
         self._keep(key, value)
-        if window not in self._blocks:
+        if said.window not in self._blocks:
             tile = TILE if query.device.type == "cpu" else TILE_GPU
-            self._blocks[window] = blocks_of(
-                self._pack, self._plan.pieces, window=window, tile=tile
+            self._blocks[said.window] = blocks_of(
+                self._pack, self._plan.pieces, window=said.window, tile=tile
             )
-        path = _joined([piece[layer] for piece in self._inherited] or [(key, value)])
+        path = joined([piece[layer] for piece in self._inherited] or [(key, value)])
 
         def answer(block: Block) -> tuple[Tensor, Tensor]:
             keys, values = path if block.inherited else (key, value)
@@ -96,25 +102,25 @@ class AttentionPass:
                 query[:, :, slice(*block.rows)],
                 keys[:, :, stretch],
                 values[:, :, stretch],
-                scale=scale,
+                scale=said.scale,
                 causal=block.causal,
                 hidden=self._hidden(block, query),
-                softcap=softcap,
+                softcap=said.softcap,
             )
 
         wide = torch.promote_types(query.dtype, torch.float32)
         # Laid out as the model wants it back, so that turning the heads inwards copies nothing.
         out = query.new_empty((1, n, query.shape[1], value.shape[3]), dtype=wide).transpose(1, 2)
         logsumexp = query.new_empty((1, query.shape[1], n), dtype=wide)
-        blocks = self._blocks[window]
+        blocks = self._blocks[said.window]
         for block in blocks.own:
             rows = slice(*block.rows)
             out[:, :, rows], logsumexp[:, :, rows] = answer(block)
         for block in blocks.cross:
             rows = slice(*block.rows)
             _merge(out[:, :, rows], logsumexp[:, :, rows], *answer(block))
-        if sinks is not None:
-            out *= torch.sigmoid(logsumexp - sinks.to(wide).reshape(1, -1, 1)).unsqueeze(-1)
+        if said.sinks is not None:
+            out *= torch.sigmoid(logsumexp - said.sinks.to(wide).reshape(1, -1, 1)).unsqueeze(-1)
         return out.transpose(1, 2).to(query.dtype)
 
     def _keep(self, key: Tensor, value: Tensor) -> None:
@@ -129,13 +135,17 @@ class AttentionPass:
             return None
         name = (id(block.mask), query.dtype, query.device)
         if name not in self._masks:
-            seen = torch.from_numpy(block.mask).to(query.device)
-            added = torch.zeros(seen.shape, dtype=query.dtype, device=query.device)
-            self._masks[name] = added.masked_fill_(~seen, float("-inf"))
+            self._masks[name] = hiding(~torch.from_numpy(block.mask).to(query.device), query)
         return self._masks[name]
 
 
-def _joined(pieces: Sequence[KeysAndValues]) -> KeysAndValues:
+def hiding(hidden: Tensor, like: Tensor) -> Tensor:
+    """What is added to scores: 0, or minus infinity where a key is hidden."""
+    added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+    return added.masked_fill_(hidden, float("-inf"))
+
+
+def joined(pieces: Sequence[KeysAndValues]) -> KeysAndValues:
     """Keys and values of pieces that go on from each other."""
     if len(pieces) == 1:
         return pieces[0]
@@ -244,24 +254,6 @@ def _merge(out: Tensor, logsumexp: Tensor, part: Tensor, part_logsumexp: Tensor)
     torch.logaddexp(logsumexp, part_logsumexp, out=logsumexp)
 
 
-class Pass(Protocol):
-    """A forward pass whose layers are answered one after another."""
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
-        sinks: Tensor | None = None,
-    ) -> Tensor:
-        """As `AttentionPass.attend`."""
-        ...
-
-
 _current: ContextVar[Pass | None] = ContextVar("attention of a pass", default=None)
 """The forward pass under way. Not every architecture hands keywords of ours down to its layers."""
 
@@ -312,16 +304,10 @@ def packed_attention(
         unknown.append("attention_chunk_size")
     if unknown:
         raise NotImplementedError(f"{type(module).__name__} asks for {', '.join(unknown)}")
-    answer = one.attend(
-        query,
-        key,
-        value,
-        scale=query.shape[-1] ** -0.5 if scaling is None else scaling,
-        window=sliding_window,
-        softcap=softcap,
-        sinks=s_aux,
-    )
-    return answer, None
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    layer, one.calls = one.calls, one.calls + 1
+    said = Said(scale, sliding_window, softcap, s_aux)
+    return one.attend(layer, query, key, value, said), None
 
 
 ALL_ATTENTION_FUNCTIONS.register(NAME, packed_attention)

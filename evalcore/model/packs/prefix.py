@@ -41,10 +41,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """An ancestor in an earlier pack; the pack's tokens [start, end) descend from it."""
+    """An ancestor in an earlier pack; the pack's tokens up to `end` descend from it."""
 
     piece: int
-    start: int
     end: int
 
 
@@ -76,18 +75,15 @@ class Pack:
 class Plan:
     """Packs in the order in which they are to be computed.
 
-    Pieces and packs are made when asked for, each time anew, from arrays of four bytes a number.
+    From one to the next, keys and values of one path are kept, which has fewer tokens than the
+    longest sequence; while a pack is computed, also what it will keep of its own tokens. Pieces and
+    packs are made when asked for, each time anew, from arrays of four bytes a number.
     """
 
     pieces: Sequence[Piece]
     packs: Sequence[Pack]
     n_unique: int
     """Tokens computed: the number of distinct prefixes."""
-    n_plain: int
-    """Tokens of the distinct sequences, fed one by one."""
-    peak_kept: int
-    """Most tokens kept from one pack to the next: fewer than the longest sequence has. While a pack
-    is computed there is also what it will keep, which is of its own tokens."""
 
 
 def plan(sequences: Sequence[Sequence[int]], n_scored: Sequence[int], *, budget: int) -> Plan:
@@ -104,8 +100,6 @@ def plan(sequences: Sequence[Sequence[int]], n_scored: Sequence[int], *, budget:
         pieces=_Made(packs.piece, len(packs.pieces.starts)),
         packs=_Made(packs.pack, len(packs.borders) - 1),
         n_unique=len(trie.tokens),
-        n_plain=trie.n_plain,
-        peak_kept=packs.peak_kept,
     )
 
 
@@ -174,11 +168,6 @@ class _Packs:
         self._within = within.astype(np.int32)
         """Shape (pieces,): the pack that each lies in."""
 
-    @property
-    def peak_kept(self) -> int:
-        """From one pack to the next, the path to the next one's first token is kept."""
-        return int(self.pieces.depths[self._first_piece[:-1]].max(initial=0))
-
     def piece(self, index: int) -> Piece:
         pieces, pack = self.pieces, self._within[index]
         begin = int(self.borders[pack])
@@ -207,8 +196,7 @@ class _Packs:
             positions=np.arange(begin, end) + offsets,
             pieces=range(first, after),
             inherited=tuple(
-                Inherited(piece, 0, stop)
-                for piece, stop in zip(inherited, descended.tolist(), strict=True)
+                Inherited(*each) for each in zip(inherited, descended.tolist(), strict=True)
             ),
             rows=rows.astype(np.int64) - begin,
             reads=np.stack([row, request, ordinal], axis=1).astype(np.int64),

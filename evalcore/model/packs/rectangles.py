@@ -58,7 +58,7 @@ def blocks_of(
     """The blocks of a pack, of whose plan these are the pieces.
 
     With a `window` a row sees that many positions, its own included; `tile` has the most rows of a
-    tile. Raises ValueError for a pack whose inherited pieces are not the path to its first token.
+    tile.
     """
     own, cross = _tree_blocks([pieces[index] for index in pack.pieces], tile)
     cross += _inherited_blocks(pack.inherited, pieces)
@@ -148,12 +148,8 @@ def _inherited_blocks(inherited: Sequence[Inherited], pieces: Sequence[Piece]) -
     """
     blocks: list[Block] = []
     position = 0
-    for one in sorted(inherited, key=lambda one: pieces[one.piece].depth):
-        piece = pieces[one.piece]
-        above = blocks[-1].rows[1] if blocks else one.end
-        if one.start != 0 or piece.depth != position or not 0 < one.end <= above:
-            raise ValueError(f"piece {one.piece} is not on the path to the pack's first token")
-        position += piece.length
+    for one in inherited:
+        position += pieces[one.piece].length
         if blocks and blocks[-1].rows[1] == one.end:
             blocks.pop()
         elif blocks:

@@ -37,8 +37,6 @@ class Trie:
         rows, lengths, tokens = _sorted_rows(sequences)
         shared = _shared_with_the_row_before(lengths, tokens)
         added = lengths - shared
-        self.n_plain = len(tokens)
-        """Tokens of the distinct sequences."""
         self.tokens = tokens[_ranges(_starts(lengths) + shared, added)]
         """Shape (n,), unsigned: of every distinct prefix the last token, in preorder."""
         self.added_at = _starts(added)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -86,27 +86,19 @@ class Texts:
         tails = {text[cut:] for chain in chains for text, cut in chain.cut_texts()}
         anchored = self._in_full([LINE_END + tail for tail in sorted(tails)], special=False)
         before = self._in_full([LINE_END], special=False)[LINE_END] if tails else []
+
+        def after(tail: str) -> list[int]:
+            ids = anchored[LINE_END + tail]
+            if ids[: len(before)] != before:
+                raise Differs
+            return ids[len(before) :]
+
         found: dict[str, list[int]] = {}
         for chain in chains:
-            for text, ids in chain.joined(whole[chain.texts[0]], _After(anchored, before)):
-                found[text] = ids
+            found.update(chain.joined(whole[chain.texts[0]], after))
         if any(found[text] != whole[text] for text in checked):
             raise Differs
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _After:
-    """The tokens of a tail, which was tokenised with a line's end before it."""
-
-    anchored: dict[str, list[int]]
-    before: list[int]
-
-    def of(self, tail: str) -> list[int]:
-        ids = self.anchored[LINE_END + tail]
-        if ids[: len(self.before)] != self.before:
-            raise Differs
-        return ids[len(self.before) :]
 
 
 @dataclass(slots=True)
@@ -124,18 +116,21 @@ class _Chain:
             if cut != self.cuts[place - 1]:
                 yield self.texts[place - 1], cut
 
-    def joined(self, first: list[int], after: _After) -> Iterator[tuple[str, list[int]]]:
-        """Every text with its tokens, from those of the first. Raises Differs."""
+    def joined(
+        self, first: list[int], after: Callable[[str], list[int]]
+    ) -> Iterator[tuple[str, list[int]]]:
+        """Every text with its tokens, from those of the first; `after` has those of a tail. Raises
+        Differs."""
         yield self.texts[0], first
         ids, kept = first, 0
         for place in range(1, len(self.texts)):
             cut = self.cuts[place]
             if cut != self.cuts[place - 1]:
-                tail = after.of(self.texts[place - 1][cut:])
+                tail = after(self.texts[place - 1][cut:])
                 kept = len(ids) - len(tail)
                 if ids[max(kept, 0) :] != tail:
                     raise Differs
-            ids = ids[:kept] + after.of(self.texts[place][cut:])
+            ids = ids[:kept] + after(self.texts[place][cut:])
             yield self.texts[place], ids
 
 

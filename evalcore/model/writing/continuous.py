@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import LogitsProcessorList
 
 from evalcore.errors import ModelError, TaskError
-from evalcore.model.base import Response
+from evalcore.model.base import Answers, Response
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.memory import (
     LEAST_TOKENS,
@@ -36,9 +36,8 @@ from evalcore.model.forward.memory import (
 )
 from evalcore.model.writing.decoding import Decoder
 from evalcore.model.writing.drawing import drawn, likeliest, warpers_of
-from evalcore.model.writing.encoded import GenerationRequest
 from evalcore.model.writing.ending import StopRule, Text, ends_of, most_new_tokens, response_of
-from evalcore.model.writing.generation import Plan
+from evalcore.model.writing.generation import GenerationRequest, Generations, Plan
 from evalcore.model.writing.prefilling import Prefill
 from evalcore.model.writing.rehearsal import Rehearsal, borders_of, rehearse
 from evalcore.model.writing.slots import Entry
@@ -122,9 +121,7 @@ class ContinuousWriter:
             "halvings": self._halvings,
         }
 
-    def answers(
-        self, requests: Mapping[int, GenerationRequest]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def answers(self, requests: Generations) -> Answers:
         """Responses by the index of their request, as texts end.
 
         Ends before all are answered where this way turns out not to be right for the model.
@@ -142,9 +139,7 @@ class ContinuousWriter:
             if problem is not None:  # and nothing of the pass that failed is held any more
                 self._halve(problem)
 
-    def _responses(
-        self, waiting: Mapping[int, GenerationRequest]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def _responses(self, waiting: Generations) -> Answers:
         """Requests that must have the same answer are one text."""
         members: dict[str, list[int]] = {}
         for index, request in waiting.items():
@@ -190,21 +185,21 @@ class ContinuousWriter:
             self._borders_left = left
             longest = max((writing.request.tokens for writing in writings), key=len)
             n_planned = sum(writing.reach for writing in writings)
-            problems = []
-            for self._through_head in (False, True):
+            problems: dict[str, None] = {}
+            for through_head in (False, True):
                 found = rehearse(
                     self._model,
                     longest,
-                    through_head=self._through_head,
+                    through_head=through_head,
                     reach=reach,
                     n_planned=n_planned,
                 )
-                self._rehearsal = found
+                self._rehearsal, self._through_head = found, through_head
                 if found.problem is None:
                     log.info("texts are written continuously: %s", self.execution["reason"])
                     return True
-                problems.append(found.problem)
-            self._refuse("; ".join(dict.fromkeys(problems)))
+                problems[found.problem] = None
+            self._refuse("; ".join(problems))
         return self._refused is None
 
     def _written(self, writings: Sequence[Writing]) -> Iterator[list[Writing]]:
@@ -214,13 +209,12 @@ class ContinuousWriter:
             self._model,
             [writing.request.tokens for writing in writings],
             budget=self._budget,
+            to_come=[writing.text.room - 1 for writing in writings],
             through_head=self._through_head,
         )
-        decoder: Decoder[Writing] = Decoder(
-            self._model, most_rows=self._rows, most_tokens=self._slot_tokens()
-        )
+        decoder = Decoder(self._model, most_rows=self._rows, most_tokens=self._slot_tokens())
         reading = prefill.starts()
-        waiting: deque[Entry[Writing]] = deque()
+        waiting: deque[Entry] = deque()
         ended: list[Writing] = []
         handed_out = time.monotonic()
         while True:
@@ -229,18 +223,18 @@ class ContinuousWriter:
                 if (read := next(reading, None)) is None:
                     break
                 starts, logits = read
-                begun = [writings[start.index] for start in starts]
+                begun = [writings[start.seat.index] for start in starts]
                 tokens = choose(begun, logits)
                 for start, writing, token in zip(starts, begun, tokens, strict=True):
                     if writing.text.take(token):
                         ended.append(writing)
                     else:
-                        waiting.append(start.entry(writing, writing.text.room))
+                        waiting.append(start)
                 decoder.admit(waiting)
             decoder.admit(waiting)
             if not decoder.n_texts:
                 break
-            under_way = [seat.who for seat in decoder.seats]
+            under_way = [writings[seat.index] for seat in decoder.seats]
             logits = decoder.step([writing.text.tokens[-1] for writing in under_way])
             tokens = choose(under_way, logits)
             leaving = [

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from evalcore.model.loglikelihood.packed import attention_of_packs, configurations_of
-from evalcore.model.packs import attention
-from evalcore.model.packs.attention import softmax_attention
-from evalcore.model.writing.slots import Bank, Entry, Seat, Shared, T
+from evalcore.model.loglikelihood.packed import AskedInPasses
+from evalcore.model.packs.attention import Pass, Said, hiding, softmax_attention
+from evalcore.model.writing.slots import Bank, Entry, Seat, Shared
 
 Places = slice | Tensor
 
 
-class Decoder(Generic[T]):
+class Decoder:
     """The texts that are being written, and the memory that they need."""
 
     def __init__(self, model: Any, *, most_rows: int, most_tokens: int) -> None:
@@ -30,12 +29,11 @@ class Decoder(Generic[T]):
         self._model = model
         self._most_rows = most_rows
         self._most_tokens = most_tokens
-        self._banks: dict[int, Bank[T]] = {}
-        self._configurations = configurations_of(model)
-        self._layers = int(model.config.get_text_config().num_hidden_layers)
+        self._banks: dict[int, Bank] = {}
+        self._asked = AskedInPasses(model)
 
     @property
-    def seats(self) -> list[Seat[T]]:
+    def seats(self) -> list[Seat]:
         """In the order in which `step` takes and gives."""
         return [seat for bank in self._banks.values() for seat in bank.seats]
 
@@ -43,9 +41,9 @@ class Decoder(Generic[T]):
     def n_texts(self) -> int:
         return sum(len(bank.seats) for bank in self._banks.values())
 
-    def admit(self, waiting: deque[Entry[T]]) -> None:
+    def admit(self, waiting: deque[Entry]) -> None:
         """Takes as many texts from the left as there is room for, and one where there is none."""
-        entering: dict[int, list[Entry[T]]] = {}
+        entering: dict[int, list[Entry]] = {}
         n_texts = len(self.seats)
         while waiting and n_texts < self._most_rows:
             group = entering.setdefault(waiting[0].capacity, [])
@@ -59,7 +57,7 @@ class Decoder(Generic[T]):
             if entries:
                 self._banks.setdefault(capacity, Bank(capacity)).enter(entries)
 
-    def _tokens_with(self, entering: Mapping[int, Sequence[Entry[T]]]) -> int:
+    def _tokens_with(self, entering: Mapping[int, Sequence[Entry]]) -> int:
         """Of keys and values in all slots, and in what texts share, once these have entered."""
         slots = {capacity: bank.n_slots for capacity, bank in self._banks.items()}
         for capacity, entries in entering.items():
@@ -88,30 +86,23 @@ class Decoder(Generic[T]):
         Raises NotImplementedError for a model that does not leave all its attention to
         `transformers`.
         """
-        one = DecodingPass(list(self._banks.values()))
-        device = self._model.get_input_embeddings().weight.device
         positions = [seat.length for seat in self.seats]
-        with attention_of_packs(self._configurations), attention.during(one):
-            output = self._model(
-                input_ids=torch.tensor([tokens], device=device),
-                position_ids=torch.tensor([positions], device=device),
-                use_cache=False,
-            )
-        if one.calls != self._layers:
-            raise NotImplementedError(
-                f"the model has {self._layers} layers and asked for attention {one.calls} times"
-            )
+        output = self._asked.output(
+            self._model,
+            DecodingPass(list(self._banks.values())),
+            torch.tensor(tokens),
+            torch.tensor(positions),
+        )
         for seat in self.seats:
             seat.length += 1
         return output.logits[0]  # type: ignore[no-any-return]
 
 
-class DecodingPass:
+class DecodingPass(Pass):
     """What the attention of one forward pass reads, and where it writes."""
 
-    def __init__(self, banks: Sequence[Bank[Any]]) -> None:
-        self.calls = 0
-        """How many layers have asked for attention so far."""
+    def __init__(self, banks: Sequence[Bank]) -> None:
+        super().__init__()
         self._banks = banks
         seats = [seat for bank in banks for seat in bank.seats]
         self._n_texts = len(seats)
@@ -125,22 +116,9 @@ class DecodingPass:
         ]
         """Of the texts of each block."""
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
-        sinks: Tensor | None = None,
-    ) -> Tensor:
-        """As `AttentionPass.attend`: from (1, heads, texts, size) to (1, texts, heads, size)."""
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
         if query.shape[0] != 1 or query.shape[2] != self._n_texts:
             raise NotImplementedError(f"attention of other rows than {self._n_texts} texts")
-        layer = self.calls
-        self.calls += 1
         n_heads, n_kept = query.shape[1], key.shape[1]
         # Heads that share keys are rows of one product: (heads of keys, their heads, texts, size).
         grouped = query[0].reshape(n_kept, n_heads // n_kept, *query.shape[2:])
@@ -157,26 +135,27 @@ class DecodingPass:
                 grouped[:, :, texts].permute(2, 0, 1, 3),
                 bank.keys[layer][: len(bank.seats), :, :longest],
                 bank.values[layer][: len(bank.seats), :, :longest],
-                scale=scale,
-                hidden=self._beyond(bank, longest, window, query),
-                softcap=softcap,
+                scale=said.scale,
+                hidden=self._beyond(bank, longest, said.window, query),
+                softcap=said.softcap,
             )
             outs.append(out.flatten(1, 2))
             logsumexps.append(logsumexp.flatten(1, 2))
         merged, total = torch.cat(outs), torch.cat(logsumexps)
         for number, (block, places) in enumerate(self._shared):
-            if window is not None and block.end <= min(self._positions_below[number]) - window + 1:
+            nearest = min(self._positions_below[number])
+            if said.window is not None and block.end <= nearest - said.window + 1:
                 continue
-            hidden = self._out_of_window(number, block, places, window, query)
+            hidden = self._out_of_window(number, block, places, said.window, query)
             keys, values = block.layers[layer]
             rows = grouped[:, :, places]
             out, logsumexp = softmax_attention(
                 rows.flatten(1, 2)[None],
                 keys,
                 values,
-                scale=scale,
+                scale=said.scale,
                 hidden=None if hidden is None else hidden.repeat(rows.shape[1], 1),
-                softcap=softcap,
+                softcap=said.softcap,
             )
             n_texts = rows.shape[2]
             out = out.reshape(n_heads, n_texts, -1).transpose(0, 1)
@@ -187,18 +166,18 @@ class DecodingPass:
                 merged[places], out.to(merged.dtype), share.to(merged.dtype)
             )
             total[places] = torch.logaddexp(before, logsumexp)
-        if sinks is not None:
-            merged = merged * torch.sigmoid(total - sinks.to(total.dtype)).unsqueeze(-1)
+        if said.sinks is not None:
+            merged = merged * torch.sigmoid(total - said.sinks.to(total.dtype)).unsqueeze(-1)
         return merged[None].to(query.dtype)
 
-    def _lengths_of(self, bank: Bank[Any], like: Tensor) -> Tensor:
+    def _lengths_of(self, bank: Bank, like: Tensor) -> Tensor:
         """(texts,): tokens in the slot of each text of the bank before this one."""
         if bank.capacity not in self._lengths:
             lengths = [seat.length - seat.own_start for seat in bank.seats]
             self._lengths[bank.capacity] = torch.tensor(lengths, device=like.device)
         return self._lengths[bank.capacity]
 
-    def _beyond(self, bank: Bank[Any], longest: int, window: int | None, like: Tensor) -> Tensor:
+    def _beyond(self, bank: Bank, longest: int, window: int | None, like: Tensor) -> Tensor:
         """(texts, 1, 1, longest), added to the scores: hides what is no token of the text, and
         what its window has left."""
         name = (bank.capacity, window)
@@ -208,8 +187,7 @@ class DecodingPass:
             hidden = places > lengths
             if window is not None:
                 hidden |= places <= lengths - window
-            added = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
-            self._hidden[name] = added.masked_fill_(hidden, float("-inf"))[:, None, None]
+            self._hidden[name] = hiding(hidden, like)[:, None, None]
         return self._hidden[name]
 
     def _out_of_window(
@@ -223,13 +201,11 @@ class DecodingPass:
         if name not in self._hidden:
             positions = torch.tensor(self._positions, device=like.device)[places][:, None]
             keys = torch.arange(block.start, block.end, device=like.device)[None]
-            left = keys <= positions - window
-            added = torch.zeros(left.shape, dtype=like.dtype, device=like.device)
-            self._hidden[name] = added.masked_fill_(left, float("-inf"))
+            self._hidden[name] = hiding(keys <= positions - window, like)
         return self._hidden[name]
 
 
-def _texts_of_blocks(seats: Sequence[Seat[Any]]) -> list[tuple[Shared, Places]]:
+def _texts_of_blocks(seats: Sequence[Seat]) -> list[tuple[Shared, Places]]:
     """Each block with the places of its texts, as a slice where they are neighbours."""
     members: dict[int, tuple[Shared, list[int]]] = {}
     for place, seat in enumerate(seats):

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from evalcore.model.base import Response
-from evalcore.model.writing.encoded import GenerationRequest
-from evalcore.model.writing.generation import Plan, answer_within
+from evalcore.model.writing.generation import GenerationRequest, Plan, answer_within
 
 LOOKBACK = 2
 """Tokens looked at beyond those of a stop: a text may be cut into tokens in more than one way."""

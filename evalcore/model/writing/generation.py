@@ -1,4 +1,4 @@
-"""How a text is to be generated, and what of it is the answer.
+"""How a text is to be generated, and what of it is the answer; requests that say more than others.
 
 Source of the rules: lm-evaluation-harness 0.4.13, whose users compare their texts with ours.
 """
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
-from evalcore.model.base import Mode
+from evalcore.model.base import EncodedRequest, Mode
 
 DEFAULT_NEW_TOKENS = 256
 """Tokens that may be generated where nobody says how many."""
@@ -160,3 +160,25 @@ def answer_within(text: str, plan: Plan) -> str:
         if stop:
             text = text.partition(stop)[0]
     return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingRequest(EncodedRequest):
+    """A whole text in windows; `tokens` is all of it, and each window scores its `targets`."""
+
+    windows: tuple[EncodedRequest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest(EncodedRequest):
+    """A prompt to go on with; `tokens` is the prompt as fed."""
+
+    plan: Plan
+
+    @property
+    def torch_seed(self) -> int:
+        """The seed of this answer's draws: of the run's seed, the request and its repeat alone."""
+        return int(self.key[:15], 16)
+
+
+Generations = Mapping[int, GenerationRequest]

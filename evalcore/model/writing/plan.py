@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -18,25 +18,20 @@ from transformers import LogitsProcessorList, StoppingCriteriaList
 
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
-from evalcore.model.base import Response
-from evalcore.model.forward.batching import Row, batches_of
-from evalcore.model.forward.widening import tried_in_float32
+from evalcore.model.base import Answers, Response
+from evalcore.model.forward.plain import Row, Rows, batches_of
+from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
-from evalcore.model.loglikelihood.probes import is_half
 from evalcore.model.writing.continuous import ContinuousWriter
 from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
-from evalcore.model.writing.encoded import GenerationRequest
 from evalcore.model.writing.ending import ends_of, response_of
-from evalcore.model.writing.generation import SAMPLING, Plan
+from evalcore.model.writing.generation import SAMPLING, GenerationRequest, Generations, Plan
 
 TOKENS_PER_BATCH = 16384
 """Padded tokens of the prompts of one batch; its states are what fills the memory."""
 
 ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
-
-PADDING_NOISE, PADDING_NOISE_HALF = 1e-3, 0.5
-"""Nats by which rounding may move a log-probability when a row is padded, or has company."""
 
 Company = Literal["any", "of one length", "none"]
 
@@ -111,14 +106,20 @@ class Writer:
         """How the last texts were written that no argument bound to batches; empty before."""
         return self._continuous.execution
 
-    def answers(
-        self, requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> Iterator[list[tuple[int, Response]]]:
-        """Continuously what can be, the rest in batches. Raises ModelError for a prompt that does
-        not fit the memory, TaskError for arguments that cannot be used."""
+    def answers(self, requests: Generations) -> Answers:
+        """Responses by the index of their request: continuously what can be, the rest in batches.
+
+        Raises ModelError for a prompt that does not fit the memory, TaskError for arguments that
+        cannot be used.
+        """
         waiting = dict(requests)
         if self._path != "plain":
-            free = {index: one for index, one in requests if self._looks_at_nothing(one.plan)}
+            # Those whose next token is chosen from the model's own distribution alone.
+            free = {
+                index: one
+                for index, one in requests.items()
+                if self._blind(one.plan) and self._beams(one.plan) == 1
+            }
             for pack in self._continuous.answers(free):
                 for index, _ in pack:
                     del waiting[index]
@@ -127,63 +128,52 @@ class Writer:
             if refused and self._path == "packed":
                 raise ModelError(f"it cannot write continuously: {self.execution['reason']}")
         if waiting:
-            yield from self._in_batches(list(waiting.items()))
+            yield from self._in_batches(waiting)
 
-    def _looks_at_nothing(self, plan: Plan) -> bool:
-        """Whether the next token is chosen from the model's own distribution alone."""
-        return self._blind(plan) and self._beams(plan) == 1
-
-    def _in_batches(
-        self, requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> Iterator[list[tuple[int, Response]]]:
+    def _in_batches(self, requests: Generations) -> Answers:
         """Longest prompts first."""
+        company = self._company_of(requests)
         waiting = [
-            batch for rows in self._alike(requests) for batch in self._batches(rows, requests)
+            batch
+            for plan, rows in self._alike(requests, company)
+            for batch in batches_of(
+                rows, budget=TOKENS_PER_BATCH, most_rows=self._rows_at_once(plan, company)
+            )
         ][::-1]
         while waiting:
             batch = waiting.pop()
-            of_batch = [requests[row.requests[0]][1] for row in batch]
             try:
-                responses = self._write(of_batch)
+                responses = self._write([requests[row.requests[0]] for row in batch])
             except torch.OutOfMemoryError as problem:
                 if len(batch) == 1:
                     raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
                 waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
                 continue
             yield [
-                (requests[place][0], response)
+                (index, response)
                 for row, response in zip(batch, responses, strict=True)
-                for place in row.requests
+                for index in row.requests
             ]
 
-    def _alike(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Iterator[list[Row]]:
+    def _alike(self, requests: Generations, company: Company) -> Iterator[tuple[Plan, list[Row]]]:
         """Rows that may share a batch: one plan, and one length where padding would be seen."""
         members: dict[str, list[int]] = defaultdict(list)
-        for place, (_, request) in enumerate(requests):
-            members[request.key].append(place)
+        for index, request in requests.items():
+            members[request.key].append(index)
         groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
-        padded = self._company_of(requests) == "any"
-        for places in members.values():
-            request = requests[places[0]][1]
-            length = 0 if padded and self._blind(request.plan) else len(request.tokens)
-            limit = request.plan.max_length or 0
+        for indexes in members.values():
+            request = requests[indexes[0]]
+            padded = company == "any" and self._blind(request.plan)
             # A limit on prompt and answer together is another number for each length.
-            kind = (repr(request.plan), length or (limit and len(request.tokens)))
-            groups[kind].append(Row(request.tokens, tuple(places)))
+            length = 0 if padded and not request.plan.max_length else len(request.tokens)
+            groups[repr(request.plan), length].append(Row(request.tokens, tuple(indexes)))
         for rows in groups.values():
-            yield sorted(rows, key=lambda row: -len(row.tokens))
+            plan = requests[rows[0].requests[0]].plan
+            yield plan, sorted(rows, key=lambda row: -len(row.tokens))
 
-    def _batches(
-        self, rows: list[Row], requests: Sequence[tuple[int, GenerationRequest]]
-    ) -> list[list[Row]]:
-        plan = requests[rows[0].requests[0]][1].plan
-        alone = (
-            self._beams(plan) > 1
-            or (plan.sampled and not self._blind(plan))
-            or self._company_of(requests) == "none"
-        )
-        most = 1 if alone else self._batch_size or ROWS_PER_BATCH
-        return batches_of(rows, budget=TOKENS_PER_BATCH, most_rows=most)
+    def _rows_at_once(self, plan: Plan, company: Company) -> int:
+        alone = self._beams(plan) > 1 or (plan.sampled and not self._blind(plan))
+        return 1 if alone or company == "none" else self._batch_size or ROWS_PER_BATCH
 
     def _blind(self, plan: Plan) -> bool:
         """Whether nothing but the model itself looks at the tokens before."""
@@ -194,7 +184,7 @@ class Writer:
             if value is not None
         )
 
-    def _company_of(self, requests: Sequence[tuple[int, GenerationRequest]]) -> Company:
+    def _company_of(self, requests: Generations) -> Company:
         """Which rows may share a batch: those that the model reads there as it does alone.
 
         States may run over the padding, positions count it, rows influence each other.
@@ -202,7 +192,7 @@ class Writer:
         if len(requests) == 1:
             return "any"
         if self._company is None:
-            shortest, *others = sorted({one.tokens for _, one in requests}, key=len)
+            shortest, *others = sorted({one.tokens for one in requests.values()}, key=len)
             pair = [shortest, others[0] if others else shortest[::-1]]
             padding = 0 if len(pair[1]) > len(shortest) else 3
             if self._reads_as_alone(pair, len(pair[1]) + padding):
@@ -213,24 +203,22 @@ class Writer:
                 self._company = "of one length" if told else "none"
         return self._company
 
-    def _reads_as_alone(self, rows: Sequence[Sequence[int]], width: int) -> bool:
+    def _reads_as_alone(self, rows: Rows, width: int) -> bool:
         """Whether the model says the same after each of these rows and after all in one batch, in
         float32 first, where rounding hides nothing."""
-        moved = partial(self._moved, rows, width)
-        if not is_half(self._model):
-            return moved() <= PADDING_NOISE
-        exact, _ = tried_in_float32(self._model, moved)
-        return (exact is None or exact <= PADDING_NOISE) and moved() <= PADDING_NOISE_HALF
 
-    def _moved(self, rows: Sequence[Sequence[int]], width: int) -> float:
-        """Nats by which any log-probability of a next token does."""
-        alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
-        together = self._first_logits(rows, width)
-        moved = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
-        return float(moved.abs().max())
+        def trial(_: int) -> Trial:
+            alone = torch.cat([self._first_logits([row], len(row)) for row in rows])
+            together = self._first_logits(rows, width)
+            apart = alone.float().log_softmax(dim=-1) - together.float().log_softmax(dim=-1)
+            moved = float(apart.abs().max())
+            is_right = moved <= IN_COMPANY.of(self._model)
+            return Trial(problem=None if is_right else "rows change each other", largest=moved)
+
+        return tried_in_both(self._model, trial).problem is None
 
     @torch.inference_mode()
-    def _first_logits(self, rows: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+    def _first_logits(self, rows: Rows, width: int) -> torch.Tensor:
         ids, mask = self._padded(rows, width)
         written = self._model.generate(
             input_ids=ids,
@@ -251,9 +239,7 @@ class Writer:
                 return int(token)
         return 0
 
-    def _padded(
-        self, rows: Sequence[Sequence[int]], width: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _padded(self, rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows padded on the left to `width`, and the mask that hides the padding."""
         ids = [[self._pad] * (width - len(row)) + list(row) for row in rows]
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

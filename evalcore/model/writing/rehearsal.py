@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,16 +17,15 @@ import torch
 from torch import Tensor
 
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.plain import logits_at
-from evalcore.model.forward.widening import tried_in_float32
-from evalcore.model.loglikelihood.probes import (
+from evalcore.model.forward.plain import Rows, logits_at
+from evalcore.model.forward.selfcheck import (
     COPIES,
-    TIMES_IF_EXACT,
     TIMES_NOISE,
-    TOLERANCE,
-    TOLERANCE_HALF,
+    Trial,
     coarseness,
     is_half,
+    tolerated,
+    tried_in_both,
 )
 from evalcore.model.writing.decoding import Decoder
 from evalcore.model.writing.prefilling import Prefill
@@ -45,17 +44,12 @@ BORDERS = ("sliding_window", "attention_chunk_size", "original_max_position_embe
 """Lengths in a configuration beyond which a model may compute otherwise."""
 
 
-@dataclass(frozen=True)
-class Rehearsal:
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal(Trial):
     """What was found."""
 
-    problem: str | None
-    largest: float
-    """Difference in log-probability, in nats."""
     length: int
     """In tokens."""
-    only_rounded: str = ""
-    """Why the model was not tried in float32, where rounding could hide something."""
 
     def __str__(self) -> str:
         found = (
@@ -89,18 +83,10 @@ def rehearse(
     tokens = (list(prompt) * (1 + length // len(prompt)))[-length:]
     half = length // 2
     rows = [tokens, tokens[:half] + tokens[: half - 1 : -1]]
-    if not is_half(model):
-        return _tried(model, rows, through_head)
-    exact, why_not = tried_in_float32(model, partial(_tried, model, rows, through_head))
-    if exact is not None and exact.problem is not None:
-        return exact
-    own = _tried(model, rows, through_head, times=TIMES_IF_EXACT if exact else 1)
-    return replace(own, largest=(exact or own).largest, only_rounded=why_not)
+    return tried_in_both(model, partial(_tried, model, rows, through_head))
 
 
-def _tried(
-    model: Any, rows: Sequence[Sequence[int]], through_head: bool, *, times: int = 1
-) -> Rehearsal:
+def _tried(model: Any, rows: Rows, through_head: bool, times: int) -> Rehearsal:
     """In the model's present precision, `times` as far off as usual at most."""
     length, is_wide = len(rows[0]), not is_half(model)
     expected = torch.stack([_expected(model, row) for row in rows])
@@ -110,8 +96,7 @@ def _tried(
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a model does not bear is a reason to leave it alone
-        return Rehearsal(reason_of(error), 0.0, length)
-    base, share = TOLERANCE if is_wide else TOLERANCE_HALF
+        return Rehearsal(problem=reason_of(error), largest=0.0, length=length)
     largest = 0.0
     for (row, place), logprobs in found.items():
         likely = expected[row, place].log_softmax(dim=-1)
@@ -120,37 +105,37 @@ def _tried(
             said, should = float(logprobs[token]), float(likely[token])
             moved = abs(said - should)
             largest = max(largest, moved)
-            allowed = max(TIMES_NOISE * noise, stored, base + share * abs(should))
+            allowed = max(TIMES_NOISE * noise, stored, tolerated(model, should))
             if not moved <= times * allowed:
                 problem = f"a log-probability of {should:.4f} became {said:.4f}"
-                return Rehearsal(problem, moved, length)
-    return Rehearsal(None, largest, length)
+                return Rehearsal(problem=problem, largest=moved, length=length)
+    return Rehearsal(problem=None, largest=largest, length=length)
 
 
-def _found(
-    model: Any, rows: Sequence[Sequence[int]], through_head: bool
-) -> dict[tuple[int, int], Tensor]:
+def _found(model: Any, rows: Rows, through_head: bool) -> dict[tuple[int, int], Tensor]:
     """Log-probabilities (vocabulary) by row and place among its last tokens."""
     # The second prompt is one longer, so that the two are in different places all the way.
     lengths = [len(row) - FORCED + number for number, row in enumerate(rows)]
     prompts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    decoder: Decoder[int] = Decoder(model, most_rows=len(rows), most_tokens=4 * len(rows[0]))
-    waiting: deque[Entry[int]] = deque()
+    decoder = Decoder(model, most_rows=len(rows), most_tokens=4 * len(rows[0]))
+    waiting: deque[Entry] = deque()
     found = {}
     prefill = Prefill(
         model,
         prompts,
         budget=max(1, len(rows[0]) * 2 // 3),  # so that one pack inherits from another
+        to_come=[FORCED] * len(rows),
         through_head=through_head,
         least_saved=1,
     )
     for starts, logits in prefill.starts():
         for start, of_start in zip(starts, logits, strict=True):
-            found[start.index, start.index] = of_start.float().log_softmax(dim=-1)
-            waiting.append(start.entry(start.index, FORCED))
+            index = start.seat.index
+            found[index, index] = of_start.float().log_softmax(dim=-1)
+            waiting.append(start)
     decoder.admit(waiting)
     for step in range(FORCED - 1):
-        order = [seat.who for seat in decoder.seats]
+        order = [seat.index for seat in decoder.seats]
         logits = decoder.step([rows[row][lengths[row] + step] for row in order])
         for row, of_row in zip(order, logits, strict=True):
             if (place := row + step + 1) < FORCED:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from evalcore.model.packs.attention import KeysAndValues
-
-T = TypeVar("T")
 
 LEAST_OWN = 64
 """Banks differ in what texts bring along: up to this many tokens, twice as many, and so on."""
@@ -37,10 +34,11 @@ class Shared:
 
 
 @dataclass(eq=False, slots=True)
-class Seat(Generic[T]):
+class Seat:
     """A text that is being written."""
 
-    who: T
+    index: int
+    """Of the text among all that are to be written."""
     length: int
     """Tokens of which there are keys and values; the position of the next one."""
     own_start: int
@@ -57,10 +55,10 @@ class Seat(Generic[T]):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Entry(Generic[T]):
+class Entry:
     """A text that is to enter a slot."""
 
-    seat: Seat[T]
+    seat: Seat
     own: Sequence[list[KeysAndValues]]
     """Keys and values of the positions from `seat.own_start` on: parts, of a layer each."""
     to_come: int
@@ -76,11 +74,11 @@ class Entry(Generic[T]):
 
 
 @dataclass(eq=False)
-class Bank(Generic[T]):
+class Bank:
     """Slots of one capacity."""
 
     capacity: int
-    seats: list[Seat[T]] = field(default_factory=list)
+    seats: list[Seat] = field(default_factory=list)
     """By slot."""
     keys: list[Tensor] = field(default_factory=list)
     """A layer each: (slots, heads of keys, capacity, size)."""
@@ -95,7 +93,7 @@ class Bank(Generic[T]):
         needed = len(self.seats) + entering
         return self.n_slots if needed <= self.n_slots else max(needed, int(GROWTH * self.n_slots))
 
-    def enter(self, entries: Sequence[Entry[T]]) -> None:
+    def enter(self, entries: Sequence[Entry]) -> None:
         first = entries[0]
         like = first.own[0] if first.own else first.seat.shared.layers  # type: ignore[union-attr]
         self._make_room(self.slots_for(len(entries)), like)
@@ -120,8 +118,6 @@ class Bank(Generic[T]):
                 wider = pair[which].new_zeros((slots, heads, self.capacity, size))
                 if used:
                     wider[:used] = mine[layer][:used]
-                    mine[layer] = wider
-                elif layer < len(mine):
                     mine[layer] = wider
                 else:
                     mine.append(wider)

@@ -6,64 +6,52 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from evalcore.score.filters.interface import Docs, Filter, Resps
+from evalcore.score.filters.interface import Docs, EachFilter, Resps
 
 
-class RegexFilter(Filter):
+@dataclass(eq=False)
+class RegexFilter(EachFilter):
     r"""`regex`: what the pattern finds, by `findall`, else `fallback`.
 
     Of several finds the one at `group_select` (-1 is the last; one that is not there counts as not
     found); of several groups the first that is not empty; without white space at its ends.
     """
 
-    def __init__(
-        self,
-        regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
-        group_select: int = 0,
-        fallback: str = "[invalid]",
-    ) -> None:
-        self.regex_pattern = regex_pattern
-        self.regex = re.compile(regex_pattern)
-        self.group_select = group_select
-        self.fallback = fallback
+    regex_pattern: str = r"#### (\-?[0-9\.\,]+)"
+    group_select: int = 0
+    fallback: Any = "[invalid]"
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [[self._extract(text) for text in results] for results in resps]
+    def __post_init__(self) -> None:
+        self.regex = re.compile(self.regex_pattern)
 
-    def _extract(self, text: Any) -> str:
-        found = _find(self.regex, text, self.group_select)
+    def of(self, result: Any) -> Any:
+        found = _find(self.regex, result, self.group_select)
         return self.fallback if found is None else found
 
 
-class PartOfSpeechFilter(Filter):
-    """`regex_pos`: the tags of all `('token', 'TAG')` pairs in the text, else `fallback`."""
+@dataclass(eq=False)
+class PartOfSpeechFilter(RegexFilter):
+    """`regex_pos`: the tags of all `('token', 'TAG')` pairs in the text, else `fallback`.
+
+    The pattern and the selection change nothing, here as in lm-evaluation-harness.
+    """
 
     PAIR = re.compile(r"\('[^']*', '([^']*)'\)")
 
-    def __init__(
-        self,
-        regex_pattern: str = r"\['(.*?)'\]",
-        group_select: int = 0,
-        fallback: list[str] | None = None,
-    ) -> None:
-        """The pattern and the selection change nothing, here as in lm-evaluation-harness."""
-        self.regex_pattern = regex_pattern
-        self.regex = re.compile(regex_pattern)
-        self.group_select = group_select
-        self.fallback = ["invalid"] if fallback is None else fallback
+    regex_pattern: str = r"\['(.*?)'\]"
+    fallback: list[str] | None = None
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [[self._tags(result) for result in results] for results in resps]
-
-    def _tags(self, result: Any) -> list[str]:
-        if not isinstance(result, str):
-            return [tag for _, tag in result] or self.fallback
-        return self.PAIR.findall(result) or self.fallback
+    def of(self, result: Any) -> Any:
+        is_text = isinstance(result, str)
+        tags = self.PAIR.findall(result) if is_text else [tag for _, tag in result]
+        return tags or (["invalid"] if self.fallback is None else self.fallback)
 
 
+@dataclass(eq=False)
 class MultiChoiceRegexFilter(RegexFilter):
     """`multi_choice_regex`: the letter of the chosen answer, as "(A)".
 
@@ -72,19 +60,9 @@ class MultiChoiceRegexFilter(RegexFilter):
     for the second.
     """
 
-    def __init__(
-        self,
-        regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
-        group_select: int = 0,
-        fallback: str = "[invalid]",
-        ignore_case: bool = False,
-        ignore_punctuation: bool = False,
-        regexes_to_ignore: list[str] | None = None,
-    ) -> None:
-        super().__init__(regex_pattern, group_select, fallback)
-        self.ignore_case = ignore_case
-        self.ignore_punctuation = ignore_punctuation
-        self.regexes_to_ignore = regexes_to_ignore
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    regexes_to_ignore: list[str] | None = None
 
     def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:
         return [
@@ -145,3 +123,32 @@ def _punctuation() -> dict[int, None]:
     return dict.fromkeys(
         code for code in range(sys.maxunicode) if unicodedata.category(chr(code)).startswith("P")
     )
+
+
+_WORDS = {
+    "PER": "person persons people per",
+    "LOC": "location counties places country continent loc",
+    "ORG": "organization company org",
+    "DATE": "time date",
+}
+_LABELS = {word: label for label, words in _WORDS.items() for word in words.split()}
+_LABEL = re.compile(rf"\b({'|'.join(_LABELS)})\s*:")
+_ENTITIES = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
+
+
+class SpanFilter(EachFilter):
+    """`format_span`: "label: value" for each entity of the text, in the order it has them.
+
+    Labels are unified ("person" is "per"), several values of a label stand by themselves, "none" is
+    left out.
+    """
+
+    def of(self, result: Any) -> Any:
+        labelled = _LABEL.sub(lambda label: f"{_LABELS[label[1]]}:", result.lower())
+        lines = labelled.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
+        return " $ ".join(
+            f"{label.lower()}: {value.strip()}"
+            for label, values in _ENTITIES.findall(lines)
+            for value in values.split(",")
+            if value.strip() != "none"
+        )

@@ -19,3 +19,13 @@ class Filter:
     def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:
         """For each request what becomes of its results; `docs` has the document of each."""
         raise NotImplementedError
+
+
+class EachFilter(Filter):
+    """Makes of each result by itself another one."""
+
+    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
+        return [[self.of(result) for result in results] for results in resps]
+
+    def of(self, result: Any) -> Any:
+        raise NotImplementedError

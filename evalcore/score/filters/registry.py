@@ -18,36 +18,36 @@ from evalcore.score.filters.extraction import (
     MultiChoiceRegexFilter,
     PartOfSpeechFilter,
     RegexFilter,
+    SpanFilter,
 )
-from evalcore.score.filters.interface import Docs, Filter, Resps
-from evalcore.score.filters.spans import SpanFilter
+from evalcore.score.filters.interface import Docs, EachFilter, Filter, Resps
 from evalcore.task.config import FilterStep, TaskSpec
 from evalcore.task.functions import FunctionRef, functions_in
 from evalcore.task.registered import registered
 
 
-class WhitespaceFilter(Filter):
+class WhitespaceFilter(EachFilter):
     """`remove_whitespace`: without white space at both ends."""
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [[text.strip() for text in results] for results in resps]
+    def of(self, result: Any) -> Any:
+        return result.strip()
 
 
-class LowercaseFilter(Filter):
+class LowercaseFilter(EachFilter):
     """`lowercase`."""
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [[text.lower() for text in results] for results in resps]
+    def of(self, result: Any) -> Any:
+        return result.lower()
 
 
-class UppercaseFilter(Filter):
+class UppercaseFilter(EachFilter):
     """`uppercase`."""
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [[text.upper() for text in results] for results in resps]
+    def of(self, result: Any) -> Any:
+        return result.upper()
 
 
-class MapFilter(Filter):
+class MapFilter(EachFilter):
     """`map`: each text's entry in `mapping_dict`, else `default_value`."""
 
     def __init__(
@@ -58,11 +58,8 @@ class MapFilter(Filter):
         self.mapping_dict = mapping_dict or {}
         self.default_value = default_value
 
-    def apply(self, resps: Resps, docs: Docs) -> Iterable[Any]:  # noqa: ARG002
-        return [
-            [self.mapping_dict.get(text, self.default_value) for text in results]
-            for results in resps
-        ]
+    def of(self, result: Any) -> Any:
+        return self.mapping_dict.get(result, self.default_value)
 
 
 class TakeFirstFilter(Filter):

@@ -17,6 +17,7 @@ import numpy as np
 
 from evalcore.errors import TaskError, did_you_mean, keep_ours
 from evalcore.score.metrics import translation
+from evalcore.stats.sums import TRANSLATION
 from evalcore.task.config import MetricSpec, TaskSpec
 from evalcore.task.functions import FunctionRef, functions_in
 from evalcore.task.registered import registered
@@ -71,7 +72,7 @@ def f1_of_two_classes(items: Items) -> float:
             "fails on more, whatever `average` says. Give the metric an aggregation of your own, "
             "or run in strict mode, which honours `average`"
         )
-    return _sklearn_f1(golds, picks, average="binary")
+    return of_sklearn("f1_score", golds, picks, average="binary")
 
 
 def f1(items: Items, average: str | None = None) -> float:
@@ -83,22 +84,19 @@ def f1(items: Items, average: str | None = None) -> float:
             f"f1 of the classes {', '.join(sorted(map(str, classes))[:5])}: say `average: macro`, "
             "`weighted` or `micro` in the metric's entry"
         )
-    return _sklearn_f1(golds, picks, average=average or "binary")
+    return of_sklearn("f1_score", golds, picks, average=average or "binary")
 
 
-def _sklearn_f1(golds: Items, picks: Items, average: str) -> float:
-    from sklearn.metrics import f1_score  # imported late: it takes a second
+def of_sklearn(metric: str, golds: Items, picks: Items, **arguments: Any) -> float:
+    from sklearn import metrics  # imported late: it takes a second
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no document of a class: its F1 is 0
-        return float(f1_score(golds, picks, average=average))
+        return float(getattr(metrics, metric)(golds, picks, **arguments))
 
 
 def matthews_corrcoef(items: Items) -> float:
-    from sklearn.metrics import matthews_corrcoef as of_classes
-
-    golds, picks = zip(*items, strict=True)
-    return float(of_classes(golds, picks))
+    return of_sklearn("matthews_corrcoef", *zip(*items, strict=True))
 
 
 def brier_score(items: Items) -> float:
@@ -152,7 +150,6 @@ AGGREGATIONS: Mapping[str, Callable[[Items], Any]] = {
 }
 
 STRICT: Mapping[str, Callable[..., Any]] = {"median": true_median, "f1": f1}
-TRANSLATION = ("bleu", "chrf", "chrf++", "ter")
 
 
 @dataclass(frozen=True)

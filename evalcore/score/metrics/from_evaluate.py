@@ -7,13 +7,14 @@ must have been loaded before. A new equivalent is a function and its line in EQU
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from evalcore.score.metrics.aggregations import of_sklearn
 from evalcore.score.metrics.text import exact_match, normal_form, rouge
+from evalcore.score.metrics.translation import corpus_score
 
 Texts = Sequence[Any]
 
@@ -24,30 +25,14 @@ def accuracy(references: Texts, predictions: Texts, normalize: bool = True) -> d
     return {"accuracy": right / len(references) if normalize else float(right)}
 
 
-def f1(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, Any]:
-    return {"f1": _of_sklearn("f1_score", references, predictions, arguments)}
+def _by_sklearn(name: str, metric: str) -> Callable[..., dict[str, float]]:
+    return lambda references, predictions, **arguments: {
+        name: of_sklearn(metric, references, predictions, **arguments)
+    }
 
 
-def precision(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, Any]:
-    return {"precision": _of_sklearn("precision_score", references, predictions, arguments)}
-
-
-def recall(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, Any]:
-    return {"recall": _of_sklearn("recall_score", references, predictions, arguments)}
-
-
-def matthews_correlation(references: Texts, predictions: Texts) -> dict[str, Any]:
-    return {"matthews_correlation": _of_sklearn("matthews_corrcoef", references, predictions, {})}
-
-
-def _of_sklearn(
-    name: str, references: Texts, predictions: Texts, arguments: Mapping[str, Any]
-) -> float:
-    from sklearn import metrics  # imported late: it takes a second
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one document has few classes
-        return float(getattr(metrics, name)(references, predictions, **arguments))
+def matthews_correlation(references: Texts, predictions: Texts) -> dict[str, float]:
+    return {"matthews_correlation": of_sklearn("matthews_corrcoef", references, predictions)}
 
 
 def rouge_scores(
@@ -61,28 +46,17 @@ def rouge_scores(
 
 def bleu(references: Texts, predictions: Texts) -> dict[str, float]:
     """From 0 to 1, without smoothing: 0 for a text that shares no four words in a row."""
-    import sacrebleu
-
-    score = sacrebleu.corpus_bleu(predictions, [list(references)], smooth_method="none").score
-    return {"bleu": score / 100}
+    return {"bleu": _of_corpus("bleu", references, predictions, smooth_method="none") / 100}
 
 
-def sacrebleu_score(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, float]:
-    import sacrebleu
-
-    return {"score": sacrebleu.corpus_bleu(predictions, [list(references)], **arguments).score}
+def _of_corpus(metric: str, references: Texts, predictions: Texts, **arguments: Any) -> float:
+    return corpus_score(metric, predictions, [list(references)], **arguments)
 
 
-def chrf(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, float]:
-    import sacrebleu
-
-    return {"score": sacrebleu.corpus_chrf(predictions, [list(references)], **arguments).score}
-
-
-def ter(references: Texts, predictions: Texts, **arguments: Any) -> dict[str, float]:
-    import sacrebleu
-
-    return {"score": sacrebleu.corpus_ter(predictions, [list(references)], **arguments).score}
+def _by_sacrebleu(metric: str) -> Callable[..., dict[str, float]]:
+    return lambda references, predictions, **arguments: {
+        "score": _of_corpus(metric, references, predictions, **arguments)
+    }
 
 
 def squad(references: Texts, predictions: Texts) -> dict[str, float]:
@@ -128,15 +102,15 @@ def _distance(one: Sequence[str], other: Sequence[str]) -> int:
 EQUIVALENTS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "exact_match": exact_match,
     "accuracy": accuracy,
-    "f1": f1,
-    "precision": precision,
-    "recall": recall,
+    "f1": _by_sklearn("f1", "f1_score"),
+    "precision": _by_sklearn("precision", "precision_score"),
+    "recall": _by_sklearn("recall", "recall_score"),
     "matthews_correlation": matthews_correlation,
     "rouge": rouge_scores,
     "bleu": bleu,
-    "sacrebleu": sacrebleu_score,
-    "chrf": chrf,
-    "ter": ter,
+    "sacrebleu": _by_sacrebleu("bleu"),
+    "chrf": _by_sacrebleu("chrf"),
+    "ter": _by_sacrebleu("ter"),
     "squad": squad,
     "wer": wer,
 }

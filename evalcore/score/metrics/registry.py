@@ -1,6 +1,6 @@
 """The metrics: what one document's responses are worth, and how documents make one number.
 
-`docs/method.md` has a paragraph for each. A new metric is one function and its line in METRICS; a
+`docs/method.md` has a paragraph for each. A new metric is one function and its line in _OURS; a
 family such as pass@k has its line in FAMILIES.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.score.answered import Answered
-from evalcore.score.metrics import choices, likelihood, several_texts, text
+from evalcore.score.metrics import loglikelihoods, text
 from evalcore.score.metrics.from_evaluate import EQUIVALENTS, LOWER_IS_BETTER, cached_metric
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import functions_in
@@ -36,95 +36,78 @@ class Metric:
     """Of the accepted answers and of all texts for the document, one for each repeat."""
 
 
-METRICS: Mapping[str, Metric] = {
-    # Those of lm-evaluation-harness, in the order in which it lists them in its results.
-    "perplexity": Metric(
-        aggregation="perplexity",
-        higher_is_better=False,
-        loglikelihood=likelihood.loglikelihood,
-        generate_until=text.pair,
+def _paired(**fields: Any) -> Metric:
+    """A metric that of texts keeps pairs, for what is computed from all documents at once."""
+    return Metric(generate_until=text.pair, **fields)
+
+
+_OF_LM_EVAL = {
+    "perplexity": _paired(
+        aggregation="perplexity", higher_is_better=False, loglikelihood=loglikelihoods.loglikelihood
     ),
-    "acc": Metric(
-        multiple_choice=choices.acc,
-        loglikelihood=likelihood.is_greedy,
-        generate_until=text.pair,
+    "acc": _paired(
+        multiple_choice=loglikelihoods.share_of("acc"), loglikelihood=loglikelihoods.is_greedy
     ),
-    "f1": Metric(
-        aggregation="f1",
-        multiple_choice=choices.gold_and_pick,
-        generate_until=text.pair,
+    "f1": _paired(aggregation="f1", multiple_choice=loglikelihoods.gold_and_pick),
+    "mcc": _paired(aggregation="matthews_corrcoef", multiple_choice=loglikelihoods.gold_and_pick),
+    "acc_norm": _paired(multiple_choice=loglikelihoods.share_of("acc_norm")),
+    "acc_bytes": _paired(multiple_choice=loglikelihoods.share_of("acc_bytes")),
+    "exact_match": Metric(
+        multiple_choice=loglikelihoods.exact_match, generate_until=text.exact_match
     ),
-    "mcc": Metric(
-        aggregation="matthews_corrcoef",
-        multiple_choice=choices.gold_and_pick,
-        generate_until=text.pair,
-    ),
-    "acc_norm": Metric(multiple_choice=choices.acc_norm, generate_until=text.pair),
-    "acc_bytes": Metric(multiple_choice=choices.acc_bytes, generate_until=text.pair),
-    "exact_match": Metric(multiple_choice=choices.exact_match, generate_until=text.exact_match),
-    "brier_score": Metric(
+    "brier_score": _paired(
         aggregation="brier_score",
         higher_is_better=False,
-        multiple_choice=choices.gold_and_probabilities,
-        generate_until=text.pair,
+        multiple_choice=loglikelihoods.gold_and_probabilities,
     ),
-    "likelihood": Metric(multiple_choice=choices.gold_and_loglikelihoods, generate_until=text.pair),
-    "acc_mutual_info": Metric(multiple_choice=choices.acc_mutual_info, generate_until=text.pair),
-    "word_perplexity": Metric(
+    "likelihood": _paired(multiple_choice=loglikelihoods.gold_and_loglikelihoods),
+    "acc_mutual_info": _paired(multiple_choice=loglikelihoods.share_of("acc_mutual_info")),
+    "word_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_words,
-        generate_until=text.pair,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_words,
     ),
-    "byte_perplexity": Metric(
+    "byte_perplexity": _paired(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
-        generate_until=text.pair,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_bytes,
     ),
-    "bits_per_byte": Metric(
+    "bits_per_byte": _paired(
         aggregation="bits_per_byte",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_bytes,
-        generate_until=text.pair,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_bytes,
     ),
-    "bleu": Metric(aggregation="bleu", generate_until=text.pair),
-    "chrf": Metric(aggregation="chrf", generate_until=text.pair),
-    "chrf++": Metric(aggregation="chrf++", generate_until=text.pair),
-    "ter": Metric(aggregation="ter", higher_is_better=False, generate_until=text.pair),
-    "acc_all": Metric(generate_until=text.pair),
+    "bleu": _paired(aggregation="bleu"),
+    "chrf": _paired(aggregation="chrf"),
+    "chrf++": _paired(aggregation="chrf++"),
+    "ter": _paired(aggregation="ter", higher_is_better=False),
+    "acc_all": _paired(),
     "bypass": Metric(aggregation="bypass", generate_until=text.nothing),
-    # Ours.
-    "acc_tokens": Metric(multiple_choice=choices.acc_tokens),
+}
+"""Those of lm-evaluation-harness, in the order in which it lists them in its results."""
+
+_OURS = {
+    "acc_tokens": Metric(multiple_choice=loglikelihoods.share_of("acc_tokens")),
     "token_perplexity": Metric(
         aggregation="weighted_perplexity",
         higher_is_better=False,
-        loglikelihood_rolling=likelihood.loglikelihood_and_tokens,
+        loglikelihood_rolling=loglikelihoods.loglikelihood_and_tokens,
     ),
     "quasi_exact_match": Metric(generate_until=text.quasi_exact_match),
-    "rouge1": Metric(generate_until=partial(text.rouge, "rouge1")),
-    "rouge2": Metric(generate_until=partial(text.rouge, "rouge2")),
-    "rougeL": Metric(generate_until=partial(text.rouge, "rougeL")),
-    "rougeLsum": Metric(generate_until=partial(text.rouge, "rougeLsum")),
+    **{
+        kind: Metric(generate_until=partial(text.rouge, kind))
+        for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+    },
 }
 
-OURS = frozenset(
-    (
-        "acc_tokens",
-        "token_perplexity",
-        "quasi_exact_match",
-        "rouge1",
-        "rouge2",
-        "rougeL",
-        "rougeLsum",
-    )
-)
+METRICS: Mapping[str, Metric] = {**_OF_LM_EVAL, **_OURS}
+OURS = _OURS.keys()
 """Those that lm-evaluation-harness does not have."""
 
 FAMILIES: Mapping[str, Callable[..., float]] = {
-    "pass@k": several_texts.pass_at_k,
-    "avg@k": several_texts.average_at_k,
-    "majority@k": several_texts.majority_at_k,
+    "pass@k": text.pass_at_k,
+    "avg@k": text.average_at_k,
+    "majority@k": text.majority_at_k,
 }
 """Metrics of repeated answers; a task names them with a number for k."""
 

@@ -1,18 +1,24 @@
 """Metrics of a generated text against reference texts.
 
 Each takes `references` and `predictions`, lists of one length, as metrics of the library evaluate
-do, and gives a number or several by name.
+do, and gives a number or several by name. Those of several texts for one question take the accepted
+answers and all texts of the document, and what `exact_match` takes: a text is right where it equals
+an accepted answer.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from evalcore.errors import TaskError
+from evalcore.stats import pass_at_k as unbiased
 
 
 def exact_match(
@@ -63,11 +69,8 @@ def _without(texts: Any, characters: str) -> Any:
 def quasi_exact_match(references: Sequence[Any], predictions: Sequence[Any]) -> float:
     """The share of pairs that are equal in normal form (Liang et al. 2022, HELM)."""
     pairs = list(zip(references, predictions, strict=True))
-    return sum(_equal_in_normal_form(*pair) for pair in pairs) / len(pairs)
-
-
-def _equal_in_normal_form(reference: Any, prediction: Any) -> bool:
-    return bool(reference and prediction) and normal_form(reference) == normal_form(prediction)
+    equal = (bool(one and other) and normal_form(one) == normal_form(other) for one, other in pairs)
+    return sum(equal) / len(pairs)
 
 
 def normal_form(text: Any) -> str:
@@ -105,3 +108,45 @@ def pair(references: Sequence[Any], predictions: Sequence[Any], **_: Any) -> lis
 
 def nothing(references: Sequence[Any], predictions: Sequence[Any], **_: Any) -> None:
     """Of `bypass`: the text is recorded and not scored."""
+
+
+def pass_at_k(golds: Sequence[Any], answers: Sequence[Any], *, k: int, **arguments: Any) -> float:
+    """Chance that one of k texts is right: `1 - C(n - c, k) / C(n, k)` with c of n right.
+
+    Chen et al. 2021, eq. 1: without bias, unlike `1 - (1 - c / n)^k`.
+    """
+    _require(answers, k, "pass")
+    right = sum(_is_right(golds, answer, arguments) for answer in answers)
+    return unbiased(len(answers), right, k)
+
+
+def average_at_k(
+    golds: Sequence[Any], answers: Sequence[Any], *, k: int, **arguments: Any
+) -> float:
+    """Share of the first k texts that are right."""
+    _require(answers, k, "avg")
+    return sum(_is_right(golds, answer, arguments) for answer in answers[:k]) / k
+
+
+def majority_at_k(
+    golds: Sequence[Any], answers: Sequence[Any], *, k: int, **arguments: Any
+) -> float:
+    """Whether the most frequent of the first k texts is right; of equally frequent ones the first.
+
+    Self-consistency, Wang et al. 2023.
+    """
+    _require(answers, k, "majority")
+    texts: list[Hashable] = list(answers[:k])
+    return float(_is_right(golds, Counter(texts).most_common(1)[0][0], arguments))
+
+
+def _is_right(golds: Sequence[Any], answer: Any, arguments: dict[str, Any]) -> bool:
+    return any(exact_match([gold], [answer], **arguments)["exact_match"] == 1.0 for gold in golds)
+
+
+def _require(answers: Sequence[Any], k: int, family: str) -> None:
+    if len(answers) < k:
+        raise TaskError(
+            f"{family}@{k} needs {k} texts for each document, there are {len(answers)}: "
+            f"set the task's `repeats` to {k} or more"
+        )

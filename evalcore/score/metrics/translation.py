@@ -8,32 +8,33 @@ from typing import Any
 
 
 def bleu(items: Sequence[Any]) -> float:
-    import sacrebleu
-
-    texts, references = _streams(items)
-    return float(sacrebleu.corpus_bleu(texts, references).score)
+    return _of_corpus("bleu", items)
 
 
 def chrf(items: Sequence[Any]) -> float:
-    import sacrebleu
-
-    texts, references = _streams(items)
-    return float(sacrebleu.corpus_chrf(texts, references).score)
+    return _of_corpus("chrf", items)
 
 
 def chrf_plus_plus(items: Sequence[Any]) -> float:
     """chrF with words and pairs of words besides characters."""
-    import sacrebleu
-
-    texts, references = _streams(items)
-    return float(sacrebleu.corpus_chrf(texts, references, word_order=2).score)
+    return _of_corpus("chrf", items, word_order=2)
 
 
 def ter(items: Sequence[Any]) -> float:
+    return _of_corpus("ter", items)
+
+
+def _of_corpus(metric: str, items: Sequence[Any], **arguments: Any) -> float:
+    return corpus_score(metric, *_streams(items), **arguments)
+
+
+def corpus_score(
+    metric: str, texts: Sequence[str], references: Sequence[Sequence[str]], **arguments: Any
+) -> float:
+    """As sacrebleu has it; `references` are streams of one for each text."""
     import sacrebleu
 
-    texts, references = _streams(items)
-    return float(sacrebleu.corpus_ter(texts, references).score)
+    return float(getattr(sacrebleu, f"corpus_{metric}")(texts, references, **arguments).score)
 
 
 def evened(items: Sequence[Any]) -> list[tuple[list[str], str]]:

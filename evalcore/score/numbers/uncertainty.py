@@ -55,10 +55,7 @@ def measure(scores: Sequence[float], clusters: Clusters = None) -> Measured:
         method = "normal" if clusters is None else "clustered"
         return Measured(interval(scores, clusters), stderr, method, n)
     if _are_shares(scores) and (n > 1 or _is_extreme(scores)):
-        bounds = wilson(sum(scores), n)
-        if clusters is not None:
-            bounds = _wilson_of_dependent(scores, stderr, len(set(clusters)))
-        return Measured(bounds, stderr, "wilson", n)
+        return Measured(_wilson([scores], [clusters], stderr), stderr, "wilson", n)
     return _without_interval(float(np.mean(scores)), n)
 
 
@@ -124,22 +121,7 @@ def measure_group(
         return Measured(around(value, normal_quantile(0.95) * stderr), stderr, "pooled", n)
     if not _are_shares(scores):
         return _without_interval(value, n)
-    bounds = wilson(sum(scores), n)
-    if any(of_part is not None for of_part in labels):
-        independent = sum(
-            len(part) if of_part is None else len(set(of_part))
-            for part, of_part in zip(parts, labels, strict=True)
-        )
-        bounds = _wilson_of_dependent(scores, stderr, independent)
-    return Measured(bounds, stderr, "wilson", n)
-
-
-def measure_asked_again(parts: Sequence[Sequence[float]], clusters: Clusters = None) -> Measured:
-    """The mean over several ways of asking the same documents: each counts once, with its mean.
-
-    Shape (ways, documents). The ways are fixed; how far they lie apart is another figure.
-    """
-    return measure([float(score) for score in np.mean(parts, axis=0)], clusters)
+    return Measured(_wilson(parts, labels, stderr), stderr, "wilson", n)
 
 
 def measure_parts(parts: Sequence[Measured], sizes: Sequence[int], *, by_size: bool) -> Measured:
@@ -181,15 +163,23 @@ def _standard_error(scores: Sequence[float], clusters: Clusters) -> float | None
     return error if error > ROUNDING * max(map(abs, scores)) else 0.0
 
 
-def _wilson_of_dependent(
-    scores: Sequence[float], stderr: float | None, independent: int
+def _wilson(
+    parts: Sequence[Sequence[float]], labels: Sequence[Clusters], stderr: float | None
 ) -> Interval:
-    """Wilson's interval with the number of independent questions that the error stands for.
+    """Wilson's interval; of clusters with the number of independent questions that the error
+    stands for.
 
     `p (1 - p) / SE²` questions, never more than there are; where the error is 0 or unknown, one for
-    each of the `independent` clusters.
+    each cluster.
     """
+    scores = [score for part in parts for score in part]
     p, n = float(np.mean(scores)), len(scores)
+    if all(of_part is None for of_part in labels):
+        return wilson(sum(scores), n)
+    independent = sum(
+        len(part if of_part is None else set(of_part))
+        for part, of_part in zip(parts, labels, strict=True)
+    )
     worth = min(p * (1 - p) / stderr**2, n) if stderr else independent
     return wilson(p * worth, worth)
 

@@ -17,8 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalcore.contamination import grams as contamination_grams
-from evalcore.contamination import sources
+from evalcore.contamination import decontaminate, sources
 from evalcore.contamination.decontaminate import Decontamination, gram_size
 from evalcore.errors import InfraError, TaskError
 from tests.hub import ROOT, run_client, serve
@@ -79,14 +78,14 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_planted_passage_is_found_and_a_clean_one_is_not(tmp_path, name):
     WRITERS[name](tmp_path / name)
-    found = Decontamination([tmp_path / name]).overlaps([CLEAN, PLANTED, SHORT])
+    found = Decontamination([tmp_path / name]).search([[CLEAN, PLANTED, SHORT]])[0]
     assert found == [[], [PLANTED.rstrip(".")], None]
 
 
 def test_an_arrow_file_that_datasets_prepared_is_read(tmp_path):
     write_saved(tmp_path / "saved")
     (file,) = (tmp_path / "saved").rglob("*.arrow")
-    assert Decontamination([file]).overlaps([PLANTED]) == [[PLANTED.rstrip(".")]]
+    assert Decontamination([file]).search([[PLANTED]])[0] == [[PLANTED.rstrip(".")]]
 
 
 def test_a_data_set_of_the_hub_is_streamed_by_its_training_split(tmp_path):
@@ -99,7 +98,7 @@ from evalcore.errors import EvalError
 from evalcore.contamination.decontaminate import Decontamination
 for name in ("org/pages", "org/pages:default:test", "org/pages:default:tset", "org/nothing"):
     try:
-        print([bool(p) for p in Decontamination([name]).overlaps([{PLANTED!r}, {CLEAN!r}])])
+        print([bool(p) for p in Decontamination([name]).search([[{PLANTED!r}, {CLEAN!r}]])[0]])
     except EvalError as error:
         print(type(error).__name__, error.reason.split(":")[1].strip())
 """
@@ -116,14 +115,14 @@ def test_stretches_that_touch_are_one_passage_and_others_are_apart(tmp_path):
     touching = [words[20:28], words[28:36]]
     shared = [*overlapping, *touching, words[40:48]]
     (tmp_path / "a.txt").write_text(" other ".join(map(" ".join, shared)))
-    (found,) = Decontamination([tmp_path / "a.txt"], n=8).overlaps([" ".join(words)])
+    (found,) = Decontamination([tmp_path / "a.txt"], n=8).search([[" ".join(words)]])[0]
     assert found == [" ".join(words[2:19]), " ".join(words[20:36]), " ".join(words[40:48])]
 
 
 def test_seven_words_in_common_are_chance(tmp_path):
     (tmp_path / "a.txt").write_text("It was found by seven or eight of the people who looked")
     question = "Said she: it was found by seven or nine of the people who asked"
-    assert Decontamination([tmp_path / "a.txt"]).overlaps([question]) == [[]]
+    assert Decontamination([tmp_path / "a.txt"]).search([[question]])[0] == [[]]
 
 
 def test_a_document_between_eight_words_and_n_is_looked_for_whole(tmp_path):
@@ -131,14 +130,14 @@ def test_a_document_between_eight_words_and_n_is_looked_for_whole(tmp_path):
     decontamination = Decontamination([tmp_path / "a.txt"], n=13)
     whole = "One two three four five six seven eight nine"
     longer = whole + " ten eleven twelve thirteen"
-    assert decontamination.overlaps([whole, longer]) == [[whole], []]
+    assert decontamination.search([[whole, longer]])[0] == [[whole], []]
 
 
 def test_a_passage_does_not_run_over_documents(tmp_path):
     words = PLANTED.split()
     parts = [{"text": " ".join(words[:7])}, {"text": " ".join(words[7:])}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(part) + "\n" for part in parts))
-    assert Decontamination([tmp_path / "a.jsonl"], n=12).overlaps([PLANTED]) == [[]]
+    assert Decontamination([tmp_path / "a.jsonl"], n=12).search([[PLANTED]])[0] == [[]]
 
 
 @pytest.mark.parametrize(
@@ -153,16 +152,16 @@ def test_a_passage_does_not_run_over_documents(tmp_path):
 def test_words_of_other_scripts(tmp_path, question, training):
     (tmp_path / "a.txt").write_text("… " + training.format(question.upper()), encoding="utf-8")
     (tmp_path / "b.txt").write_text("… " + training.format(question[::-1]), encoding="utf-8")
-    (found,) = Decontamination([tmp_path / "a.txt"]).overlaps([question])
+    (found,) = Decontamination([tmp_path / "a.txt"]).search([[question]])[0]
     assert found
-    assert Decontamination([tmp_path / "b.txt"]).overlaps([question]) == [[]]
+    assert Decontamination([tmp_path / "b.txt"]).search([[question]])[0] == [[]]
 
 
 def test_accents_are_the_same_however_they_are_encoded(tmp_path):
     question = "El niño comió después un melón muy frío aquí también"
     decomposed = question.replace("ñ", "n\u0303").replace("ó", "o\u0301").replace("í", "i\u0301")
     (tmp_path / "a.txt").write_text(decomposed, encoding="utf-8")
-    assert Decontamination([tmp_path / "a.txt"]).overlaps([question]) == [[question]]
+    assert Decontamination([tmp_path / "a.txt"]).search([[question]])[0] == [[question]]
 
 
 def test_n_is_the_fifth_percentile_of_the_lengths_between_8_and_13():
@@ -200,9 +199,9 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, seed, n, b
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         # So that passages lie over the seams between what is read and hashed at once.
-        patch.setattr(contamination_grams, "BATCH", batch)
+        patch.setattr(decontaminate, "BATCH", batch)
         patch.setattr(sources, "BLOCK", max(4, batch // 2))
-        found = Decontamination([folder], n=n).overlaps([" ".join(query) for query in queries])
+        found = Decontamination([folder], n=n).search([[" ".join(query) for query in queries]])[0]
     assert [bool(passages) for passages in found] == [naive(training, q, n) for q in queries]
 
 
@@ -210,7 +209,7 @@ MEASURE = """
 import resource, sys
 from evalcore.contamination.decontaminate import Decontamination
 questions = [f"{{n}} of the green bottles number {{n}} hang on wall {{n}}" for n in range(2000)]
-found = Decontamination([{path!r}]).overlaps([*questions, {planted!r}])
+found = Decontamination([{path!r}]).search([[*questions, {planted!r}]])[0]
 assert [bool(p) for p in found] == [False] * 2000 + [True]
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
@@ -255,7 +254,7 @@ def test_memory_does_not_grow_with_the_training_text(tmp_path):
 def test_a_damaged_source_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TaskError, match=said) as error:
-        Decontamination([tmp_path / name]).overlaps([PLANTED])
+        Decontamination([tmp_path / name]).search([[PLANTED]])[0]
     assert name in str(error.value)
 
 
@@ -263,7 +262,7 @@ def test_a_line_that_is_no_line_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps([{"text": FILLER}] * 100))
     with pytest.raises(TaskError, match="line 1 is longer than 1000 bytes"):
-        Decontamination([tmp_path / "a.jsonl"]).overlaps([PLANTED])
+        Decontamination([tmp_path / "a.jsonl"]).search([[PLANTED]])[0]
 
 
 def test_what_is_not_there_is_named_before_anything_is_read(tmp_path):
@@ -279,7 +278,7 @@ def test_an_unreadable_file_is_no_fault_of_the_task(tmp_path):
     decontamination = Decontamination([path])
     path.unlink()
     with pytest.raises(InfraError, match=r"a\.txt cannot be read"):
-        decontamination.overlaps([PLANTED])
+        decontamination.search([[PLANTED]])[0]
 
 
 @pytest.mark.parametrize("n", [0, 7, 14])

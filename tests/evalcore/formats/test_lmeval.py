@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from evalcore.formats.lmeval.results import results_json, sample_lines, task_hash, task_lines
+from evalcore.formats.lmeval.results import results_json
+from evalcore.formats.lmeval.samples import sample_lines, task_hash, task_lines
 from tests.evalcore.toys import RULE, evaluated, write_toys
 
 THEIRS = f"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evalcore.model.writing.encoded import GenerationRequest, RollingRequest
+from evalcore.model.writing.generation import GenerationRequest, RollingRequest
 
 
 class Around:

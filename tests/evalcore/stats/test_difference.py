@@ -20,7 +20,6 @@ from evalcore.stats import (
     paired_difference,
     paired_rows,
     pass_at_k,
-    repeated_score,
 )
 
 # R: with(sleep, t.test(extra[group == 1], extra[group == 2], paired = TRUE))
@@ -156,16 +155,6 @@ def test_more_answers_to_each_question_resolve_more():
     assert minimum_detectable_difference(ten, 1 - ten) < minimum_detectable_difference(one, 1 - one)
 
 
-def test_the_variance_of_repeated_answers_has_two_parts():
-    generator = np.random.default_rng(4)
-    p = generator.uniform(0, 1, (20_000, 1))  # variance 1/12; of an answer E[p(1 - p)] = 1/6
-    found = repeated_score((generator.random((20_000, 4)) < p).astype(float))
-    assert found.between_questions == pytest.approx(1 / 12, rel=0.05)
-    assert found.within_question == pytest.approx(1 / 6, rel=0.05)
-    expected = math.sqrt((found.between_questions + found.within_question / 4) / 20_000)
-    assert found.stderr == pytest.approx(expected)
-
-
 @given(st.integers(1, 9), st.data())
 def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, data):
     correct, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
@@ -236,7 +225,6 @@ def test_adjusting_keeps_the_order_and_never_lowers(p):
         (lambda: holm([0.1, 1.2]), "p_values"),
         (lambda: pass_at_k(3, 1, 4), "k"),
         (lambda: pass_at_k(3, 4, 1), "correct"),
-        (lambda: repeated_score([[1.0], [0.0]]), "scores"),
     ],
 )
 def test_bad_input_is_named(call, name):

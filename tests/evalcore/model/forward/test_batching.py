@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalcore.model.forward.batching import batches_of, rows_of
+from evalcore.model.forward.plain import batches_of, rows_of
 
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(tuple)
 

@@ -9,7 +9,7 @@ import pytest
 from evalcore.cli import main
 from evalcore.errors import ModelError
 from evalcore.model.hf.snapshot import Arguments
-from evalcore.model.registry import ELSEWHERE, MODELS, model_of
+from evalcore.model.registry import ELSEWHERE, MODELS, backend_of
 from tests import tiny
 from tests.evalcore.toys import write_toys
 
@@ -79,7 +79,7 @@ def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
     (model / "config.json").write_text(json.dumps(config))
     stated = {"pretrained": str(model), "trust_remote_code": "True"}
     with pytest.raises(ModelError, match=r"config\.json names code of the repository"):
-        model_of("hf", stated, device="cpu")
+        backend_of("hf").from_arguments(stated, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,14 @@ def test_an_argument_beyond_the_models_tables_is_refused_at_once(
 ):
     model = tiny.make(tmp_path, architecture=architecture, positions=64)
     with pytest.raises(ModelError, match=said):
-        model_of("hf", {"pretrained": str(model), **stated}, device="cpu")
+        backend_of("hf").from_arguments({"pretrained": str(model), **stated}, device="cpu")
 
 
 def test_positions_that_are_computed_have_no_end(tmp_path):
     model = tiny.make(tmp_path, positions=64)
-    assert model_of("hf", {"pretrained": str(model), "max_length": "65"}, device="cpu")
+    assert backend_of("hf").from_arguments(
+        {"pretrained": str(model), "max_length": "65"}, device="cpu"
+    )
 
 
 def test_what_was_stated_is_what_a_record_shows():
@@ -137,13 +139,16 @@ def test_what_was_stated_is_what_a_record_shows():
 def test_the_other_backends_of_lm_eval_get_a_sentence(name):
     assert name not in MODELS
     with pytest.raises(ModelError, match="--model"):
-        model_of(name, {})
+        backend_of(name).from_arguments({})
 
 
 def test_a_name_that_is_nearly_one_is_told_so():
     with pytest.raises(ModelError, match="did you mean dummy"):
-        model_of("dumy", {})
+        backend_of("dumy").from_arguments({})
 
 
 def test_a_backend_is_made_by_its_name():
-    assert model_of("dummy", {}, batch_size=3, device="cpu").info.repository == "dummy"
+    assert (
+        backend_of("dummy").from_arguments({}, batch_size=3, device="cpu").info.repository
+        == "dummy"
+    )

@@ -205,7 +205,7 @@ def test_bos_is_added_where_the_caller_wants_it(tmp_path):
 
 def test_the_tokenizers_digest_does_not_depend_on_what_it_did(tmp_path):
     folder = tiny.make(tmp_path)
-    unused, used = load(folder).reader.encoder, load(folder).reader.encoder
+    unused, used = load(folder).encoder, load(folder).encoder
     used.tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
     assert used.digest == unused.digest
 
@@ -272,6 +272,6 @@ def test_a_model_in_half_precision_whose_logits_are_not_is_taken_at_its_word(fol
         return output
 
     model.forward = functools.wraps(forward)(wide)
-    tokenizer = load(folder)._tokenizer
+    tokenizer = load(folder).tokenizer
     lm = HuggingFaceLM(model=model, tokenizer=tokenizer)
     assert lm.info.softmax_dtype == "float32"

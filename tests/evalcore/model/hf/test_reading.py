@@ -47,7 +47,7 @@ def test_another_backend_reads_what_hf_reads(tmp_path, mode, stated):
         arguments_of(folder, **stated),
         mode=mode,
         generation_arguments=GENERATION_ARGUMENTS,
-        generation_defaults=lambda: lm._computation.generation_defaults,
+        generation_defaults=lambda: lm._writer.defaults,
     )
     assert reader.encode(REQUESTS, seed=7) == lm.encode(REQUESTS, seed=7)
     assert reader.pins == {name: pins[name] for name in reader.pins}

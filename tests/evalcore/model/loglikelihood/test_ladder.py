@@ -16,12 +16,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from evalcore.errors import ModelError
 from evalcore.library import evaluate
 from evalcore.model.base import EncodedRequest, Request
-from evalcore.model.forward.causality import PLACES
+from evalcore.model.forward.selfcheck import PLACES, coarseness
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
-from evalcore.model.loglikelihood.probes import coarseness
+from evalcore.model.loglikelihood.probes import Run
 from evalcore.model.loglikelihood.scoring import Scorer
-from evalcore.model.loglikelihood.undertaking import Run
 from evalcore.model.packs import attention
 from evalcore.record import RunRecord
 from evalcore.remarks import remarks_on

@@ -12,14 +12,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from evalcore.library import evaluate
 from evalcore.model.base import Request
-from evalcore.model.forward import widening
+from evalcore.model.forward import selfcheck
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.packs import attention
 from evalcore.model.packs.prefix import plan
 from evalcore.model.writing import continuous, rehearsal
-from evalcore.model.writing.common_prefixes import Sharing
 from evalcore.model.writing.decoding import Decoder, DecodingPass
+from evalcore.model.writing.prefilling import Sharing
 from evalcore.remarks import remarks_on
 from tests import tiny
 from tests.evalcore.toys import write_toys
@@ -249,7 +249,7 @@ def test_a_window_that_is_off_by_one_is_found_in_half_precision(folders, dtype, 
 
 def test_a_model_that_cannot_be_tried_in_float32_is_tried_as_it_is(folders, monkeypatch):
     """And the record says so."""
-    monkeypatch.setattr(widening, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(selfcheck, "free_bytes", lambda device: 0)
     model = load(folders("llama"), dtype="bfloat16")
     answers_of(model, requests_of(HOW["greedy"]))
     said = "not tried in float32: the memory of cpu does not hold it beside the model"

@@ -88,7 +88,7 @@ def test_a_penalty_that_sees_the_prompt_does_not_see_the_padding(folder):
     requests = [Request("generate_until", context, generation=how) for context in CONTEXTS]
     alone = [answers_of(model, [request])[0] for request in requests]
     # Padding with the very token that the shortest prompt, which is padded most, goes on with.
-    model._tokenizer.pad_token_id = alone[0].token_ids[0]
+    model.tokenizer.pad_token_id = alone[0].token_ids[0]
     assert [one.token_ids for one in answers_of(model, requests)] == [
         one.token_ids for one in alone
     ]
@@ -209,7 +209,7 @@ def test_an_empty_stop_ends_a_text_at_once_in_compat_only(folder):
 
 def test_a_stop_within_the_thinking_ends_a_text_in_compat_only(folder, model):
     tokens = likeliest(model, "Question", 12)
-    decode = model._tokenizer.decode
+    decode = model.tokenizer.decode
     stop, end = decode([tokens[1]]), tokens[6]
     assert end not in tokens[:6]
     how = {"until": [stop], "max_gen_toks": 12}
@@ -228,7 +228,7 @@ def test_a_special_token_that_ends_the_thinking_is_found_in_strict_only(tmp_path
     folder = tiny.make(tmp_path, positions=96)
     plain = load(folder)
     tokens = likeliest(plain, "Question", 8)
-    tokenizer = plain._tokenizer
+    tokenizer = plain.tokenizer
     names = tokenizer.convert_ids_to_tokens(tokens)
     end = next(name for name in names[:-1] if name.isascii() and name.isalpha())
     tokenizer.add_special_tokens({"additional_special_tokens": [end]})

@@ -1,7 +1,9 @@
-"""Metrics of multiple choice."""
+"""Metrics of how likely texts are: of multiple choice, of a continuation, of a whole text."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,26 +11,6 @@ import numpy as np
 from evalcore.errors import TaskError
 from evalcore.score.answered import Answered
 from evalcore.task.asking.gold import NO_CHOICE
-
-
-def acc(answered: Answered) -> float:
-    return _right(answered, pick_acc(answered))
-
-
-def acc_norm(answered: Answered) -> float:
-    return _right(answered, pick_acc_norm(answered))
-
-
-def acc_bytes(answered: Answered) -> float:
-    return _right(answered, pick_acc_bytes(answered))
-
-
-def acc_tokens(answered: Answered) -> float:
-    return _right(answered, pick_acc_tokens(answered))
-
-
-def acc_mutual_info(answered: Answered) -> float:
-    return _right(answered, pick_acc_mutual_info(answered))
 
 
 def pick_acc(answered: Answered) -> int:
@@ -90,10 +72,6 @@ def loglikelihood_of_gold(answered: Answered) -> float:
     return max(answered.choices.loglikelihoods[gold] for gold in answered.choices.gold)
 
 
-def _right(answered: Answered, pick: int) -> float:
-    return float(pick in answered.choices.gold)
-
-
 PICKS = {
     "acc": pick_acc,
     "acc_norm": pick_acc_norm,
@@ -102,3 +80,39 @@ PICKS = {
     "acc_mutual_info": pick_acc_mutual_info,
 }
 """Which choice a metric takes for the model's answer; other metrics take that of acc."""
+
+
+def share_of(metric: str) -> Callable[[Answered], float]:
+    """Whether the choice that this metric of PICKS takes is right."""
+    return lambda answered: float(PICKS[metric](answered) in answered.choices.gold)
+
+
+def loglikelihood(answered: Answered) -> float:
+    """Of the continuation, in nats."""
+    return float(answered.results[0][0])
+
+
+def is_greedy(answered: Answered) -> int:
+    """Whether every token of the continuation is the model's first guess."""
+    return int(answered.results[0][1])
+
+
+def loglikelihood_and_words(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of words: the pieces between runs of white space.
+
+    As lm-evaluation-harness counts: white space at an end leaves an empty piece, which counts.
+    """
+    return float(answered.results[0]), len(re.split(r"\s+", answered.item.target))
+
+
+def loglikelihood_and_bytes(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of bytes in UTF-8."""
+    return float(answered.results[0]), len(answered.item.target.encode())
+
+
+def loglikelihood_and_tokens(answered: Answered) -> tuple[float, int]:
+    """Of the whole text, with its number of tokens that the model scored."""
+    tokens = len(answered.responses[0].token_ids)
+    if not tokens:
+        raise TaskError("token_perplexity: this model does not say how many tokens it scored")
+    return float(answered.results[0]), tokens
