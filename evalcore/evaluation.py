@@ -137,9 +137,11 @@ def _scored(
                     else None,
                 )
             )
-    account = answers.account(part, responses, scores=time.monotonic() - began, command=timing())
+    scoring = time.monotonic() - began
     with _randomness(*(task.spec for task in part.tasks)):
-        record = record_of(model, spec, part.tasks, scored, settings, chat, account)
+        record = record_of(
+            answers, part, responses, scored, settings, chat, scoring=scoring, command=timing()
+        )
     samples = [
         without_text(sample) if task.name in withheld else sample
         for task in scored

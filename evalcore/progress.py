@@ -32,12 +32,11 @@ def in_words(error: EvalError) -> str:
     return f"evalcore: {type(error).__name__}: {error.reason}\n"
 
 
-class JsonLines:
-    """One JSON object a line on standard output, flushed at once; in words on standard error."""
+class Show:
+    """What is told to people or programs while a command works, and how they stop it."""
 
     def __init__(self) -> None:
         self._stop = StopRequest()
-        self._last: dict[str, float] = {}
 
     def start(self) -> None:
         self._stop.listen()
@@ -47,6 +46,32 @@ class JsonLines:
 
     def phase(self, name: str) -> None:
         self._stop.enter(name)
+
+    def wants_stop(self) -> bool:
+        return self._stop.asked
+
+    def error(self, error: EvalError) -> None:
+        self._end()
+        sys.stderr.write(in_words(error))
+
+    def stopped(self) -> None:
+        self._stop.over()
+        self._end()
+        sys.stderr.write(f"evalcore: {SAID}\n")
+
+    def _end(self) -> None:
+        """Before the last words."""
+
+
+class JsonLines(Show):
+    """One JSON object a line on standard output, flushed at once; in words on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
         self._say(event="phase", phase=name)
         sys.stderr.write(f"evalcore: {name}\n")
 
@@ -55,9 +80,6 @@ class JsonLines:
         if done == total or now - self._last.get(task, 0.0) >= 0.2:
             self._last[task] = now
             self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
-
-    def wants_stop(self) -> bool:
-        return self._stop.asked
 
     def task(self, record: RunRecord, record_path: Path, samples_path: Path) -> None:
         paths = {"record": str(record_path), "samples": str(samples_path)}
@@ -70,11 +92,7 @@ class JsonLines:
         about = {"task": error.task} if error.task else {}
         name = type(error).__name__
         self._say(event="error", **{"class": name}, message=error.reason, **about)
-        sys.stderr.write(in_words(error))
-
-    def stopped(self) -> None:
-        self._stop.over()
-        sys.stderr.write(f"evalcore: {SAID}\n")
+        super().error(error)
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})
@@ -119,14 +137,14 @@ class Log:
         sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
 
 
-class Bar:
+class Bar(Show):
     """A progress bar on standard error; at the end a table of results on standard output.
 
     Where nobody watches (standard error is a file or a pipe) it is lines instead.
     """
 
     def __init__(self) -> None:
-        self._stop = StopRequest()
+        super().__init__()
         self._speed = Speed()
         self._log = Log()
         self._bar: Any = None
@@ -137,7 +155,7 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        self._stop.listen()
+        super().start()
         console = Console(stderr=True)
         if not console.is_terminal:
             return
@@ -153,11 +171,8 @@ class Bar:
         self._line = self._bar.add_task("starting", total=None, speed="")
         self._bar.start()
 
-    def close(self) -> None:
-        self._stop.close()
-
     def phase(self, name: str) -> None:
-        self._stop.enter(name)
+        super().phase(name)
         if name == "evaluate":
             self._speed.begin()
         if self._bar is None:
@@ -172,23 +187,11 @@ class Bar:
             return
         self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
 
-    def wants_stop(self) -> bool:
-        return self._stop.asked
-
     def task(self, record: RunRecord, *_paths: Path) -> None:
         self._finished.append(record)
 
     def without_number(self, record: RunRecord) -> None:
         self._finished.append(record)
-
-    def error(self, error: EvalError) -> None:
-        self._end()
-        sys.stderr.write(in_words(error))
-
-    def stopped(self) -> None:
-        self._stop.over()
-        self._end()
-        sys.stderr.write(f"evalcore: {SAID}\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._end()
