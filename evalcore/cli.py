@@ -11,7 +11,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from evalcore.command.options import (
     refuse_old_spellings,
     settle,
 )
-from evalcore.command.ranks import rank_of, said_once
 from evalcore.engine import VERSION
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
 from evalcore.model.hf.arguments import notes_on
@@ -55,13 +54,20 @@ NOTES = {
 """What is said about an option that is accepted and changes nothing."""
 
 
+ONE_OF_MANY = (
+    "evalcore: started as {size} processes (RANK and WORLD_SIZE are set): requests are not "
+    "divided among processes, so rank 0 does everything and the others end at once. "
+    "parallelize=True in --model_args spreads a model over the devices of one process\n"
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (see `docs/engine.md`)."""
     if ranks := rank_of(os.environ):
         rank, size = ranks
         if rank > 0:
             return 0
-        sys.stderr.write(said_once(size))
+        sys.stderr.write(ONE_OF_MANY.format(size=size))
     _quiet_libraries()
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
@@ -109,6 +115,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if show := getattr(options, "show", None):
             show.close()
     return status
+
+
+def rank_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """This process's rank and how many there are; None for a process by itself.
+
+    `torchrun` and `accelerate launch` set both variables. One alone, or a number that fits no rank,
+    is of something else.
+    """
+    rank, size = (environment.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)) or int(size) == 1:
+        return None
+    return int(rank), int(size)
 
 
 def _unknown(argument: str, options: argparse.Namespace) -> OptionError:

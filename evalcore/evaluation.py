@@ -17,10 +17,9 @@ from evalcore.energy import Meter
 from evalcore.errors import EvalError, TaskError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, Spelled
-from evalcore.needs import refuse_before
 from evalcore.preparation import Prepared, Preparer
 from evalcore.record import RunRecord, write_samples
-from evalcore.refusals import check_supported
+from evalcore.refusals import check_supported, refuse_before
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task, scores_by_code
 from evalcore.score.withholding import tasks_without_text, without_text

@@ -2,20 +2,24 @@
 
 Every task file is read. What would be passed over in silence, or would fail only when the model
 has answered, is told here. Settings that exclude one another are told where they are made
-(`evalcore.settings`), what a model cannot answer by its backend.
+(`evalcore.settings`), what a model cannot answer by its backend (`refuse_before`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
+from evalcore.model.base import RequestKind
+from evalcore.model.capabilities import Capabilities
+from evalcore.model.refusals import Need, refuse
 from evalcore.score.filters.registry import FILTERS
 from evalcore.score.metrics.aggregations import AGGREGATIONS
 from evalcore.score.metrics.registry import evaluate_metric, metric_of
+from evalcore.settings import Settings
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
 from evalcore.task.functions import functions_in
 from evalcore.task.metadata import TaskMetadata
@@ -225,3 +229,30 @@ def _some(names: Sequence[str]) -> str:
     """The names, of many the first ones: all 57 tasks of a group may have the same problem."""
     shown = ", ".join(names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+KINDS: Mapping[str, RequestKind] = {
+    "loglikelihood": "loglikelihood",
+    "multiple_choice": "loglikelihood",
+    "loglikelihood_rolling": "loglikelihood_rolling",
+    "generate_until": "generate_until",
+}
+"""By a task's `output_type` the requests that it makes."""
+
+
+def refuse_before(
+    capabilities: Capabilities, specs: Sequence[TaskSpec | GroupSpec], settings: Settings
+) -> None:
+    """Raises ModelError for what a backend that states this cannot answer, before it is loaded.
+
+    What a task asks that is a class only its requests say, which are looked at when they are there.
+    """
+    needs: dict[Need, list[str]] = {}
+    for leaf in (leaf for spec in specs for leaf in spec.leaves()):
+        if leaf.python_class is None:
+            needs.setdefault(KINDS[leaf.output_type], []).append(leaf.name)
+    if settings.apply_chat_template:
+        needs["conversations"] = []
+    if settings.forbid_truncation:
+        needs["a known length"] = []
+    refuse(capabilities, needs)

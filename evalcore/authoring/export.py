@@ -28,7 +28,7 @@ from evalcore.task.library.family_files import (
 from evalcore.task.library.family_list import Style
 from evalcore.task.library.load import INSIDE, TaskLibrary
 from evalcore.task.library.several_prompts import SIGN
-from evalcore.task.yaml_file import OwnKeys, names_of
+from evalcore.task.yaml_file import TaskFile, names_of
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Export:
     library: TaskLibrary
     files: dict[Path, bytes] = field(default_factory=dict)
     _origins: dict[Path, Path] = field(default_factory=dict)
-    _bases: dict[Style, OwnKeys] = field(default_factory=dict)
+    _bases: dict[Style, TaskFile] = field(default_factory=dict)
 
     def add_all(self) -> None:
         """Every task and group of the library. Raises TaskError where a file is unreadable."""
@@ -104,7 +104,7 @@ class Export:
             self._add_code(keys.values, base.parent)
             self._add_included(keys)
 
-    def _add_included(self, keys: OwnKeys) -> None:
+    def _add_included(self, keys: TaskFile) -> None:
         for name in names_of(keys.values.get("include", [])):
             self._add_file((keys.path.parent / name).resolve())
 

@@ -7,9 +7,10 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -78,17 +79,46 @@ def _loaded(
 ) -> tuple[Any, Start]:
     """The model; the data of the first benchmark are loaded meanwhile."""
     from evalcore.model.registry import backend_of
-    from evalcore.needs import refuse_before
     from evalcore.preparation import benchmarks_of
-    from evalcore.task.data.ahead import DataAhead
+    from evalcore.refusals import refuse_before
 
     began = time.monotonic()
     backend = backend_of(options.model)  # here, so that the two threads do not import it at once
     refuse_before(backend.capabilities, specs, settings)
-    with DataAhead(benchmarks_of(specs)[0]):
+    with _data_of(benchmarks_of(specs)[0]):
         model = model_of(options)
         load = time.monotonic() - began
     return model, Start(model, load)
+
+
+@contextmanager
+def _data_of(specs: Sequence[TaskSpec | GroupSpec]) -> Iterator[None]:
+    """Meanwhile downloads and prepares data in a thread; they lie ready on the disk then.
+
+    What fails is said when it is the task's turn. Data that a task's code makes are left alone.
+    """
+    from evalcore.task.data.dataset import load_data
+
+    over = threading.Event()
+
+    def load() -> None:
+        for leaf in (leaf for spec in specs for leaf in spec.leaves()):
+            if over.is_set():
+                return
+            if not leaf.custom_dataset and not leaf.python_class:
+                with suppress(Exception):
+                    load_data(leaf)
+
+    # Nobody waits at the end for a download that hangs.
+    thread = threading.Thread(target=load, name="evalcore-data", daemon=True)
+    thread.start()
+    try:
+        yield
+        over.set()
+        # With the data set at hand: two threads would wait for one another's file locks.
+        thread.join()
+    finally:
+        over.set()
 
 
 @dataclass(frozen=True)
@@ -145,22 +175,16 @@ def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
 
     stamp = datetime.now().isoformat().replace(":", "-")
     path: Path | None = options.output_path
-    if path is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            yield from _marked(Path(scratch), "results", stamp)
-        return
-    is_file = path.suffix == ".json"
-    folder = path.parent if is_file else path / folder_name(model)
-    folder.mkdir(parents=True, exist_ok=True)
-    yield from _marked(folder, path.stem if is_file else "results", stamp)
-
-
-def _marked(folder: Path, stem: str, stamp: str) -> Iterator[Place]:
-    mark = AtWork(folder, stamp)
-    try:
-        yield Place(folder, stem, stamp, mark)
-    finally:
-        mark.close()
+    is_file = path is not None and path.suffix == ".json"
+    with ExitStack() as ending:
+        if path is None:
+            folder = Path(ending.enter_context(tempfile.TemporaryDirectory()))
+        else:
+            folder = path.parent if is_file else path / folder_name(model)
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = AtWork(folder, stamp)
+        ending.callback(mark.close)
+        yield Place(folder, path.stem if path and is_file else "results", stamp, mark)
 
 
 @dataclass

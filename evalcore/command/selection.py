@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,24 +111,18 @@ def settings_of(options: argparse.Namespace) -> Settings:
             "evalcore: --seed: the first two decide nothing here; documents are processed under "
             "fixed seeds\n"
         )
+    chosen = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(Settings)
+        if hasattr(options, field.name)
+    }
     return Settings(
-        mode=options.mode,
-        num_fewshot=options.num_fewshot,
-        fewshot_seed=seed_or_fresh(fewshot),
-        fewshot_draw=options.fewshot_draw,
-        seed=seed_or_fresh(torch),
-        limit=options.limit,
-        samples=options.samples,
-        system_instruction=options.system_instruction,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        gen_kwargs=options.gen_kwargs,
-        bootstrap_iters=options.bootstrap_iters,
-        predict_only=options.predict_only,
-        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-        forbid_truncation=options.forbid_truncation,
-        decontaminate=tuple(options.decontaminate),
-        decontaminate_n=options.decontaminate_n,
+        **{
+            **chosen,
+            "fewshot_seed": seed_or_fresh(fewshot),
+            "seed": seed_or_fresh(torch),
+            "decontaminate": tuple(options.decontaminate),
+        }
     )
 
 

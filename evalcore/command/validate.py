@@ -47,13 +47,12 @@ def validate(options: argparse.Namespace) -> int:
 
 def _checklist(leaves: Mapping[str, TaskSpec], folders: Mapping[str, Path]) -> int:
     """Prints what each task lacks, alike ones together; how many lack something."""
-    from evalcore.authoring.checklist import Checklist
+    from evalcore.authoring.checklist import problems_of
 
     lacking: dict[str, list[str]] = {}
-    checklists = {folder: Checklist(folder) for folder in folders.values()}
     tasks = 0
     for name, leaf in leaves.items():
-        found = checklists[folders[name]].check(leaf).problems
+        found = problems_of(leaf, folders[name])
         tasks += bool(found)
         for problem in found:
             lacking.setdefault(problem, []).append(name)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Mode, Request
-from evalcore.task.asking import requests
+from evalcore.model.base import Conversation, Mode, Request
 from evalcore.task.asking.chat import Chat, Message
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import gold_of, require_gold, require_one_kind
 from evalcore.task.asking.likeness import asked_by
 from evalcore.task.asking.prompt import Doc, DocReader, Prompter
+from evalcore.task.asking.requests import null_context
 from evalcore.task.asking.sampler import sampler_of
 from evalcore.task.asking.shot_rule import Draw
 from evalcore.task.config import TaskSpec
@@ -130,17 +130,17 @@ class ItemBuilder:
     ) -> list[Request]:
         kind, repeats = self._spec.output_type, self._spec.repeats
         if kind == "loglikelihood_rolling":
-            return [requests.rolling(_target_text(answer), repeats)]
+            return [Request("loglikelihood_rolling", "", _target_text(answer), repeats=repeats)]
         if kind == "multiple_choice":
             return self._choice_requests(doc, examples, text, choices, answer)
         end = self._prompter.question(text, doc)
         prompt = self._prompter.prompt(doc, examples, end)
         if kind == "generate_until":
             arguments = self._task.generation_kwargs or {}
-            return [requests.generation(prompt, arguments, repeats)]
+            return [Request("generate_until", prompt, generation=arguments, repeats=repeats)]
         target = _target_text(answer)
         target = self._prompter.target_delimiter(end, target) + target
-        return requests.loglikelihoods([(prompt, target)], repeats)
+        return [Request("loglikelihood", prompt, target, repeats=repeats)]
 
     def _choice_requests(
         self, doc: Doc, examples: list[Message], text: Any, choices: list[str], answer: Any
@@ -152,14 +152,19 @@ class ItemBuilder:
         if self._choices_are_contexts:
             ends = [prompter.choice_as_question(choice, doc) for choice in choices]
             prompts = [prompter.prompt(doc, examples, end) for end in ends]
-            asked = [(prompt, f"{delimiter}{answer}") for prompt in prompts]
+            asked: list[tuple[str | Conversation, str]] = [
+                (prompt, f"{delimiter}{answer}") for prompt in prompts
+            ]
         else:
             prompt = prompter.prompt(doc, examples, prompter.question(text, doc))
             asked = [(prompt, delimiter + choice) for choice in choices]
-        unconditional = requests.null_context(self._spec, strict=self._strict)
+        unconditional = null_context(self._spec, strict=self._strict)
         if unconditional is not None:
             asked += [(unconditional, delimiter + choice) for choice in choices]
-        return requests.loglikelihoods(asked, self._spec.repeats)
+        return [
+            Request("loglikelihood", prompt, continuation, repeats=self._spec.repeats)
+            for prompt, continuation in asked
+        ]
 
     def _shown(self, position: int) -> tuple[list[int], list[Message]]:
         """The examples of a document: their rows in the pool, and as messages."""

@@ -1,31 +1,12 @@
-"""The requests of a document, in lm-eval's order, and the generation arguments in force."""
+"""What requests are made with: the generation arguments in force, the context of a null answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Conversation, Request
 from evalcore.task.config import TaskSpec
-
-Asked = tuple[str | Conversation, str]
-"""A prompt and its continuation."""
-
-
-def loglikelihoods(pairs: Sequence[Asked], repeats: int) -> list[Request]:
-    return [
-        Request("loglikelihood", prompt, continuation, repeats=repeats)
-        for prompt, continuation in pairs
-    ]
-
-
-def rolling(text: str, repeats: int) -> Request:
-    return Request("loglikelihood_rolling", "", text, repeats=repeats)
-
-
-def generation(prompt: str | Conversation, arguments: Mapping[str, Any], repeats: int) -> Request:
-    return Request("generate_until", prompt, generation=arguments, repeats=repeats)
 
 
 def generation_arguments(

@@ -11,7 +11,7 @@ from evalcore.task.library.family import Family
 from evalcore.task.library.family_files import base_keys, place_of, style_of_base
 from evalcore.task.library.family_list import FAMILY, STYLES, path_of_styles
 from evalcore.task.library.index_file import Stamp, stamp_of
-from evalcore.task.yaml_file import OwnKeys, TaskFile, TaskFileReader
+from evalcore.task.yaml_file import TaskFile, TaskFileReader
 
 LEFT_OVER = b"# Written by `evalcore families`"
 """How files begin that older releases wrote from families."""
@@ -48,7 +48,7 @@ class TaskFiles(TaskFileReader):
             self._named[path, name] = self.merged(family.own_keys(name))
         return self._named[path, name]
 
-    def included(self, own: OwnKeys) -> Mapping[str, Any]:
+    def included(self, own: TaskFile) -> Mapping[str, Any]:
         """What the files say that these keys include."""
         files = list(self.paths_included(own))
         if len(files) == 1:
@@ -64,7 +64,7 @@ class TaskFiles(TaskFileReader):
     def _is_there(self, path: Path) -> bool:
         return super()._is_there(path) or self._of_family(path) is not None
 
-    def own_keys(self, path: Path) -> OwnKeys:
+    def own_keys(self, path: Path) -> TaskFile:
         near = self.family_near(path.parent)
         if near is None or path.name in (FAMILY, STYLES):
             return super().own_keys(path)
@@ -73,7 +73,7 @@ class TaskFiles(TaskFileReader):
             return super().own_keys(path)
         return self._of_family(path) or super().own_keys(path)
 
-    def _of_family(self, path: Path) -> OwnKeys | None:
+    def _of_family(self, path: Path) -> TaskFile | None:
         """What a file would say that a family means."""
         near = self.family_near(path.parent)
         family = self.family(near) if near else None
@@ -144,7 +144,7 @@ class _StampingReader(TaskFileReader):
         super().__init__()
         self._stamps = stamps
 
-    def own_keys(self, path: Path) -> OwnKeys:
+    def own_keys(self, path: Path) -> TaskFile:
         self._stamps.setdefault(path, stamp_of(path))
         return super().own_keys(path)
 

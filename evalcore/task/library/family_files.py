@@ -17,7 +17,7 @@ from evalcore.task.functions import FunctionRef
 from evalcore.task.library.family import Family, Part
 from evalcore.task.library.family_list import Style
 from evalcore.task.metadata import WrittenVersion
-from evalcore.task.yaml_file import OwnKeys, names_of
+from evalcore.task.yaml_file import TaskFile, names_of
 
 WRITTEN = "# Written by `evalcore export` from family.yaml: change that and export it again.\n"
 
@@ -48,7 +48,7 @@ def style_of_base(family: Family, path: Path) -> Style | None:
     return next(styles, None)
 
 
-def base_keys(family: Family, style: Style) -> OwnKeys:
+def base_keys(family: Family, style: Style) -> TaskFile:
     """What all tasks of a style say alike."""
     first, *rest = [family.own_keys(name) for name in family.tasks_of(style)]
     values = {
@@ -57,10 +57,10 @@ def base_keys(family: Family, style: Style) -> OwnKeys:
         if key != "task" and all(other.values.get(key) == value for other in rest)
     }
     origins = {key: origin for key, origin in first.origins.items() if key.split(".")[0] in values}
-    return OwnKeys(family.path, values, origins, first.repeated, style.place)
+    return TaskFile(family.path, values, origins, first.repeated, style.place)
 
 
-def file_of(family: Family, part: Part, bases: Mapping[Style, OwnKeys]) -> dict[str, Any]:
+def file_of(family: Family, part: Part, bases: Mapping[Style, TaskFile]) -> dict[str, Any]:
     """The keys of a task or group as its file would state them; `bases` are those of the styles."""
     own = dict(family.own_keys(part.name).values)
     base = base_of(family, part.style)

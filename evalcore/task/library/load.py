@@ -17,7 +17,7 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.families import TaskFiles
 from evalcore.task.library.family_list import FAMILY
 from evalcore.task.library.index import Entry, EntryKind, build_index, entries_at
-from evalcore.task.library.members import Members, Overrides
+from evalcore.task.library.members import Members
 from evalcore.task.library.several_prompts import SIGN, prompted
 from evalcore.task.old_names import renamed
 
@@ -62,27 +62,25 @@ class TaskLibrary:
     def select(
         self,
         names: Iterable[str],
-        overrides: Overrides | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[TaskSpec | GroupSpec]:
         """The tasks and groups that `names` mean, each once, in order.
 
         A name is that of a task, group or tag, a pattern with `*`, the path of a YAML file (or a
         pattern of paths), a folder of such files, or a task with a prompt or a pattern of prompts
-        (`x@name`, `x@*`). `overrides` replace top-level keys of every
-        task; `metadata` is merged over that of every task and group. Raises TaskError: unknown
-        name, a file with mistakes, a task in two of the selected groups.
+        (`x@name`, `x@*`). `metadata` is merged over that of every task and group. Raises TaskError:
+        unknown name, a file with mistakes, a task in two of the selected groups.
         """
         selected: dict[str, TaskSpec | GroupSpec] = {}
         for name in names:
             task, sign, prompt = name.rpartition(SIGN)
             if sign and name not in self._entries and self._named(task):
-                (spec,) = self._one(task, self.select([task], overrides, metadata))
+                (spec,) = self._one(task, self.select([task], metadata))
                 specs = [prompted(spec, prompt, f"--tasks {name}")]
                 selected.update({spec.name: spec for spec in specs})
                 continue
             entries = self._entries_for(name)
-            members = Members(self._entries, self.files, overrides or {}, metadata or {})
+            members = Members(self._entries, self.files, metadata or {})
             specs = [spec for entry in entries for spec in members.build(entry)]
             selected.update({spec.name: spec for spec in self._meant(name, specs)})
         self._refuse_task_twice(selected.values())
