@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,18 +35,6 @@ class Progress:
 
     def tell(self, watch: Watch) -> None:
         watch.progress(self.part.spec.name, self.done, len(self.part.encoded), self.tokens)
-
-
-def _asking(
-    parts: Sequence[Progress], keys: Collection[str]
-) -> Mapping[str, list[tuple[int, Progress]]]:
-    """By key the parts that ask it, with their places: a pack is about few of many parts."""
-    asking: dict[str, list[tuple[int, Progress]]] = {key: [] for key in keys}
-    for place, progress in enumerate(parts):
-        for key in progress.asked:
-            if key in asking:
-                asking[key].append((place, progress))
-    return asking
 
 
 @dataclass
@@ -97,21 +85,24 @@ class Answers:
         return progress
 
     def _ask(self, waiting: Sequence[EncodedRequest], parts: Sequence[Progress]) -> None:
-        asking = _asking(parts, {one.key for one in waiting})
+        asking: dict[str, list[Progress]] = defaultdict(list)
+        for progress in parts:
+            for key in progress.asked:
+                asking[key].append(progress)
         for pack in self.model.answer(waiting) if waiting else ():
             responses = [response for _, response in pack]
             self.meter.read()
             if self.journal:
                 self.journal.append(responses)
             self.known.update({response.key: response for response in responses})
-            further: dict[int, Progress] = {}
             for response in responses:
-                for place, progress in asking.get(response.key, ()):
+                for progress in asking[response.key]:
                     progress.done += progress.asked[response.key]
                     progress.tokens += response.n_context_tokens + len(response.token_ids)
-                    further[place] = progress
-            for _, progress in sorted(further.items()):
-                progress.tell(self.watch)
+            about = {id(progress) for response in responses for progress in asking[response.key]}
+            for progress in parts:
+                if id(progress) in about:
+                    progress.tell(self.watch)
             if self.watch.wants_stop():
                 raise Stopped
 

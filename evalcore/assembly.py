@@ -28,7 +28,7 @@ from evalcore.task.asking.shot_rule import Shots, draws_at_random, shot_rule
 from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import config_digest, docs_digest, json_ready, resolved_config
-from evalcore.task.library.several_prompts import is_prompted
+from evalcore.task.library.promptsource import is_prompted
 
 
 def record_of(
@@ -226,9 +226,6 @@ def _run_keys(
     chat: Chat | None,
 ) -> dict[str, str]:
     """The run key of every task and group in `spec`."""
-    specs: list[TaskSpec | GroupSpec] = [*spec.leaves()]
-    if isinstance(spec, GroupSpec):
-        specs.extend(spec.groups())
     generates = any(task.generation_kwargs is not None for task in tasks)
     return {
         one.name: run_key(
@@ -242,7 +239,7 @@ def _run_keys(
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
             cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
         )
-        for one in specs
+        for one in spec.parts()
     }
 
 
@@ -266,8 +263,6 @@ def _primary_metric(spec: TaskSpec | GroupSpec) -> str:
 
 
 def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
-    if isinstance(spec, TaskSpec):
-        return {}
     return {
         group.name: {
             "alias": group.alias,

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, says: str, options: Sequence[str] = ()) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=says, description=says, allow_abbrev=False)
-        command.set_defaults(function=_function(name), command=name, options=tuple(options))
+        command.set_defaults(function=partial(_call, name), command=name, options=tuple(options))
         if options:
             command.add_argument(
                 "--config", "-C", type=Path, metavar="FILE", help="YAML with any of these options"
@@ -210,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="DIR", type=Path, help="a new or empty folder")
     export.add_argument("--to", metavar="lm-eval", help="whose form: lm-evaluation-harness's")
     new = add("new-task", "make the folder of a new benchmark, with all that it has to say")
-    new.set_defaults(function=_function("new_task"))
+    new.set_defaults(function=partial(_call, "new_task"))
     new.add_argument("name", metavar="NAME", help="of the benchmark, such as open_questions")
     new.add_argument("--dataset", required=True, metavar="ORG/NAME", help="its data on the Hub")
     new.add_argument(
@@ -268,15 +269,11 @@ def _add_count(command: argparse.ArgumentParser, name: str, default: int, says: 
     command.add_argument(name, type=_count, default=default, metavar="N", help=says)
 
 
-def _function(name: str) -> Callable[[argparse.Namespace], int]:
-    """The function `<name>` of the module `evalcore.command.<name>`, imported when it is called."""
-
-    def call(options: argparse.Namespace) -> int:
-        module: Any = importlib.import_module(f"evalcore.command.{name}")
-        status: int = getattr(module, name)(options)
-        return status
-
-    return call
+def _call(name: str, options: argparse.Namespace) -> int:
+    """Calls the function `<name>` of the module `evalcore.command.<name>`."""
+    module: Any = importlib.import_module(f"evalcore.command.{name}")
+    status: int = getattr(module, name)(options)
+    return status
 
 
 def _note(options: argparse.Namespace) -> None:

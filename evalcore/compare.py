@@ -6,7 +6,7 @@ differs. Source of the statistics: evalcore/stats/difference.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from operator import gt, lt
@@ -162,7 +162,9 @@ def _what_differs(a: RunRecord, b: RunRecord) -> str:
 
 _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
     "engine": lambda record: record.engine["name"],
-    "engine version": lambda record: _version_that_counts(record),
+    "engine version": lambda record: (
+        record.engine["version"] if record.engine["scoring_version"] is None else None
+    ),
     "scoring version": lambda record: record.engine["scoring_version"],
     "task version": lambda record: record.version,
     "task configuration": lambda record: record.config_digest,
@@ -182,24 +184,15 @@ _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
 """What stands in a comparability key, in the words of a refusal."""
 
 
-def _version_that_counts(record: RunRecord) -> Any:
-    return record.engine["version"] if record.engine["scoring_version"] is None else None
-
-
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 24 else f"{text[:12]}…"
 
 
 def as_json(differences: Sequence[Difference], refusals: Sequence[Refusal]) -> dict[str, Any]:
-    return {
-        "numbers": list(_flat(differences)),
-        "refused": [vars(refusal) for refusal in refusals],
-    }
-
-
-def _flat(differences: Sequence[Difference]) -> Iterator[dict[str, Any]]:
+    numbers = []
     for one in differences:
         fields = {name: value for name, value in vars(one).items() if name != "paired"}
         resolution = one.paired.q if isfinite(one.paired.q) else None  # JSON has no infinity
-        yield {**fields, **vars(one.paired), "q": resolution}
+        numbers.append({**fields, **vars(one.paired), "q": resolution})
+    return {"numbers": numbers, "refused": [vars(refusal) for refusal in refusals]}

@@ -86,6 +86,8 @@ class Preparer:
     def __init__(self, model: LM, settings: Settings, chat: Chat | None) -> None:
         """Raises TaskError where the training text to search is none."""
         self._model = model
+        self.works_ahead = bool(getattr(model, "reads_ahead", False))
+        """Whether the next benchmark is prepared while the model answers to one."""
         self._settings = settings
         self._chat = chat
         self._search: Decontamination | None = None
@@ -94,11 +96,6 @@ class Preparer:
             from evalcore.contamination.decontaminate import Decontamination
 
             self._search = Decontamination(settings.decontaminate, n=settings.decontaminate_n)
-
-    @property
-    def works_ahead(self) -> bool:
-        """Whether the next benchmark is prepared while the model answers to one."""
-        return bool(getattr(self._model, "reads_ahead", False))
 
     def prepare(self, specs: Sequence[Spec], cancelled: threading.Event) -> Benchmark:
         """All specs but those that fail, up to an error that is no task's. Raises Cancelled."""

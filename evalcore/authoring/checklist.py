@@ -50,15 +50,10 @@ def _of_code(spec: TaskSpec) -> Iterator[str]:
             )
 
 
-def benchmark_folder(spec: TaskSpec, tasks: Path) -> Path:
-    """The folder directly below `tasks` in which the task's file lies."""
-    if spec.source is None:
-        return tasks
-    return tasks / spec.source.relative_to(tasks).parts[0]
-
-
 def _of_readme(spec: TaskSpec, tasks: Path) -> Iterator[str]:
-    readme = benchmark_folder(spec, tasks) / "README.md"
+    # In the folder directly below `tasks` in which the task's file lies.
+    folder = spec.source.relative_to(tasks).parts[0] if spec.source else ""
+    readme = tasks / folder / "README.md"
     if not readme.is_file():
         yield f"{readme} is missing: say {', '.join(_README_PARTS)}, Chance and the versions"
         return

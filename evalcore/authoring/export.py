@@ -6,7 +6,7 @@ file goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from evalcore.task.library.family_files import (
 )
 from evalcore.task.library.family_list import Style
 from evalcore.task.library.load import INSIDE, TaskLibrary
-from evalcore.task.library.several_prompts import SIGN
+from evalcore.task.library.promptsource import SIGN
 from evalcore.task.yaml_file import TaskFile, names_of
 
 
@@ -51,7 +51,7 @@ class Export:
     def add(self, specs: Iterable[TaskSpec | GroupSpec]) -> None:
         """These tasks and groups, with those that are in them. Raises TaskError."""
         for spec in specs:
-            for part in _parts(spec):
+            for part in spec.parts():
                 self._add(part.source, own_name(part.name))
 
     def write(self, folder: Path) -> None:
@@ -145,10 +145,3 @@ def own_name(name: str) -> str:
 
 def _text(keys: dict[str, object]) -> bytes:
     return (WRITTEN + as_yaml(keys)).encode()
-
-
-def _parts(spec: TaskSpec | GroupSpec) -> Iterator[TaskSpec | GroupSpec]:
-    yield spec
-    if isinstance(spec, GroupSpec):
-        for member in spec.members:
-            yield from _parts(member)

@@ -216,13 +216,13 @@ class Written:
         if not self.done:
             self.place.mark.done([])
             return {}
-        results, files = self._theirs()
+        results, files = self._results()
         self.place.mark.done(record for record, _ in self.done)
         if self.options.show_config:
             sys.stdout.write(f"{results}\n")
         return files
 
-    def _theirs(self) -> tuple[str, dict[str, Path]]:
+    def _results(self) -> tuple[str, dict[str, Path]]:
         """The results JSON, and what was written where: that and, if asked for, samples."""
         from evalcore.formats.lmeval.results import (
             git_hash,

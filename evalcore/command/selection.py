@@ -17,7 +17,7 @@ from evalcore.settings import Settings, exclusion
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
-from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed
+from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed_pairs
 
 if TYPE_CHECKING:
     from evalcore.task.data.dataset import TaskData
@@ -67,8 +67,9 @@ def specs_of(options: argparse.Namespace) -> list[TaskSpec | GroupSpec]:
     specs = select(
         library,
         options.tasks,
-        metadata=options.metadata or {},
-        model_args=typed_model_args(options) if options.mode == "compat" else {},
+        metadata=options.metadata,
+        model_args=typed_model_args(options),
+        mode=options.mode,
     )
     _check_samples(options.samples or {}, specs, library)
     return specs
@@ -91,12 +92,8 @@ def _check_samples(
 
 def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments as lm-evaluation-harness types them, for files: without secrets."""
-    given = options.model_args or {}
-    return {
-        name: typed(one) if isinstance(one, str) else one
-        for name, one in given.items()
-        if name not in SECRETS
-    }
+    given = typed_pairs(options.model_args or {})
+    return {name: value for name, value in given.items() if name not in SECRETS}
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

@@ -37,7 +37,8 @@ class AtWork:
             held = _locked(mark)
             if held is None:
                 continue  # its command still works
-            left = [file for file in self._records_of(mark) if not _removed(file, ours)]
+            written = self._folder.glob(f"record_*_{mark.name.removeprefix(MARK)}.json")
+            left = [file for file in sorted(written) if not _removed(file, ours)]
             if not left:
                 mark.unlink(missing_ok=True)
             os.close(held)
@@ -45,10 +46,6 @@ class AtWork:
     def close(self) -> None:
         if self._held is not None:
             os.close(self._held)
-
-    def _records_of(self, mark: Path) -> list[Path]:
-        stamp = mark.name.removeprefix(MARK)
-        return sorted(self._folder.glob(f"record_*_{stamp}.json"))
 
 
 def _locked(mark: Path, flags: int = 0) -> int | None:

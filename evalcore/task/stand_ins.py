@@ -105,11 +105,7 @@ def stand_ins(folder: Path) -> Iterator[None]:
             if not _inside:
                 sys.meta_path.remove(_TaskFolders)
                 _taken_out()
-                sys.modules.update(before if _is_installed() else _modules())
-
-
-def _is_installed() -> bool:
-    return PathFinder.find_spec(PEER) is not None
+                sys.modules.update(before if PathFinder.find_spec(PEER) else _modules())
 
 
 def _taken_out() -> dict[str, ModuleType]:

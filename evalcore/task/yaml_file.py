@@ -228,10 +228,6 @@ def _is_shortened(node: yaml.Node) -> bool:
     return bool(is_decimal) and str(float(text)) != text
 
 
-def _written(_: _TaskLoader, node: yaml.ScalarNode) -> WrittenVersion:
-    return WrittenVersion(str(node.value))
-
-
 class _StrictLoader(_TaskLoader):
     """Refuses what YAML lets pass and people do not mean."""
 
@@ -254,7 +250,7 @@ def _text(loader: _StrictLoader, node: yaml.ScalarNode) -> str:
 
 
 _TaskLoader.add_constructor("!function", _function)
-_TaskLoader.add_constructor(_WRITTEN, _written)
+_TaskLoader.add_constructor(_WRITTEN, lambda _, node: WrittenVersion(str(node.value)))
 _StrictLoader.add_constructor(_TEXT, _text)
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from evalcore.errors import TaskError, did_you_mean, keep_ours
 from evalcore.score.metrics import translation
 from evalcore.task.config import MetricSpec, TaskSpec
-from evalcore.task.functions import FunctionRef, functions_in
-from evalcore.task.registered import registered
+from evalcore.task.functions import FunctionRef, functions_in, registered
 
 Items = Sequence[Any]
 

@@ -24,14 +24,6 @@ def _position(answer: Any, choices: Sequence[str]) -> int:
     return int(answer) if answer in range(len(choices)) else NO_CHOICE
 
 
-def require_gold(gold: Sequence[int], answer: Any, choices: Sequence[str]) -> None:
-    """Raises TaskError where no choice, or not every stated answer, is right."""
-    if not gold or NO_CHOICE in gold:
-        raise TaskError(
-            f"the right answer is {answer!r}, which is none of the {len(choices)} choices"
-        )
-
-
 def require_one_kind(answer: Any, first: Any, *, one_is_its_entry: bool) -> None:
     """One right answer for every document, or a list for every one: a mixture is refused.
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Conversation, Mode, Request
-from evalcore.task.asking.chat import Chat, Message
+from evalcore.model.base import Conversation, Request
+from evalcore.task.asking.chat import Message
 from evalcore.task.asking.documents import Documents
-from evalcore.task.asking.gold import gold_of, require_gold, require_one_kind
+from evalcore.task.asking.gold import NO_CHOICE, gold_of, require_one_kind
 from evalcore.task.asking.likeness import asked_by
-from evalcore.task.asking.prompt import Doc, DocReader, Prompter
+from evalcore.task.asking.prompt import Doc, Prompter
 from evalcore.task.asking.requests import null_context
-from evalcore.task.asking.sampler import sampler_of
-from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import TaskSpec
+from evalcore.task.asking.sampler import HowAsked, sampler_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +45,6 @@ class Item:
     """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
 
 
-class HowAsked(Protocol):
-    """What of a task says how its documents are asked."""
-
-    spec: TaskSpec
-    mode: Mode
-    shots: int
-    fewshot_seed: int
-    fewshot_draw: Draw
-    system_instruction: str | None
-    chat: Chat | None
-
-    @property
-    def reader(self) -> DocReader: ...
-    @property
-    def generation_kwargs(self) -> dict[str, Any] | None: ...
-
-
 class ItemBuilder:
     """Builds items one by one, in the documents' order (compat's examples depend on it)."""
 
@@ -79,16 +60,7 @@ class ItemBuilder:
         self._asked_by = asked_by(task.spec, self._reader)
         self._sampler = None
         if task.shots and task.spec.output_type != "loglikelihood_rolling":
-            self._sampler = sampler_of(
-                task.spec,
-                documents,
-                mode=task.mode,
-                shots=task.shots,
-                seed=task.fewshot_seed,
-                fixed=task.fewshot_draw == "fixed",
-                answer_at=lambda row: str(self._prompter.example_answer(documents.pool[row])),
-                asked_by=self._asked_by,
-            )
+            self._sampler = sampler_of(task, documents, self._asked_by, self._prompter)
         self._examples: dict[int, list[Message]] = {}
         self._choices_are_contexts = False
         self._first_answer: Any = None
@@ -211,8 +183,11 @@ class ItemBuilder:
         if self._spec.output_type != "multiple_choice":
             return []
         gold = gold_of(answer, choices)
-        if self._strict and self._spec.process_results is None:
-            require_gold(gold, answer, choices)
+        must_be_right = self._strict and self._spec.process_results is None
+        if must_be_right and (not gold or NO_CHOICE in gold):
+            raise TaskError(
+                f"the right answer is {answer!r}, which is none of the {len(choices)} choices"
+            )
         return gold
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,46 +29,41 @@ ProcessResults = Callable[[Doc, list[Any]], dict[str, Any]]
 """A task's own scoring: from a document and its filtered responses to metrics."""
 
 
+@dataclass(eq=False)
 class Task:
-    """One task, ready to be asked. Data are loaded at the first need of them."""
+    """One task, ready to be asked. Data are loaded at the first need of them.
 
-    def __init__(
-        self,
-        spec: TaskSpec,
-        *,
-        mode: Mode = "strict",
-        num_fewshot: int | None = None,
-        fewshot_seed: int = 1234,
-        fewshot_draw: Draw = "per-document",
-        limit: float | None = None,
-        samples: Sequence[int] | None = None,
-        system_instruction: str | None = None,
-        chat: Chat | None = None,
-        generation: Mapping[str, Any] | None = None,
-        data: TaskData | None = None,
-    ) -> None:
-        """`limit`: so many first documents, or below 1 that share of them (rounded up).
+    Raises ValueError for a bad limit.
+    """
 
-        `samples`: the rows to score instead. `chat`: by which template prompts become
-        conversations. `generation`: arguments over those of the task. `data`: read instead of those
-        that the task names.
+    spec: TaskSpec
+    _: KW_ONLY
+    mode: Mode = "strict"
+    num_fewshot: int | None = None
+    fewshot_seed: int = 1234
+    fewshot_draw: Draw = "per-document"
+    limit: float | None = None
+    """So many first documents, or below 1 that share of them (rounded up)."""
+    samples: Sequence[int] | None = None
+    """The rows to score instead."""
+    system_instruction: str | None = None
+    chat: Chat | None = None
+    """By which template prompts become conversations."""
+    generation: Mapping[str, Any] | None = None
+    """Arguments over those of the task."""
+    data: TaskData | None = None
+    """Read instead of those that the task names."""
 
-        Raises ValueError for a bad limit.
-        """
-        if limit is not None and limit <= 0:
-            raise ValueError(f"limit: expected a number above 0, got {limit}")
-        if num_fewshot is not None and num_fewshot < 0:
-            raise ValueError(f"num_fewshot: expected a number from 0, got {num_fewshot}")
-        self.spec = spec
-        self.mode = mode
-        self.fewshot_seed = fewshot_seed
-        self.fewshot_draw = fewshot_draw
-        self.limit = limit
-        self.system_instruction = system_instruction
-        self.chat = chat
-        self.shots = _shots(spec, mode, num_fewshot)
-        self._documents = Documents(spec, limit, samples, data)
-        self._stated_generation = generation
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit <= 0:
+            raise ValueError(f"limit: expected a number above 0, got {self.limit}")
+        if self.num_fewshot is not None and self.num_fewshot < 0:
+            raise ValueError(f"num_fewshot: expected a number from 0, got {self.num_fewshot}")
+        self.shots = self.spec.num_fewshot or 0
+        stays_zero = self.mode == "compat" and self.spec.num_fewshot == 0  # as in lm-eval
+        if self.num_fewshot is not None and not stays_zero:
+            self.shots = self.num_fewshot
+        self._documents = Documents(self.spec, self.limit, self.samples, self.data)
 
     @property
     def name(self) -> str:
@@ -100,7 +96,7 @@ class Task:
     @cached_property
     def generation_kwargs(self) -> dict[str, Any] | None:
         """The generation arguments in force; None if nothing is generated."""
-        return generation_arguments(self.spec, self._stated_generation)
+        return generation_arguments(self.spec, self.generation)
 
     @property
     def own_process_results(self) -> ProcessResults | None:
@@ -214,10 +210,3 @@ def _stated(key: str, column: str, doc: Doc) -> str:
             "(in process_docs), or name another column"
         )
     return str(doc[column])
-
-
-def _shots(spec: TaskSpec, mode: Mode, num_fewshot: int | None) -> int:
-    """lm-eval never overrides a 0 that the task file states."""
-    if num_fewshot is None or (mode == "compat" and spec.num_fewshot == 0):
-        return spec.num_fewshot or 0
-    return num_fewshot

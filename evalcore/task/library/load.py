@@ -18,7 +18,7 @@ from evalcore.task.library.families import TaskFiles
 from evalcore.task.library.family_list import FAMILY
 from evalcore.task.library.index import Entry, EntryKind, build_index, entries_at
 from evalcore.task.library.members import Members
-from evalcore.task.library.several_prompts import SIGN, prompted
+from evalcore.task.library.promptsource import SIGN, prompted
 from evalcore.task.old_names import renamed
 
 INSIDE = "::"
@@ -103,11 +103,11 @@ class TaskLibrary:
         if name in self._entries:
             return specs
         if Path(name).is_dir() or Path(name).name == FAMILY:
-            inside = {part.name for spec in specs for part in _parts(spec) if part is not spec}
+            inside = {part.name for spec in specs for part in spec.parts() if part is not spec}
             return [spec for spec in specs if spec.name not in inside]
         if INSIDE not in name:
             return specs
-        parts = [part for spec in specs for part in _parts(spec)]
+        parts = [part for spec in specs for part in spec.parts()]
         found = [part for part in parts if part.name == name]
         if not found:
             raise TaskError(
@@ -193,10 +193,3 @@ class TaskLibrary:
                         f"The task {task.name} is asked for twice, by {owner[task.name]} and by "
                         f"{spec.name}: select one of them"
                     )
-
-
-def _parts(spec: TaskSpec | GroupSpec) -> list[TaskSpec | GroupSpec]:
-    """The task, or the group and everything in it."""
-    if isinstance(spec, TaskSpec):
-        return [spec]
-    return [spec, *(part for member in spec.members for part in _parts(member))]
