@@ -102,54 +102,27 @@ class JsonLines(Show):
         sys.stdout.flush()
 
 
-class Speed:
-    """Tokens per second since the model began to be asked, of all tasks asked at once."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self._began = time.monotonic()
-        self._tokens: dict[str, int] = {}
-
-    def of(self, task: str, tokens: int) -> str:
-        self._tokens[task] = tokens
-        seconds, tokens = time.monotonic() - self._began, sum(self._tokens.values())
-        return f"{tokens / seconds:,.0f} tokens/s" if tokens and seconds > 0 else ""
-
-
-class Log:
-    """How far the work is, in lines that a file can keep: one for each ten seconds.
-
-    The beginning and the end of each task have a line of their own.
-    """
-
-    def __init__(self) -> None:
-        self._begun: set[str] = set()
-        self._last = 0.0
-
-    def progress(self, task: str, done: int, total: int, speed: str) -> None:
-        now = time.monotonic()
-        if task in self._begun and done < total and now - self._last < SECONDS_BETWEEN_LINES:
-            return
-        self._begun.add(task)
-        self._last = now
-        sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
-
-
 class Bar(Show):
     """A progress bar on standard error; at the end a table of results on standard output.
 
-    Where nobody watches (standard error is a file or a pipe) it is lines instead.
+    Where nobody watches (standard error is a file or a pipe) it is lines instead, which a file can
+    keep: one for each ten seconds, and for the beginning and the end of each task.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._speed = Speed()
-        self._log = Log()
         self._bar: Any = None
         self._line: Any = None
         self._finished: list[RunRecord] = []
+        self._begun: set[str] = set()
+        """The tasks that have a line, the last of them written at `_last`."""
+        self._last = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        """The model begins to be asked: its speed is that of all tasks asked at once."""
+        self._began = time.monotonic()
+        self._tokens: dict[str, int] = {}
 
     def start(self) -> None:
         from rich.console import Console
@@ -174,18 +147,23 @@ class Bar(Show):
     def phase(self, name: str) -> None:
         super().phase(name)
         if name == "evaluate":
-            self._speed.begin()
+            self._begin()
         if self._bar is None:
             return
         self._bar.remove_task(self._line)
         self._line = self._bar.add_task(name, total=None, speed="")
 
     def progress(self, task: str, done: int, total: int, tokens: int) -> None:
-        speed = self._speed.of(task, tokens)
-        if self._bar is None:
-            self._log.progress(task, done, total, speed)
-            return
-        self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
+        now = time.monotonic()
+        self._tokens[task] = tokens
+        seconds, tokens = now - self._began, sum(self._tokens.values())
+        speed = f"{tokens / seconds:,.0f} tokens/s" if tokens and seconds > 0 else ""
+        if self._bar is not None:
+            self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
+        elif task not in self._begun or done >= total or now - self._last >= SECONDS_BETWEEN_LINES:
+            self._begun.add(task)
+            self._last = now
+            sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
 
     def task(self, record: RunRecord, *_paths: Path) -> None:
         self._finished.append(record)

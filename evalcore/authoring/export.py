@@ -38,7 +38,7 @@ class Export:
     library: TaskLibrary
     files: dict[Path, bytes] = field(default_factory=dict)
     _origins: dict[Path, Path] = field(default_factory=dict)
-    _bases: dict[Style, TaskFile] = field(default_factory=dict)
+    _styles: set[Style] = field(default_factory=set)
 
     def add_all(self) -> None:
         """Every task and group of the library. Raises TaskError where a file is unreadable."""
@@ -85,22 +85,22 @@ class Export:
             self._add_included(keys)
 
     def _add_part(self, family: Family, part: Part) -> None:
-        base = base_of(family, part.style)
-        if base and not part.is_group:
+        if not part.is_group:
             self._add_base(family, part.style)
-        keys = file_of(family, part, self._bases)
+        keys = file_of(family, part)
         place = place_of(family, part)
         if self._put(place, _text(keys), family.path):
             self._add_code(keys, place.parent)
             self._add_included(family.own_keys(part.name))
 
     def _add_base(self, family: Family, style: Style) -> None:
-        if style in self._bases:
-            return
-        keys = self._bases[style] = base_keys(family, style)
         base = base_of(family, style)
-        if base:
-            self._put(base, _text(included_from(family, base.parent, keys.values)), family.path)
+        if base is None or style in self._styles:
+            return
+        self._styles.add(style)
+        keys = base_keys(family, style)
+        text = _text(included_from(family, base.parent, keys.values))
+        if self._put(base, text, family.path):
             self._add_code(keys.values, base.parent)
             self._add_included(keys)
 

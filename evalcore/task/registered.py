@@ -31,11 +31,8 @@ class Registered:
 
     def is_like(self, other: Registered) -> bool:
         """Whether both are of one definition: a file may be run for several that import it."""
-        return (self.file, self._own_name) == (other.file, other._own_name)
-
-    @property
-    def _own_name(self) -> str:
-        return getattr(self.value, "__qualname__", "")
+        own, others = (getattr(one.value, "__qualname__", "") for one in (self, other))
+        return (self.file, own) == (other.file, others)
 
 
 by_module: dict[str, dict[tuple[Kind, str], Registered]] = {}

@@ -24,18 +24,14 @@ def generation_arguments(
     else:
         own = dict(spec.generation_kwargs)
         if "temperature" in own:
-            own["temperature"] = _number(own["temperature"])
+            try:
+                own["temperature"] = float(own["temperature"])
+            except (TypeError, ValueError) as error:
+                raise TaskError(
+                    f"generation_kwargs.temperature: expected a number, got {own['temperature']!r}"
+                ) from error
     own.setdefault("until", [spec.fewshot_delimiter])
     return {**own, **(stated or {})}
-
-
-def _number(temperature: Any) -> float:
-    try:
-        return float(temperature)
-    except (TypeError, ValueError) as error:
-        raise TaskError(
-            f"generation_kwargs.temperature: expected a number, got {temperature!r}"
-        ) from error
 
 
 def null_context(spec: TaskSpec, *, strict: bool) -> str | None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.library.family_list import FamilyList, Keys, Style
+from evalcore.task.library.family_list import FamilyList, Keys, Style, layered
 from evalcore.task.library.filling import NotFilled, filled
 from evalcore.task.yaml_file import Origin, TaskFile
 
@@ -166,8 +166,8 @@ class Family:
         stated, place = listed.groups or {}, listed.file.origin("groups")
         names = self._names(style, None)
         filters = self._filled({"filters": (stated.get("filters"), place)}, style, None, names)
-        own = self._filled(_inside(stated, "keys", place), style, None, names)
-        about = self._filled(_inside(stated, "metadata", place), style, None, names)
+        own = self._filled(layered("keys", (stated, place)), style, None, names)
+        about = self._filled(layered("metadata", (stated, place)), style, None, names)
         first = self._task(style, 0)
         metrics = [entry["metric"] for entry in first.get("metric_list", ([], place))[0]]
         metrics += first["metadata"][0].get("extra_metrics", [])
@@ -250,11 +250,6 @@ class Family:
 
 def _values(keys: Keys) -> dict[str, Any]:
     return {key: value for key, (value, _) in keys.items()}
-
-
-def _inside(stated: Mapping[str, Any], part: str, place: Origin) -> Keys:
-    mapping = stated.get(part) or {}
-    return {key: (value, place.inside(part, str(key))) for key, value in mapping.items()}
 
 
 def _metadata(about: Keys, place: Origin) -> Keys:

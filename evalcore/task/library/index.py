@@ -40,6 +40,10 @@ class Entry:
     tasks: set[str] = field(default_factory=set)
     """The tasks of a tag."""
 
+    def taken_apart(self, entries: Mapping[str, Entry]) -> list[Entry]:
+        """The tasks of a tag, found in `entries`; a task or group is one thing."""
+        return [entries[task] for task in sorted(self.tasks)] if self.tasks else [self]
+
 
 @dataclass(slots=True)
 class TaskIndex:

@@ -60,9 +60,7 @@ class TaskLibrary:
         return entry.path, len(entry.tasks)
 
     def select(
-        self,
-        names: Iterable[str],
-        metadata: Mapping[str, Any] | None = None,
+        self, names: Iterable[str], metadata: Mapping[str, Any] | None = None
     ) -> list[TaskSpec | GroupSpec]:
         """The tasks and groups that `names` mean, each once, in order.
 
@@ -75,9 +73,8 @@ class TaskLibrary:
         for name in names:
             task, sign, prompt = name.rpartition(SIGN)
             if sign and name not in self._entries and self._named(task):
-                (spec,) = self._one(task, self.select([task], metadata))
-                specs = [prompted(spec, prompt, f"--tasks {name}")]
-                selected.update({spec.name: spec for spec in specs})
+                spec = prompted(self.one(task, metadata), prompt, f"--tasks {name}")
+                selected[spec.name] = spec
                 continue
             entries = self._entries_for(name)
             members = Members(self._entries, self.files, metadata or {})
@@ -86,16 +83,12 @@ class TaskLibrary:
         self._refuse_task_twice(selected.values())
         return list(selected.values())
 
-    def one(self, name: str) -> TaskSpec | GroupSpec:
+    def one(self, name: str, metadata: Mapping[str, Any] | None = None) -> TaskSpec | GroupSpec:
         """The single task or group of that name. Raises TaskError, also for a tag of several."""
-        (found,) = self._one(name, self.select([name]))
-        return found
-
-    @staticmethod
-    def _one(name: str, found: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
+        found = self.select([name], metadata)
         if len(found) != 1:
             raise TaskError(f"{name} stands for {len(found)} tasks, one is expected")
-        return found
+        return found[0]
 
     def _meant(self, name: str, specs: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
         """Of a folder or family what is in no other of its groups; of `a::b` the part of `a` called
@@ -121,12 +114,8 @@ class TaskLibrary:
         found = self._named(name)
         if not found:
             raise self._unreadable(name) or self._unknown(name)
-        entries: dict[str, Entry] = {}
-        for entry in found:
-            members = [self._entries[task] for task in sorted(entry.tasks)]
-            each = members if entry.kind is EntryKind.TAG else [entry]
-            entries.update({one.name: one for one in each})
-        return list(entries.values())
+        each = (one for entry in found for one in entry.taken_apart(self._entries))
+        return list({one.name: one for one in each}.values())
 
     def _named(self, name: str) -> list[Entry]:
         if name in self._entries:

@@ -154,10 +154,7 @@ class Members:
                 )
             inline = {**stated.values, "task": f"{inside[-1]}::{name}"}
             return self._tasks(file, inline, stated.place_in(file))
-        entry = self.entries[name]
-        each = [entry]
-        if entry.kind is EntryKind.TAG:
-            each = [self.entries[task] for task in sorted(entry.tasks)]
+        each = self.entries[name].taken_apart(self.entries)
         return [spec for one in each for spec in self._build(one, stated, inside)]
 
 
