@@ -9,11 +9,11 @@ from evalcore.errors import TaskError
 from evalcore.model.base import Conversation, Request
 from evalcore.task.asking.chat import Message
 from evalcore.task.asking.documents import Documents
-from evalcore.task.asking.gold import NO_CHOICE, gold_of, require_one_kind
+from evalcore.task.asking.gold import NO_CHOICE, gold_of
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import asked_by
-from evalcore.task.asking.prompt import Doc, Prompter
-from evalcore.task.asking.requests import null_context
-from evalcore.task.asking.sampler import HowAsked, sampler_of
+from evalcore.task.asking.prompt import Doc, DocReader, Prompter
+from evalcore.task.asking.sampler import sampler_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +48,16 @@ class Item:
 class ItemBuilder:
     """Builds items one by one, in the documents' order (compat's examples depend on it)."""
 
-    def __init__(self, task: HowAsked, documents: Documents) -> None:
+    def __init__(self, task: HowAsked, documents: Documents, reader: DocReader) -> None:
         self._task = task
         self._spec = task.spec
         self._strict = task.mode == "strict"
         self._documents = documents
-        self._reader = task.reader
+        self._reader = reader
         self._prompter = Prompter(
-            task.spec, self._reader, self._strict, task.system_instruction, task.chat
+            task.spec, reader, self._strict, task.system_instruction, task.chat
         )
-        self._asked_by = asked_by(task.spec, self._reader)
+        self._asked_by = asked_by(task.spec, reader)
         self._sampler = None
         if task.shots and task.spec.output_type != "loglikelihood_rolling":
             self._sampler = sampler_of(task, documents, self._asked_by, self._prompter)
@@ -130,8 +130,7 @@ class ItemBuilder:
         else:
             prompt = prompter.prompt(doc, examples, prompter.question(text, doc))
             asked = [(prompt, delimiter + choice) for choice in choices]
-        unconditional = null_context(self._spec, strict=self._strict)
-        if unconditional is not None:
+        if (unconditional := self._task.null_context) is not None:
             asked += [(unconditional, delimiter + choice) for choice in choices]
         return [
             Request("loglikelihood", prompt, continuation, repeats=self._spec.repeats)
@@ -174,10 +173,18 @@ class ItemBuilder:
                 "document 0: it must give a question for every document, or the position of the "
                 "right choice for every document"
             )
-        if self._task.spec.process_results is not None:
+        told_apart = self._strict or self._spec.output_type == "multiple_choice"
+        if not told_apart or self._spec.process_results is not None:
             return
-        if self._strict or self._spec.output_type == "multiple_choice":
-            require_one_kind(answer, self._first_answer, one_is_its_entry=not self._strict)
+        several = isinstance(answer, list)
+        # In lm-eval a list of one stands for its entry; at any other mixture it stops.
+        is_entry = several and len(answer) == 1 and not self._strict
+        if several != isinstance(self._first_answer, list) and not is_entry:
+            raise TaskError(
+                f"doc_to_target gives {answer!r} here and {self._first_answer!r} for document 0: "
+                "it must give one right answer for every document, or a list of them for every "
+                "document"
+            )
 
     def _gold(self, answer: Any, choices: list[str]) -> list[int]:
         if self._spec.output_type != "multiple_choice":

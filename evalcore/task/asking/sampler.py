@@ -13,11 +13,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from evalcore.errors import TaskError, code_of_others
-from evalcore.model.base import Mode
-from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.fewshot import (
     BalancedSampler,
@@ -27,29 +25,12 @@ from evalcore.task.asking.fewshot import (
     Sampler,
     StrictSampler,
 )
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import Asked, AskedBy
-from evalcore.task.asking.prompt import Doc, DocReader, Prompter
-from evalcore.task.asking.shot_rule import Draw
+from evalcore.task.asking.prompt import Doc, Prompter
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import FunctionRef
 from evalcore.task.identity.digest import doc_digest
-
-
-class HowAsked(Protocol):
-    """What of a task says how its documents are asked."""
-
-    spec: TaskSpec
-    mode: Mode
-    shots: int
-    fewshot_seed: int
-    fewshot_draw: Draw
-    system_instruction: str | None
-    chat: Chat | None
-
-    @property
-    def reader(self) -> DocReader: ...
-    @property
-    def generation_kwargs(self) -> dict[str, Any] | None: ...
 
 
 def sampler_of(

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.model.base import Mode as Mode
-from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import NO_CHOICE as NO_CHOICE
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.item import Item as Item
 from evalcore.task.asking.item import ItemBuilder
 from evalcore.task.asking.prompt import Doc, DocReader, call
-from evalcore.task.asking.requests import generation_arguments
-from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import TaskSpec
-from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
 
@@ -29,40 +24,11 @@ ProcessResults = Callable[[Doc, list[Any]], dict[str, Any]]
 """A task's own scoring: from a document and its filtered responses to metrics."""
 
 
-@dataclass(eq=False)
-class Task:
-    """One task, ready to be asked. Data are loaded at the first need of them.
-
-    Raises ValueError for a bad limit.
-    """
-
-    spec: TaskSpec
-    _: KW_ONLY
-    mode: Mode = "strict"
-    num_fewshot: int | None = None
-    fewshot_seed: int = 1234
-    fewshot_draw: Draw = "per-document"
-    limit: float | None = None
-    """So many first documents, or below 1 that share of them (rounded up)."""
-    samples: Sequence[int] | None = None
-    """The rows to score instead."""
-    system_instruction: str | None = None
-    chat: Chat | None = None
-    """By which template prompts become conversations."""
-    generation: Mapping[str, Any] | None = None
-    """Arguments over those of the task."""
-    data: TaskData | None = None
-    """Read instead of those that the task names."""
+class Task(HowAsked):
+    """One task, ready to be asked. Data are loaded at the first need of them."""
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit <= 0:
-            raise ValueError(f"limit: expected a number above 0, got {self.limit}")
-        if self.num_fewshot is not None and self.num_fewshot < 0:
-            raise ValueError(f"num_fewshot: expected a number from 0, got {self.num_fewshot}")
-        self.shots = self.spec.num_fewshot or 0
-        stays_zero = self.mode == "compat" and self.spec.num_fewshot == 0  # as in lm-eval
-        if self.num_fewshot is not None and not stays_zero:
-            self.shots = self.num_fewshot
+        super().__post_init__()
         self._documents = Documents(self.spec, self.limit, self.samples, self.data)
 
     @property
@@ -92,11 +58,6 @@ class Task:
     def reader(self) -> DocReader:
         """What reads the questions, choices and answers from the documents."""
         return DocReader(self._documents.columns, self.spec.doc_to_choice is not None)
-
-    @cached_property
-    def generation_kwargs(self) -> dict[str, Any] | None:
-        """The generation arguments in force; None if nothing is generated."""
-        return generation_arguments(self.spec, self.generation)
 
     @property
     def own_process_results(self) -> ProcessResults | None:
@@ -161,7 +122,7 @@ class Task:
 
     def _built(self, randomness: FixedRandomness) -> list[Item]:
         digests = self._documents.digests  # a document without one is named first
-        builder = ItemBuilder(self, self._documents)
+        builder = ItemBuilder(self, self._documents, self.reader)
         file = f" ({self.spec.source})" if self.spec.source else ""
         place = f"The task {self.name}{file}, document {{row}} of {self.split}"
         self._refuse_misspelt_columns()
