@@ -24,8 +24,7 @@ def validate(options: argparse.Namespace) -> int:
 
     leaves = {leaf.name: leaf for spec in specs_of(options) for leaf in spec.leaves()}
     folders = library_of(options.include_path).folders
-    within = {name: folder_of(leaf, folders) for name, leaf in leaves.items()}
-    known = {name: folder for name, folder in within.items() if folder}
+    known = {name: folder for name, leaf in leaves.items() if (folder := folder_of(leaf, folders))}
     reports = build_checks(
         list(leaves.values()),
         time_limit=options.time_limit,

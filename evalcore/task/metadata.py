@@ -49,9 +49,6 @@ class WrittenVersion(float):
     Task code and lm-evaluation-harness's files see the number, as they do in that package.
     """
 
-    def __new__(cls, text: str) -> WrittenVersion:
-        return super().__new__(cls, text)
-
     def __init__(self, text: str) -> None:
         self.text = text
 

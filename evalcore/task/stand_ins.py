@@ -8,8 +8,8 @@ on every machine. An entry is a dotted string, so that nothing is imported befor
 
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.util
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,18 +133,14 @@ class _TaskFolders:
         return None
 
 
-_made: dict[str, ModuleType] = {}
-
-
-def _modules() -> dict[str, ModuleType]:
-    if not _made:
-        for name, entries in NAMES.items():
-            _made[name] = _module(name, entries)
-        for name, module in _made.items():
-            parent, _, own = name.rpartition(".")
-            if parent:
-                setattr(_made[parent], own, module)
-    return dict(_made)
+@functools.cache
+def _modules() -> Mapping[str, ModuleType]:
+    made = {name: _module(name, entries) for name, entries in NAMES.items()}
+    for name, module in made.items():
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(made[parent], own, module)
+    return made
 
 
 def _module(name: str, entries: Mapping[str, str]) -> ModuleType:
