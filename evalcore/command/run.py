@@ -144,16 +144,6 @@ class Start:
         )
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where files go: a folder, the stem of the results file, and the time that they all bear."""
-
-    folder: Path
-    stem: str
-    stamp: str
-    mark: AtWork
-
-
 def _check_writable(path: Path | None) -> None:
     """Raises OptionError before anything is loaded, not when all is done."""
     if path is None:
@@ -169,7 +159,7 @@ def _check_writable(path: Path | None) -> None:
 
 
 @contextmanager
-def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
+def _place(options: argparse.Namespace, model: str) -> Iterator[AtWork]:
     """Without --output_path the files live as long as the command."""
     from evalcore.formats.lmeval.results import folder_name
 
@@ -182,16 +172,16 @@ def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
         else:
             folder = path.parent if is_file else path / folder_name(model)
         folder.mkdir(parents=True, exist_ok=True)
-        mark = AtWork(folder, stamp)
-        ending.callback(mark.close)
-        yield Place(folder, path.stem if path and is_file else "results", stamp, mark)
+        place = AtWork(folder, path.stem if path and is_file else "results", stamp)
+        ending.callback(place.close)
+        yield place
 
 
 @dataclass
 class Written:
     """What a run has written so far."""
 
-    place: Place
+    place: AtWork
     options: argparse.Namespace
     done: list[tuple[Any, Path]] = field(default_factory=list)
     """The record and the path of the samples of each finished task or group."""
@@ -214,10 +204,10 @@ class Written:
     def finish(self) -> dict[str, Path]:
         """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""
         if not self.done:
-            self.place.mark.done([])
+            self.place.done([])
             return {}
         results, files = self._results()
-        self.place.mark.done(record for record, _ in self.done)
+        self.place.done(record for record, _ in self.done)
         if self.options.show_config:
             sys.stdout.write(f"{results}\n")
         return files

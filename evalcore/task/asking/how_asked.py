@@ -17,7 +17,7 @@ from evalcore.task.data.dataset import TaskData
 
 @dataclass(eq=False)
 class HowAsked:
-    """Raises ValueError for a bad limit."""
+    """A task and what the caller says of asking it. Raises ValueError for a bad limit."""
 
     spec: TaskSpec
     _: KW_ONLY
