@@ -15,31 +15,27 @@ SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_TO_END = 1.0
 
 
-class Ahead:
+class Ahead(threading.Thread):
     """A benchmark that is being prepared in a thread of its own."""
 
     def __init__(self, prepare: Callable[[], Benchmark]) -> None:
+        # Nobody waits at the end for a download that hangs.
+        super().__init__(name="evalcore-prepare", daemon=True)
         self._prepare = prepare
         self._outcome: Benchmark | None = None
-        # Nobody waits at the end for a download that hangs.
-        self._thread = threading.Thread(target=self._run, name="evalcore-prepare", daemon=True)
-        self._thread.start()
+        self.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         with suppress(BaseException):  # whatever it is, it is met again in the caller's thread
             self._outcome = self._prepare()
 
     def outcome(self, wants_stop: Callable[[], bool]) -> Benchmark | None:
         """What was prepared; None where something failed. Raises Stopped."""
-        while self._thread.is_alive():
+        while self.is_alive():
             if wants_stop():
                 raise Stopped
-            self._thread.join(SECONDS_BETWEEN_LOOKS)
+            self.join(SECONDS_BETWEEN_LOOKS)
         return self._outcome if self._outcome and self._outcome.is_whole else None
-
-    def end(self) -> None:
-        """Waits a little for a thread that was told to end."""
-        self._thread.join(SECONDS_TO_END)
 
 
 def prepared(preparer: Preparer, specs: Sequence[Spec], watch: Watch) -> Iterator[Benchmark]:
@@ -67,4 +63,4 @@ def prepared(preparer: Preparer, specs: Sequence[Spec], watch: Watch) -> Iterato
     finally:
         cancelled.set()
         if coming:
-            coming.end()
+            coming.join(SECONDS_TO_END)  # a little, for a thread that was told to end

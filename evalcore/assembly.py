@@ -6,20 +6,17 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
-from evalcore.asking import Account
+from evalcore.asking import Answers
 from evalcore.engine import VERSION
 from evalcore.errors import TaskError
-from evalcore.keys import (
-    chat_policy,
-    cuts_thoughts,
-    run_key,
-)
-from evalcore.model.base import LM, SCORING_VERSION, Computing, ModelInfo, Response
-from evalcore.record import Failure, ResultRow, RunRecord, SampleFile
+from evalcore.keys import chat_policy, cuts_thoughts, run_key
+from evalcore.model.base import LM, SCORING_VERSION, Computing, Response
+from evalcore.preparation import Prepared
+from evalcore.record import ResultRow, RunRecord, SampleFile
 from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.withholding import tasks_without_text, without_reason
@@ -31,33 +28,61 @@ from evalcore.task.asking.shot_rule import Shots, draws_at_random, shot_rule
 from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.identity.digest import config_digest, docs_digest, json_ready, resolved_config
-from evalcore.task.library.several_prompts import is_prompted
+from evalcore.task.library.promptsource import is_prompted
 
 
 def record_of(
-    model: LM,
-    spec: TaskSpec | GroupSpec,
-    tasks: Sequence[Task],
+    answers: Answers,
+    part: Prepared,
+    responses: Sequence[Response],
     scored: Sequence[ScoredTask],
     settings: Settings,
     chat: Chat | None,
-    account: Account,
+    *,
+    scoring: float,
+    command: Mapping[str, float],
 ) -> RunRecord:
-    """The record of one evaluated task or group, its sample file still unnamed."""
+    """The record of one evaluated task or group, its sample file still unnamed.
+
+    `scoring`: the seconds that its scores took. `command`: those that whoever started the
+    evaluation measured.
+    """
+    model, spec, tasks = answers.model, part.spec, part.tasks
     samples = [sample for task in scored for sample in task.samples]
     keys = _run_keys(model, spec, tasks, settings, chat)
+    numbers = partial(
+        aggregate,
+        spec,
+        run_keys=keys,
+        mode=settings.mode,
+        bootstrap_iters=settings.bootstrap_iters,
+        seed=settings.seed,
+    )
     shots = _shots(spec, tasks)
     rule = shot_rule(spec, shots, mode=settings.mode, draw=settings.fewshot_draw)
-    results, failures = _aggregate(spec, scored, keys, settings)
+    results, failures = numbers(scored)
+    clean = _clean(scored)
     withheld = tasks_without_text(spec)
-    info = model.info
+    progress = answers.progress_of(part)
+    seconds = {
+        "prompts": part.prompt_seconds,
+        "tokens": part.token_seconds,
+        "answers": progress.seconds,
+        "scores": scoring,
+    }
     return RunRecord(
-        **_identity(spec, tasks, settings),
+        task=spec.name,
+        version=spec.version if isinstance(spec, GroupSpec) else tasks[0].spec.version,
+        benchmark=spec.about.benchmark,
+        style=spec.about.style or "",
+        primary_metric="bypass" if settings.predict_only else _primary_metric(spec),
+        chance=spec.about.chance,
         shots=shots,
         shot_rule=rule,
         shot_seed=settings.fewshot_seed if draws_at_random(rule) else None,
         mode=settings.mode,
         limit=settings.limit,
+        config_digest=config_digest(spec),
         docs_digest=docs_digest(sample["doc_digest"] for sample in samples),
         run_key=keys[spec.name],
         results=results,
@@ -65,9 +90,14 @@ def record_of(
         without_text=withheld,
         unanswerable=_unanswerable(tasks, samples),
         distribution=_distribution(spec, results),
-        clean_results=_clean_results(spec, scored, keys, settings),
+        clean_results=numbers(clean)[0] if clean else [],
         samples=SampleFile(file="", sha256="", rows=len(samples)),
-        model=info.as_json(),
+        engine={"name": "evalcore", "version": VERSION, "scoring_version": SCORING_VERSION},
+        model=model.info.as_json(),
+        groups=_groups(spec),
+        configs={
+            leaf.name: _config(leaf, task) for leaf, task in zip(spec.leaves(), tasks, strict=True)
+        },
         datasets={task.spec.name: _dataset(task) for task in tasks},
         settings=json_ready(asdict(settings)),
         chat=_chat(chat),
@@ -77,18 +107,23 @@ def record_of(
             for task in tasks
             if task.generation_kwargs is not None
         },
-        environment=_environment(info),
-        requests={
-            "total": len(account.responses),
-            "journalled": account.journalled,
-            "truncated": sum(response.n_truncated > 0 for response in account.responses),
+        environment={
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "device": model.info.device,
+            **_versions(),
         },
-        paths=dict(Counter(response.path for response in account.responses)),
-        execution=_execution(model, account.responses),
-        started=account.started,
-        seconds=account.seconds,
-        timing=account.timing,
-        energy=account.energy,
+        requests={
+            "total": len(responses),
+            "journalled": progress.journalled,
+            "truncated": sum(response.n_truncated > 0 for response in responses),
+        },
+        paths=dict(Counter(response.path for response in responses)),
+        execution=_execution(model, responses),
+        started=part.started.isoformat(timespec="seconds"),
+        seconds=round(sum(seconds.values()), 3),
+        timing={name: round(took, 3) for name, took in {**seconds, **command}.items()},
+        energy=answers.energy_of(part),
     )
 
 
@@ -151,60 +186,13 @@ def _distribution(spec: TaskSpec | GroupSpec, results: Sequence[ResultRow]) -> l
     ]
 
 
-def _clean_results(
-    spec: TaskSpec | GroupSpec,
-    scored: Sequence[ScoredTask],
-    keys: Mapping[str, str],
-    settings: Settings,
-) -> list[ResultRow]:
-    """The numbers on the documents that the training text does not have, as far as one can tell."""
+def _clean(scored: Sequence[ScoredTask]) -> list[ScoredTask]:
+    """The documents that the training text does not have, as far as one can tell."""
     if all(sample["contaminated"] is None for task in scored for sample in task.samples):
         return []
     clean = [task.only(lambda sample: sample["contaminated"] is False) for task in scored]
-    if not all(task.samples for task in clean):
-        return []  # no average of a group exists without one of its parts
-    rows, _ = _aggregate(spec, clean, keys, settings)
-    return rows
-
-
-def _aggregate(
-    spec: TaskSpec | GroupSpec,
-    scored: Sequence[ScoredTask],
-    keys: Mapping[str, str],
-    settings: Settings,
-) -> tuple[list[ResultRow], list[Failure]]:
-    return aggregate(
-        spec,
-        scored,
-        keys,
-        mode=settings.mode,
-        bootstrap_iters=settings.bootstrap_iters,
-        seed=settings.seed,
-    )
-
-
-def _identity(
-    spec: TaskSpec | GroupSpec, tasks: Sequence[Task], settings: Settings
-) -> dict[str, Any]:
-    """The fields of a record that say what was asked, and by which engine."""
-    return {
-        "task": spec.name,
-        "version": spec.version if isinstance(spec, GroupSpec) else tasks[0].spec.version,
-        "benchmark": spec.about.benchmark,
-        "style": spec.about.style or "",
-        "primary_metric": "bypass" if settings.predict_only else _primary_metric(spec),
-        "chance": spec.about.chance,
-        "config_digest": config_digest(spec),
-        "groups": _groups(spec),
-        "configs": {
-            leaf.name: _config(leaf, task) for leaf, task in zip(spec.leaves(), tasks, strict=True)
-        },
-        "engine": {
-            "name": "evalcore",
-            "version": VERSION,
-            "scoring_version": SCORING_VERSION,
-        },
-    }
+    # No average of a group exists without one of its parts.
+    return clean if all(task.samples for task in clean) else []
 
 
 def _config(leaf: TaskSpec, task: Task) -> dict[str, Any]:
@@ -238,9 +226,6 @@ def _run_keys(
     chat: Chat | None,
 ) -> dict[str, str]:
     """The run key of every task and group in `spec`."""
-    specs: list[TaskSpec | GroupSpec] = [*spec.leaves()]
-    if isinstance(spec, GroupSpec):
-        specs.extend(spec.groups())
     generates = any(task.generation_kwargs is not None for task in tasks)
     return {
         one.name: run_key(
@@ -254,7 +239,7 @@ def _run_keys(
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
             cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
         )
-        for one in specs
+        for one in spec.parts()
     }
 
 
@@ -278,8 +263,6 @@ def _primary_metric(spec: TaskSpec | GroupSpec) -> str:
 
 
 def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
-    if isinstance(spec, TaskSpec):
-        return {}
     return {
         group.name: {
             "alias": group.alias,
@@ -299,15 +282,6 @@ def _dataset(task: Task) -> dict[str, Any]:
         "split": task.split,
         "commit": task.dataset_commit,
         "documents": task.n_original,
-    }
-
-
-def _environment(info: ModelInfo) -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "device": info.device,
-        **_versions(),
     }
 
 

@@ -37,9 +37,14 @@ def tasks_of(
     data_of: Callable[[TaskSpec], TaskData] | None = None,
 ) -> list[Task]:
     """The tasks of `spec`, ready to be asked as `settings` say; `data_of` gives other data."""
+    # Without metrics nothing is asked that only a metric needs.
+    unscored: dict[str, Any] = {
+        "metric_list": (MetricSpec(metric="bypass"),),
+        "process_results": None,
+    }
     return [
         task_of(
-            _only_asked(leaf) if settings.predict_only else leaf,
+            replace(leaf, **unscored) if settings.predict_only else leaf,
             mode=settings.mode,
             num_fewshot=settings.num_fewshot,
             fewshot_seed=settings.fewshot_seed,
@@ -53,11 +58,6 @@ def tasks_of(
         )
         for leaf in spec.leaves()
     ]
-
-
-def _only_asked(spec: TaskSpec) -> TaskSpec:
-    """The task without its metrics: nothing is asked that only a metric needs."""
-    return replace(spec, metric_list=(MetricSpec(metric="bypass"),), process_results=None)
 
 
 def chat_of(model: LM, settings: Settings) -> Chat | None:

@@ -11,8 +11,9 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from evalcore.command.options import (
     refuse_old_spellings,
     settle,
 )
-from evalcore.command.ranks import rank_of, said_once
 from evalcore.engine import VERSION
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
 from evalcore.model.hf.arguments import notes_on
@@ -55,13 +55,20 @@ NOTES = {
 """What is said about an option that is accepted and changes nothing."""
 
 
+ONE_OF_MANY = (
+    "evalcore: started as {size} processes (RANK and WORLD_SIZE are set): requests are not "
+    "divided among processes, so rank 0 does everything and the others end at once. "
+    "parallelize=True in --model_args spreads a model over the devices of one process\n"
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (see `docs/engine.md`)."""
     if ranks := rank_of(os.environ):
         rank, size = ranks
         if rank > 0:
             return 0
-        sys.stderr.write(said_once(size))
+        sys.stderr.write(ONE_OF_MANY.format(size=size))
     _quiet_libraries()
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
@@ -111,6 +118,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def rank_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """This process's rank and how many there are; None for a process by itself.
+
+    `torchrun` and `accelerate launch` set both variables. One alone, or a number that fits no rank,
+    is of something else.
+    """
+    rank, size = (environment.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)) or int(size) == 1:
+        return None
+    return int(rank), int(size)
+
+
 def _unknown(argument: str, options: argparse.Namespace) -> OptionError:
     name = argument.partition("=")[0]
     near = did_you_mean(name, [f"--{known}" for known in options.options])
@@ -147,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, says: str, options: Sequence[str] = ()) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=says, description=says, allow_abbrev=False)
-        command.set_defaults(function=_function(name), command=name, options=tuple(options))
+        command.set_defaults(function=partial(_call, name), command=name, options=tuple(options))
         if options:
             command.add_argument(
                 "--config", "-C", type=Path, metavar="FILE", help="YAML with any of these options"
@@ -192,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="DIR", type=Path, help="a new or empty folder")
     export.add_argument("--to", metavar="lm-eval", help="whose form: lm-evaluation-harness's")
     new = add("new-task", "make the folder of a new benchmark, with all that it has to say")
-    new.set_defaults(function=_function("new_task"))
+    new.set_defaults(function=partial(_call, "new_task"))
     new.add_argument("name", metavar="NAME", help="of the benchmark, such as open_questions")
     new.add_argument("--dataset", required=True, metavar="ORG/NAME", help="its data on the Hub")
     new.add_argument(
@@ -250,15 +269,11 @@ def _add_count(command: argparse.ArgumentParser, name: str, default: int, says: 
     command.add_argument(name, type=_count, default=default, metavar="N", help=says)
 
 
-def _function(name: str) -> Callable[[argparse.Namespace], int]:
-    """The function `<name>` of the module `evalcore.command.<name>`, imported when it is called."""
-
-    def call(options: argparse.Namespace) -> int:
-        module: Any = importlib.import_module(f"evalcore.command.{name}")
-        status: int = getattr(module, name)(options)
-        return status
-
-    return call
+def _call(name: str, options: argparse.Namespace) -> int:
+    """Calls the function `<name>` of the module `evalcore.command.<name>`."""
+    module: Any = importlib.import_module(f"evalcore.command.{name}")
+    status: int = getattr(module, name)(options)
+    return status
 
 
 def _note(options: argparse.Namespace) -> None:

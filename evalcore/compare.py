@@ -6,9 +6,10 @@ differs. Source of the statistics: evalcore/stats/difference.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
+from operator import gt, lt
 from typing import Any
 
 from evalcore.formats.lmeval.results import leaves_of
@@ -22,13 +23,25 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
-    """One number in both runs; differences are a minus b."""
+class Number:
+    """One number of a task, of a group, or of a part of one."""
 
     task: str
     subset: str
     metric: str
     filter: str
+
+    @property
+    def name(self) -> str:
+        """A task, or a part of one; a task that is a part of a group goes by its own name."""
+        part = self.subset if self.subset != self.task else ""
+        return f"{self.task}: {part}" if part else self.task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(Number):
+    """One number in both runs; differences are a minus b."""
+
     n: int
     a: float
     b: float
@@ -41,73 +54,42 @@ class Difference:
     p_mcnemar: float | None
     higher_is_better: bool
 
-    @property
-    def name(self) -> str:
-        return name_of(self.task, self.subset)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class Refusal(Number):
     """A number that cannot be compared."""
 
-    task: str
-    subset: str
-    metric: str
-    filter: str
     reason: str
-
-    @property
-    def name(self) -> str:
-        return name_of(self.task, self.subset)
-
-
-def name_of(task: str, subset: str) -> str:
-    """A task, or a part of one; a task that is a part of a group goes by its own name."""
-    return f"{task}: {subset}" if subset and subset != task else task
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Pair:
-    row_a: ResultRow
-    row_b: ResultRow
-    scores_a: list[float]
-    scores_b: list[float]
-    clusters: list[str] | None
 
 
 def compare(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[Difference], list[Refusal]]:
     """Every number of a that b has, too, and every one that cannot be compared."""
-    pairs: list[_Pair] = []
+    differences: list[Difference] = []
     refusals: list[Refusal] = []
     others = {run.record.task: run for run in b}
     for run in a:
         for row in run.record.results:
-            found = _pair(run, row, others.get(run.record.task))
-            if isinstance(found, _Pair):
-                pairs.append(found)
+            found = _difference(run, row, others.get(run.record.task))
+            if isinstance(found, Difference):
+                differences.append(found)
             else:
-                refusals.append(
-                    Refusal(
-                        task=row.task,
-                        subset=row.subset,
-                        metric=row.metric,
-                        filter=row.filter,
-                        reason=found,
-                    )
-                )
-    paired = [paired_difference(one.scores_a, one.scores_b, one.clusters) for one in pairs]
-    adjusted: Iterable[float] = holm([one.p_value for one in paired]) if paired else []
-    return [
-        _difference(pair, one, float(p))
-        for pair, one, p in zip(pairs, paired, adjusted, strict=True)
-    ], refusals
+                refusals.append(Refusal(**row.place._asdict(), reason=found))
+    if differences:
+        adjusted = holm([one.paired.p_value for one in differences])
+        differences = [
+            replace(one, p_holm=float(p)) for one, p in zip(differences, adjusted, strict=True)
+        ]
+    return differences, refusals
 
 
-def _pair(run: Run, row: ResultRow, other: Run | None) -> _Pair | str:
-    """Both runs' scores of a number, document by document; else why not."""
+def _difference(run: Run, row: ResultRow, other: Run | None) -> Difference | str:
+    """Both runs' scores of a number compared, document by document; else why not.
+
+    The p-value is still that of this number alone.
+    """
     if other is None:
         return "the other run does not have this task"
-    twin = next((one for one in other.record.results if _same_number(row, one)), None)
+    twin = next((one for one in other.record.results if one.place == row.place), None)
     if twin is None:
         return "the other run does not have this number"
     if row.comparability_key != twin.comparability_key:
@@ -121,22 +103,27 @@ def _pair(run: Run, row: ResultRow, other: Run | None) -> _Pair | str:
         return f"{len(missing)} of {len(scores_a)} documents have no score of their own"
     if len(scores_a) < 2:
         return "one document has no spread"
-    values_a = [value for value, _ in scores_a.values()]
-    values_b = [scores_b[key][0] for key in scores_a]
-    if not (_is_mean(row, values_a) and _is_mean(twin, values_b)):
+    a = [value for value, _ in scores_a.values()]
+    b = [scores_b[key][0] for key in scores_a]
+    if not (_is_mean(row, a) and _is_mean(twin, b)):
         return "it is no mean over documents"
     clusters = [cluster for _, cluster in scores_a.values()]
-    return _Pair(
-        row_a=row,
-        row_b=twin,
-        scores_a=values_a,
-        scores_b=values_b,
-        clusters=clusters if None not in clusters and len(set(clusters)) > 1 else None,
+    clustered = None not in clusters and len(set(clusters)) > 1
+    paired = paired_difference(a, b, clusters if clustered else None)
+    only_a, only_b = sum(map(gt, a, b)), sum(map(lt, a, b))
+    binary = all(score in (0.0, 1.0) for score in (*a, *b))
+    return Difference(
+        **row.place._asdict(),
+        n=len(a),
+        a=row.value,
+        b=twin.value,
+        paired=paired,
+        p_holm=paired.p_value,
+        only_a=only_a if binary else None,
+        only_b=only_b if binary else None,
+        p_mcnemar=mcnemar(only_a, only_b) if binary else None,
+        higher_is_better=row.higher_is_better,
     )
-
-
-def _same_number(a: ResultRow, b: ResultRow) -> bool:
-    return (a.task, a.subset, a.metric, a.filter) == (b.task, b.subset, b.metric, b.filter)
 
 
 def _scores(run: Run, row: ResultRow) -> dict[tuple[str, int, str], tuple[Any, Any]]:
@@ -175,7 +162,9 @@ def _what_differs(a: RunRecord, b: RunRecord) -> str:
 
 _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
     "engine": lambda record: record.engine["name"],
-    "engine version": lambda record: _version_that_counts(record),
+    "engine version": lambda record: (
+        record.engine["version"] if record.engine["scoring_version"] is None else None
+    ),
     "scoring version": lambda record: record.engine["scoring_version"],
     "task version": lambda record: record.version,
     "task configuration": lambda record: record.config_digest,
@@ -195,50 +184,15 @@ _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
 """What stands in a comparability key, in the words of a refusal."""
 
 
-def _version_that_counts(record: RunRecord) -> Any:
-    return record.engine["version"] if record.engine["scoring_version"] is None else None
-
-
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 24 else f"{text[:12]}…"
 
 
-def _difference(pair: _Pair, paired: PairedDifference, p_holm: float) -> Difference:
-    row = pair.row_a
-    binary = all(score in (0.0, 1.0) for score in (*pair.scores_a, *pair.scores_b))
-    only_a, only_b = _discordant(pair.scores_a, pair.scores_b) if binary else (None, None)
-    return Difference(
-        task=row.task,
-        subset=row.subset,
-        metric=row.metric,
-        filter=row.filter,
-        n=len(pair.scores_a),
-        a=row.value,
-        b=pair.row_b.value,
-        paired=paired,
-        p_holm=p_holm,
-        only_a=only_a,
-        only_b=only_b,
-        p_mcnemar=None if only_a is None or only_b is None else mcnemar(only_a, only_b),
-        higher_is_better=row.higher_is_better,
-    )
-
-
-def _discordant(a: Sequence[float], b: Sequence[float]) -> tuple[int, int]:
-    pairs = list(zip(a, b, strict=True))
-    return sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
-
-
 def as_json(differences: Sequence[Difference], refusals: Sequence[Refusal]) -> dict[str, Any]:
-    return {
-        "numbers": list(_flat(differences)),
-        "refused": [vars(refusal) for refusal in refusals],
-    }
-
-
-def _flat(differences: Sequence[Difference]) -> Iterator[dict[str, Any]]:
+    numbers = []
     for one in differences:
         fields = {name: value for name, value in vars(one).items() if name != "paired"}
         resolution = one.paired.q if isfinite(one.paired.q) else None  # JSON has no infinity
-        yield {**fields, **vars(one.paired), "q": resolution}
+        numbers.append({**fields, **vars(one.paired), "q": resolution})
+    return {"numbers": numbers, "refused": [vars(refusal) for refusal in refusals]}

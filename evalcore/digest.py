@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 
-def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces; raises TypeError for what JSON cannot hold."""
-    return json.dumps(
+def digest_of(value: Any) -> str:
+    """SHA-256 (hex) of its canonical JSON: sorted keys, no spaces.
+
+    Raises TypeError for what JSON cannot hold.
+    """
+    canonical = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
-
-
-def digest_of(value: Any) -> str:
-    """SHA-256 (hex) of the canonical JSON of `value`."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:

@@ -8,8 +8,9 @@ without one is not measured at all.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,64 +34,16 @@ class Unreadable(Exception):
     """This counter says nothing, or nothing any more."""
 
 
-class Counter(Protocol):
+@dataclass(frozen=True)
+class Counter:
     """Energy of one part of the machine since some time in the past."""
 
-    @property
-    def part(self) -> Part: ...
-
-    @property
-    def joules_a_step(self) -> float: ...
-
-    @property
-    def steps(self) -> int | None:
-        """How many steps there are before it begins at 0 again; None where it never does."""
-        ...
-
-    def read(self) -> int:
-        """Raises Unreadable."""
-        ...
-
-
-@dataclass(frozen=True)
-class ProcessorCounter:
-    """A zone of the kernel's powercap files, in microjoules."""
-
-    folder: Path
-    name: str
-    steps: int
-    joules_a_step: float = 1e-6
-
-    @property
-    def part(self) -> Part:
-        return "RAPL", self.name
-
-    def read(self) -> int:
-        try:
-            return int((self.folder / "energy_uj").read_text())
-        except (OSError, ValueError) as problem:
-            raise Unreadable(str(problem)) from problem
-
-
-@dataclass(frozen=True)
-class GPUCounter:
-    """A GPU's own counter, in millijoules since its driver was loaded."""
-
-    library: Any
-    handle: ctypes.c_void_p
-    name: str
-    steps: None = None
-    joules_a_step: float = 1e-3
-
-    @property
-    def part(self) -> Part:
-        return "NVML", self.name
-
-    def read(self) -> int:
-        value = ctypes.c_ulonglong()
-        if self.library.nvmlDeviceGetTotalEnergyConsumption(self.handle, ctypes.byref(value)):
-            raise Unreadable("NVML does not count the energy of this GPU")
-        return int(value.value)
+    part: Part
+    joules_a_step: float
+    value: Callable[[], int]
+    """How many steps it counted. Raises Unreadable."""
+    steps: int | None = None
+    """How many steps there are before it begins at 0 again; None where it never does."""
 
 
 class Meter:
@@ -102,7 +55,7 @@ class Meter:
         self._joules: dict[Part, float] = {}
         for counter in counters:
             try:
-                self._last[counter.part] = counter.read()
+                self._last[counter.part] = counter.value()
             except Unreadable:
                 continue
             self._counters[counter.part] = counter
@@ -126,7 +79,7 @@ class Meter:
         """By part the joules so far, without those whose counter can be followed no more."""
         for part, counter in list(self._counters.items()):
             try:
-                now = counter.read()
+                now = counter.value()
                 steps = _steps(self._last[part], now, counter.steps)
             except Unreadable:
                 del self._counters[part], self._joules[part]
@@ -144,7 +97,7 @@ def _steps(last: int, now: int, steps: int | None) -> int:
     return now - last + steps
 
 
-def processor_counters(powercap: Path = POWERCAP) -> Iterator[ProcessorCounter]:
+def processor_counters(powercap: Path = POWERCAP) -> Iterator[Counter]:
     """Processor packages, and the memory where it is counted apart: no zone is in another's count.
 
     Not the cores, which are in their package, nor the whole board, in which the packages are.
@@ -157,14 +110,22 @@ def processor_counters(powercap: Path = POWERCAP) -> Iterator[ProcessorCounter]:
             steps = int((zone / "max_energy_range_uj").read_text())
             if within and name == "dram":
                 package = (powercap / zone.name.rpartition(":")[0] / "name").read_text().strip()
-                yield ProcessorCounter(zone, f"{package} memory", steps)
-            elif not within and name.startswith("package"):
-                yield ProcessorCounter(zone, name, steps)
+                name = f"{package} memory"
+            elif within or not name.startswith("package"):
+                continue
         except (OSError, ValueError):
             continue
+        yield Counter(("RAPL", name), 1e-6, partial(_microjoules, zone), steps)
 
 
-def gpu_counters(uuids: Sequence[str]) -> Iterator[GPUCounter]:
+def _microjoules(zone: Path) -> int:
+    try:
+        return int((zone / "energy_uj").read_text())
+    except (OSError, ValueError) as problem:
+        raise Unreadable(str(problem)) from problem
+
+
+def gpu_counters(uuids: Sequence[str]) -> Iterator[Counter]:
     """Those of these GPUs, by the library that comes with their driver. Raises Unreadable."""
     if not uuids:
         return
@@ -180,6 +141,14 @@ def gpu_counters(uuids: Sequence[str]) -> Iterator[GPUCounter]:
             raise Unreadable(f"NVML does not know the GPU {uuid}")
         library.nvmlDeviceGetName(handle, name, ctypes.c_uint(len(name)))
         number = f" ({place + 1})" if len(uuids) > 1 else ""
-        counter = GPUCounter(library, handle, name.value.decode() + number)
-        counter.read()
-        yield counter
+        value = partial(_millijoules, library, handle)
+        value()
+        yield Counter(("NVML", name.value.decode() + number), 1e-3, value)
+
+
+def _millijoules(library: Any, handle: ctypes.c_void_p) -> int:
+    """Since the GPU's driver was loaded."""
+    value = ctypes.c_ulonglong()
+    if library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(value)):
+        raise Unreadable("NVML does not count the energy of this GPU")
+    return int(value.value)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 
@@ -26,17 +27,13 @@ class EvalError(Exception):
     """What the library's `evaluate` had finished; a command has written it."""
 
     @property
-    def headline(self) -> str:
-        """The first half of the message: the class's docstring, without its full stop."""
-        return (type(self).__doc__ or "").strip().rstrip(".")
-
-    @property
     def reason(self) -> str:
-        """The second half: what happened and what to do."""
+        """The second half of the message: what happened and what to do."""
         return super().__str__()
 
     def __str__(self) -> str:
-        return f"{self.headline}: {self.reason}"
+        headline = (type(self).__doc__ or "").strip().rstrip(".")
+        return f"{headline}: {self.reason}"
 
 
 class ModelError(EvalError):
@@ -77,6 +74,27 @@ def keep_ours(raised: BaseException) -> None:
         may_be_sent = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if may_be_sent and threading.current_thread() is threading.main_thread():
             raise raised
+
+
+@contextmanager
+def code_of_others(what: str) -> Iterator[None]:
+    """Whatever somebody else's code raises inside becomes a TaskError that names it."""
+    try:
+        yield
+    except TaskError:
+        raise
+    except BaseException as error:
+        keep_ours(error)
+        raise TaskError(f"{what} failed: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def said_of(what: str) -> Iterator[None]:
+    """Says of an error that is raised inside what it is about."""
+    try:
+        yield
+    except EvalError as error:
+        raise type(error)(f"{what}: {error.reason}") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

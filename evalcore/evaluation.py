@@ -17,10 +17,9 @@ from evalcore.energy import Meter
 from evalcore.errors import EvalError, TaskError
 from evalcore.journal import Journal
 from evalcore.model.base import LM, Spelled
-from evalcore.needs import refuse_before
 from evalcore.preparation import Prepared, Preparer
 from evalcore.record import RunRecord, write_samples
-from evalcore.refusals import check_supported
+from evalcore.refusals import check_supported, refuse_before
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task, scores_by_code
 from evalcore.score.withholding import tasks_without_text, without_text
@@ -137,9 +136,11 @@ def _scored(
                     else None,
                 )
             )
-    account = answers.account(part, responses, scores=time.monotonic() - began, command=timing())
+    scoring = time.monotonic() - began
     with _randomness(*(task.spec for task in part.tasks)):
-        record = record_of(model, spec, part.tasks, scored, settings, chat, account)
+        record = record_of(
+            answers, part, responses, scored, settings, chat, scoring=scoring, command=timing()
+        )
     samples = [
         without_text(sample) if task.name in withheld else sample
         for task in scored

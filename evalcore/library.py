@@ -61,8 +61,9 @@ def evaluate(
     specs = select(
         library_of(folders),
         names,
-        metadata=metadata or {},
-        model_args=typed_pairs(model_args or {}) if chosen.mode == "compat" else {},
+        metadata=metadata,
+        model_args=typed_pairs(model_args or {}),
+        mode=chosen.mode,
     )
     lm = lm_of(
         model, model_args, tokenizer=tokenizer, batch_size=batch_size, device=device,
@@ -201,10 +202,10 @@ def simple_evaluate(
         "torch_seed": torch_random_seed,
         "fewshot_seed": fewshot_random_seed,
     }
-    return _as_theirs(finished, command, with_samples=log_samples or predict_only)
+    return _results_of(finished, command, with_samples=log_samples or predict_only)
 
 
-def _as_theirs(
+def _results_of(
     finished: Sequence[Evaluation], command: Mapping[str, Any], *, with_samples: bool
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""

@@ -64,6 +64,13 @@ class Benchmark:
     def is_whole(self) -> bool:
         return not self.failed and self.error is None
 
+    def fail(self, spec: Spec, error: EvalError) -> None:
+        if isinstance(error, TaskError):
+            error.task = spec.name
+            self.failed.append(error)
+        else:
+            self.error = error
+
 
 def benchmarks_of(specs: Sequence[Spec]) -> list[list[Spec]]:
     """Neighbours that are of one benchmark."""
@@ -86,6 +93,8 @@ class Preparer:
     def __init__(self, model: LM, settings: Settings, chat: Chat | None) -> None:
         """Raises TaskError where the training text to search is none."""
         self._model = model
+        self.works_ahead = bool(getattr(model, "reads_ahead", False))
+        """Whether the next benchmark is prepared while the model answers to one."""
         self._settings = settings
         self._chat = chat
         self._search: Decontamination | None = None
@@ -95,22 +104,15 @@ class Preparer:
 
             self._search = Decontamination(settings.decontaminate, n=settings.decontaminate_n)
 
-    @property
-    def works_ahead(self) -> bool:
-        """Whether the next benchmark is prepared while the model answers to one."""
-        return bool(getattr(self._model, "reads_ahead", False))
-
     def prepare(self, specs: Sequence[Spec], cancelled: threading.Event) -> Benchmark:
         """All specs but those that fail, up to an error that is no task's. Raises Cancelled."""
         benchmark = Benchmark([])
         for spec in specs:
             try:
                 benchmark.parts.append(self._rendered(spec, cancelled))
-            except TaskError as error:
-                error.task = spec.name
-                benchmark.failed.append(error)
             except EvalError as error:
-                benchmark.error = error
+                benchmark.fail(spec, error)
+            if benchmark.error:
                 break
         try:
             self._encode(benchmark.parts)
@@ -171,17 +173,14 @@ class Preparer:
         for part in waiting:
             try:
                 self._encode([part])
-            except TaskError as error:
-                error.task = part.spec.name
-                benchmark.failed.append(error)
+                benchmark.parts.append(part)
             except EvalError as error:
                 if isinstance(error, ModelError):
                     # The model may be right for tasks with other texts.
                     error.task = part.spec.name
-                benchmark.error = error
+                benchmark.fail(part.spec, error)
+            if benchmark.error:
                 return
-            else:
-                benchmark.parts.append(part)
 
     def _refuse_truncated(self, part: Prepared) -> None:
         if cut := sum(one.n_truncated > 0 for one in part.encoded):

@@ -32,12 +32,11 @@ def in_words(error: EvalError) -> str:
     return f"evalcore: {type(error).__name__}: {error.reason}\n"
 
 
-class JsonLines:
-    """One JSON object a line on standard output, flushed at once; in words on standard error."""
+class Show:
+    """What is told to people or programs while a command works, and how they stop it."""
 
     def __init__(self) -> None:
         self._stop = StopRequest()
-        self._last: dict[str, float] = {}
 
     def start(self) -> None:
         self._stop.listen()
@@ -47,6 +46,32 @@ class JsonLines:
 
     def phase(self, name: str) -> None:
         self._stop.enter(name)
+
+    def wants_stop(self) -> bool:
+        return self._stop.asked
+
+    def error(self, error: EvalError) -> None:
+        self._end()
+        sys.stderr.write(in_words(error))
+
+    def stopped(self) -> None:
+        self._stop.over()
+        self._end()
+        sys.stderr.write(f"evalcore: {SAID}\n")
+
+    def _end(self) -> None:
+        """Before the last words."""
+
+
+class JsonLines(Show):
+    """One JSON object a line on standard output, flushed at once; in words on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
         self._say(event="phase", phase=name)
         sys.stderr.write(f"evalcore: {name}\n")
 
@@ -55,9 +80,6 @@ class JsonLines:
         if done == total or now - self._last.get(task, 0.0) >= 0.2:
             self._last[task] = now
             self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
-
-    def wants_stop(self) -> bool:
-        return self._stop.asked
 
     def task(self, record: RunRecord, record_path: Path, samples_path: Path) -> None:
         paths = {"record": str(record_path), "samples": str(samples_path)}
@@ -70,11 +92,7 @@ class JsonLines:
         about = {"task": error.task} if error.task else {}
         name = type(error).__name__
         self._say(event="error", **{"class": name}, message=error.reason, **about)
-        sys.stderr.write(in_words(error))
-
-    def stopped(self) -> None:
-        self._stop.over()
-        sys.stderr.write(f"evalcore: {SAID}\n")
+        super().error(error)
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})
@@ -84,60 +102,33 @@ class JsonLines:
         sys.stdout.flush()
 
 
-class Speed:
-    """Tokens per second since the model began to be asked, of all tasks asked at once."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self._began = time.monotonic()
-        self._tokens: dict[str, int] = {}
-
-    def of(self, task: str, tokens: int) -> str:
-        self._tokens[task] = tokens
-        seconds, tokens = time.monotonic() - self._began, sum(self._tokens.values())
-        return f"{tokens / seconds:,.0f} tokens/s" if tokens and seconds > 0 else ""
-
-
-class Log:
-    """How far the work is, in lines that a file can keep: one for each ten seconds.
-
-    The beginning and the end of each task have a line of their own.
-    """
-
-    def __init__(self) -> None:
-        self._begun: set[str] = set()
-        self._last = 0.0
-
-    def progress(self, task: str, done: int, total: int, speed: str) -> None:
-        now = time.monotonic()
-        if task in self._begun and done < total and now - self._last < SECONDS_BETWEEN_LINES:
-            return
-        self._begun.add(task)
-        self._last = now
-        sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
-
-
-class Bar:
+class Bar(Show):
     """A progress bar on standard error; at the end a table of results on standard output.
 
-    Where nobody watches (standard error is a file or a pipe) it is lines instead.
+    Where nobody watches (standard error is a file or a pipe) it is lines instead, which a file can
+    keep: one for each ten seconds, and for the beginning and the end of each task.
     """
 
     def __init__(self) -> None:
-        self._stop = StopRequest()
-        self._speed = Speed()
-        self._log = Log()
+        super().__init__()
         self._bar: Any = None
         self._line: Any = None
         self._finished: list[RunRecord] = []
+        self._begun: set[str] = set()
+        """The tasks that have a line, the last of them written at `_last`."""
+        self._last = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        """The model begins to be asked: its speed is that of all tasks asked at once."""
+        self._began = time.monotonic()
+        self._tokens: dict[str, int] = {}
 
     def start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        self._stop.listen()
+        super().start()
         console = Console(stderr=True)
         if not console.is_terminal:
             return
@@ -153,42 +144,32 @@ class Bar:
         self._line = self._bar.add_task("starting", total=None, speed="")
         self._bar.start()
 
-    def close(self) -> None:
-        self._stop.close()
-
     def phase(self, name: str) -> None:
-        self._stop.enter(name)
+        super().phase(name)
         if name == "evaluate":
-            self._speed.begin()
+            self._begin()
         if self._bar is None:
             return
         self._bar.remove_task(self._line)
         self._line = self._bar.add_task(name, total=None, speed="")
 
     def progress(self, task: str, done: int, total: int, tokens: int) -> None:
-        speed = self._speed.of(task, tokens)
-        if self._bar is None:
-            self._log.progress(task, done, total, speed)
-            return
-        self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
-
-    def wants_stop(self) -> bool:
-        return self._stop.asked
+        now = time.monotonic()
+        self._tokens[task] = tokens
+        seconds, tokens = now - self._began, sum(self._tokens.values())
+        speed = f"{tokens / seconds:,.0f} tokens/s" if tokens and seconds > 0 else ""
+        if self._bar is not None:
+            self._bar.update(self._line, description=task, completed=done, total=total, speed=speed)
+        elif task not in self._begun or done >= total or now - self._last >= SECONDS_BETWEEN_LINES:
+            self._begun.add(task)
+            self._last = now
+            sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
 
     def task(self, record: RunRecord, *_paths: Path) -> None:
         self._finished.append(record)
 
     def without_number(self, record: RunRecord) -> None:
         self._finished.append(record)
-
-    def error(self, error: EvalError) -> None:
-        self._end()
-        sys.stderr.write(in_words(error))
-
-    def stopped(self) -> None:
-        self._stop.over()
-        self._end()
-        sys.stderr.write(f"evalcore: {SAID}\n")
 
     def done(self, files: Mapping[str, Path]) -> None:
         self._end()

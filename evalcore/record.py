@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,15 @@ from evalcore.whole_file import whole_file, write_whole
 
 SCHEMA_VERSION = 1
 ROWS_PER_GROUP = 500
+
+
+class Place(NamedTuple):
+    """What tells a number from the others of its record; see `ResultRow`."""
+
+    task: str
+    subset: str
+    metric: str
+    filter: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +55,10 @@ class ResultRow:
     comparability_key: str
     compat_stderr: float | None = None
     """lm-evaluation-harness's own standard error, for its files; None where it prints N/A."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.task, self.subset, self.metric, self.filter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,85 +185,61 @@ class RunRecord:
             raise ValueError(f"record: {problem}") from problem
 
 
-_RESPONSE = pa.struct(
-    [
-        ("key", pa.string()),
-        ("kind", pa.string()),
-        ("loglikelihood", pa.float64()),
-        ("is_greedy", pa.bool_()),
-        ("token_ids", pa.list_(pa.int32())),
-        ("token_logprobs", pa.list_(pa.float32())),
-        ("n_context_tokens", pa.int32()),
-        ("n_truncated", pa.int32()),
-        ("text", pa.string()),
-        ("finish_reason", pa.string()),
-        ("path", pa.string()),
-        # Of the tokens of a continuation, each by itself; null where the model does not show them.
-        ("token_texts", pa.list_(pa.string())),
-    ]
+def _list_of(**fields: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct(fields.items()))
+
+
+_TEXT, _COUNT, _NUMBER = pa.string(), pa.int32(), pa.float64()
+_RESPONSES = _list_of(
+    key=_TEXT,
+    kind=_TEXT,
+    loglikelihood=_NUMBER,
+    is_greedy=pa.bool_(),
+    token_ids=pa.list_(_COUNT),
+    token_logprobs=pa.list_(pa.float32()),
+    n_context_tokens=_COUNT,
+    n_truncated=_COUNT,
+    text=_TEXT,
+    finish_reason=_TEXT,
+    path=_TEXT,
+    # Of the tokens of a continuation, each by itself; null where the model does not show them.
+    token_texts=pa.list_(_TEXT),
 )
 SAMPLE_SCHEMA = pa.schema(
     [
         ("schema_version", pa.int16()),
-        ("task", pa.string()),
-        ("split", pa.string()),
-        ("doc_id", pa.int32()),
-        ("doc_digest", pa.string()),
-        ("doc", pa.string()),  # JSON with the document's own order of keys
-        ("cluster", pa.string()),
-        ("subset", pa.string()),
-        ("shots", pa.list_(pa.struct([("split", pa.string()), ("row", pa.int32())]))),
-        ("prompt", pa.string()),
-        ("choices", pa.list_(pa.string())),
-        ("gold", pa.list_(pa.int32())),
-        ("target", pa.string()),
-        ("answer", pa.string()),  # JSON of what doc_to_target gave: text, a position, or a list
+        ("task", _TEXT),
+        ("split", _TEXT),
+        ("doc_id", _COUNT),
+        ("doc_digest", _TEXT),
+        ("doc", _TEXT),  # JSON with the document's own order of keys
+        ("cluster", _TEXT),
+        ("subset", _TEXT),
+        ("shots", _list_of(split=_TEXT, row=_COUNT)),
+        ("prompt", _TEXT),
+        ("choices", pa.list_(_TEXT)),
+        ("gold", pa.list_(_COUNT)),
+        ("target", _TEXT),
+        ("answer", _TEXT),  # JSON of what doc_to_target gave: text, a position, or a list
         ("choices_are_contexts", pa.bool_()),
         # Whether it was scored as a list of right answers: in compat document 0 decides for all.
         ("several_answers", pa.bool_()),
-        ("pick", pa.int32()),  # the choice that the primary metric took for the answer
-        ("correct", pa.float64()),  # the primary metric's score; null where unmeasured
-        (
-            "arguments",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("context", pa.string()),
-                        ("continuation", pa.string()),
-                        ("kind", pa.string()),
-                        ("generation", pa.string()),  # JSON; null but for generate_until
-                    ]
-                )
-            ),
-        ),
+        ("pick", _COUNT),  # the choice that the primary metric took for the answer
+        ("correct", _NUMBER),  # the primary metric's score; null where unmeasured
+        # `generation` is JSON; null but for generate_until
+        ("arguments", _list_of(context=_TEXT, continuation=_TEXT, kind=_TEXT, generation=_TEXT)),
         ("repeats", pa.int16()),  # responses to each of the arguments, which follow one another
-        ("responses", pa.list_(_RESPONSE)),
-        (
-            "filtered",  # by filter: JSON of what it made of the responses, one entry per argument
-            pa.list_(pa.struct([("filter", pa.string()), ("values", pa.string())])),
-        ),
-        (
-            "scores",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("metric", pa.string()),
-                        ("filter", pa.string()),
-                        ("value", pa.float64()),
-                        (
-                            "item",
-                            pa.string(),
-                        ),  # JSON of what is aggregated where it is no number
-                    ]
-                )
-            ),
-        ),
-        ("why_null", pa.string()),
+        ("responses", _RESPONSES),
+        # by filter: JSON of what it made of the responses, one entry per argument
+        ("filtered", _list_of(filter=_TEXT, values=_TEXT)),
+        # `item` is JSON of what is aggregated where it is no number
+        ("scores", _list_of(metric=_TEXT, filter=_TEXT, value=_NUMBER, item=_TEXT)),
+        ("why_null", _TEXT),
         ("contaminated", pa.bool_()),  # null where no training text was searched
-        ("overlaps", pa.list_(pa.string())),  # the passages that the training text has, too
+        ("overlaps", pa.list_(_TEXT)),  # the passages that the training text has, too
         # Of each response, in their order, what `responses` has; null for what a model wrote.
         # Written along for those who read tables: older files lack it, and nothing here reads it.
-        ("loglikelihoods", pa.list_(pa.float64())),
+        ("loglikelihoods", pa.list_(_NUMBER)),
     ]
 )
 

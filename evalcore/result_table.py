@@ -7,7 +7,7 @@ lm-evaluation-harness prints them. Columns that do not fit are left out, names a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evalcore.record import ResultRow, RunRecord
@@ -32,13 +32,6 @@ SHORT_NAME, USUAL_NAME = 24, 36
 line to itself."""
 
 Cells = dict[str, str]
-
-
-class _Place(NamedTuple):
-    task: str
-    subset: str
-    metric: str
-    filter: str
 
 
 def number(value: float) -> str:
@@ -77,13 +70,13 @@ def result_table(records: Sequence[RunRecord], width: int = 80) -> str:
 
 def _rows(record: RunRecord) -> Iterator[Cells]:
     """A task or group before its parts; a part that is the whole is no part."""
-    clean = {_place(row): row for row in record.clean_results}
+    clean = {row.place: row for row in record.clean_results}
     whole = {(row.metric, row.filter): row.n for row in record.own_results()}
     for row in record.results:
         own = row.task == record.task
         if own and row.subset and row.n == whole.get((row.metric, row.filter)):
             continue
-        twin = clean.get(_place(row))
+        twin = clean.get(row.place)
         shots = record.shots if isinstance(record.shots, int) else record.shots.get(row.task, "")
         name = row.subset if own and row.subset else row.task
         is_whole = own and not row.subset
@@ -99,10 +92,6 @@ def _rows(record: RunRecord) -> Iterator[Cells]:
             CLEAN: number(twin.value) if twin else "",
             CLEAN_N: str(twin.n) if twin else "",
         }
-
-
-def _place(row: ResultRow) -> _Place:
-    return _Place(row.task, row.subset, row.metric, row.filter)
 
 
 def _metric(row: ResultRow) -> str:

@@ -21,17 +21,18 @@ def select(
     library: TaskLibrary,
     names: Sequence[str],
     *,
-    metadata: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None,
     model_args: Mapping[str, Any],
+    mode: str,
 ) -> list[TaskSpec | GroupSpec]:
     """The tasks and groups of these names.
 
-    The metadata of those that are made by code hold the model's arguments, too, as in
+    In compat the metadata of those that are made by code hold the model's arguments, too, as in
     lm-evaluation-harness: some documents are made to a tokenizer's measure.
     """
     specs = library.select(names, metadata=metadata)
-    told = {name: value for name, value in model_args.items() if name not in metadata}
-    return [_told_of_model(spec, told) for spec in specs]
+    told = {name: value for name, value in model_args.items() if name not in (metadata or {})}
+    return [_told_of_model(spec, told if mode == "compat" else {}) for spec in specs]
 
 
 def _told_of_model(spec: TaskSpec | GroupSpec, arguments: dict[str, Any]) -> TaskSpec | GroupSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,18 +81,9 @@ def exclusion(chosen: Chosen, named: str, valued: str) -> str | None:
     """
     for sentence, applies in _EXCLUSIONS.items():
         if applies(chosen):
-            spelled = {name: _Spelled(name, named, valued) for name in Settings.__annotations__}
-            return sentence.format_map(spelled)
+            return re.sub(
+                r"{(\w+):?(\w*)}",
+                lambda found: (valued if found[2] else named).format(name=found[1], value=found[2]),
+                sentence,
+            )
     return None
-
-
-@dataclass(frozen=True)
-class _Spelled:
-    """A setting in a sentence."""
-
-    name: str
-    named: str
-    valued: str
-
-    def __format__(self, value: str) -> str:
-        return (self.valued if value else self.named).format(name=self.name, value=value)

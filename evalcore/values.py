@@ -107,17 +107,17 @@ def flag_or_name(given: Any) -> bool | str:
     return given  # type: ignore[no-any-return]
 
 
-def count(given: Any) -> int:
-    """A whole number from 0."""
-    number = _whole(given)
-    _expect(number is not None and number >= 0, "a whole number from 0", given)
-    return number or 0
+def _whole_from(least: int) -> Callable[[Any], int]:
+    def read(given: Any) -> int:
+        number = _whole(given)
+        _expect(number is not None and number >= least, f"a whole number from {least}", given)
+        return number or least
+
+    return read
 
 
-def positive(given: Any) -> int:
-    number = _whole(given)
-    _expect(number is not None and number >= 1, "a whole number from 1", given)
-    return number or 1
+count = _whole_from(0)
+positive = _whole_from(1)
 
 
 def limit(given: Any) -> float:

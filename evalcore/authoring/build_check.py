@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import EvalError, keep_ours
+from evalcore.errors import EvalError, TaskError, did_you_mean, keep_ours
+from evalcore.task.asking.gold import NO_CHOICE
+from evalcore.task.asking.item import Item
+from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import functions_in
 
@@ -24,6 +28,7 @@ _START_SECONDS = 300
 """For a new process to import what building needs, on a busy machine."""
 
 _END_SECONDS = 10
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +140,6 @@ def _build_all(
         os.dup2(silence, stream)
     import datasets  # noqa: F401 (the seconds that this takes are no task's)
 
-    import evalcore.task.asking.task  # noqa: F401
-
     connection.send("started")
     for spec in specs:
         connection.send(_build(spec, limit, rows.get(spec.name)))
@@ -155,7 +158,6 @@ def _build(spec: TaskSpec, limit: int, rows: Path | None) -> BuildReport:
 
 def _requests_of(spec: TaskSpec, limit: int, rows: Path | None) -> int:
     """Builds the task without examples, then with its own; how many requests that makes."""
-    from evalcore.authoring.answer_check import check_answers
     from evalcore.building import task_of
     from evalcore.score.filters.registry import pipelines_of
     from evalcore.task.data.sample_rows import sample_data
@@ -167,7 +169,31 @@ def _requests_of(spec: TaskSpec, limit: int, rows: Path | None) -> int:
     for shots in dict.fromkeys((0, spec.num_fewshot or 0)):
         task = task_of(spec, mode="compat", num_fewshot=shots, limit=limit, **given)
         items = task.items()
-        check_answers(task, items)
+        _check_answers(task, items)
         pipelines_of(task.spec)
         _ = task.own_process_results, task.own_aggregations
     return sum(len(item.requests) for item in items)
+
+
+def _check_answers(task: Task, items: Sequence[Item]) -> None:
+    """Raises TaskError that names the first document whose right answer no model could give.
+
+    lm-evaluation-harness scores 0 where no choice is right, and any text that was meant to be a
+    column stands as itself. compat does as it does; who validates a task is told.
+    """
+    if task.own_process_results is not None or not items:
+        return
+    source, columns = task.spec.doc_to_target, items[0].doc
+    no_column = ""
+    if isinstance(source, str) and _NAME.fullmatch(source) and source not in columns:
+        hint = did_you_mean(source, columns) or f": there are {', '.join(columns)}"
+        no_column = f"; there is no column {source!r}{hint}"
+    for item in items:
+        place = f"document {item.doc_id} of {item.split}"
+        if NO_CHOICE in item.gold:
+            raise TaskError(
+                f"doc_to_target: {place}: the right answer is {item.answer!r}, which is none of "
+                f"the {len(item.choices)} choices, so that no answer would be right{no_column}"
+            )
+    if no_column and task.spec.output_type in ("generate_until", "loglikelihood"):
+        raise TaskError(f"doc_to_target: the answer to every document is {source!r}{no_column}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalcore.errors import TaskError
@@ -31,30 +30,15 @@ _REVIEWED = "evalcore."
 """Functions that a task file may name: those of this package, which somebody reviewed."""
 
 
-@dataclass(frozen=True)
-class Checked:
-    """One task with what is wrong with it; nothing if all is well."""
-
-    task: str
-    problems: tuple[str, ...]
-
-
-class Checklist:
-    """The checklist for the tasks in the folder `tasks`."""
-
-    def __init__(self, tasks: Path) -> None:
-        self._tasks = tasks
-
-    def check(self, spec: TaskSpec) -> Checked:
-        """Everything that the checklist finds."""
-        tasks = self._tasks
-        problems = [*_of_readme(spec, tasks), *_of_metadata(spec), *_of_code(spec)]
-        try:
-            problems += _of_rows(spec, tasks)
-            problems += _of_prompts(spec, tasks)
-        except TaskError as error:
-            problems.append(error.reason)
-        return Checked(spec.name, tuple(dict.fromkeys(problems)))
+def problems_of(spec: TaskSpec, tasks: Path) -> list[str]:
+    """What a task in the folder `tasks` lacks; nothing if all is well."""
+    problems = [*_of_readme(spec, tasks), *_of_metadata(spec), *_of_code(spec)]
+    try:
+        problems += _of_rows(spec, tasks)
+        problems += _of_prompts(spec, tasks)
+    except TaskError as error:
+        problems.append(error.reason)
+    return list(dict.fromkeys(problems))
 
 
 def _of_code(spec: TaskSpec) -> Iterator[str]:
@@ -66,15 +50,10 @@ def _of_code(spec: TaskSpec) -> Iterator[str]:
             )
 
 
-def benchmark_folder(spec: TaskSpec, tasks: Path) -> Path:
-    """The folder directly below `tasks` in which the task's file lies."""
-    if spec.source is None:
-        return tasks
-    return tasks / spec.source.relative_to(tasks).parts[0]
-
-
 def _of_readme(spec: TaskSpec, tasks: Path) -> Iterator[str]:
-    readme = benchmark_folder(spec, tasks) / "README.md"
+    # In the folder directly below `tasks` in which the task's file lies.
+    folder = spec.source.relative_to(tasks).parts[0] if spec.source else ""
+    readme = tasks / folder / "README.md"
     if not readme.is_file():
         yield f"{readme} is missing: say {', '.join(_README_PARTS)}, Chance and the versions"
         return

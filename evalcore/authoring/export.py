@@ -6,7 +6,7 @@ file goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from evalcore.task.library.family_files import (
 )
 from evalcore.task.library.family_list import Style
 from evalcore.task.library.load import INSIDE, TaskLibrary
-from evalcore.task.library.several_prompts import SIGN
-from evalcore.task.yaml_file import OwnKeys, names_of
+from evalcore.task.library.promptsource import SIGN
+from evalcore.task.yaml_file import TaskFile, names_of
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Export:
     library: TaskLibrary
     files: dict[Path, bytes] = field(default_factory=dict)
     _origins: dict[Path, Path] = field(default_factory=dict)
-    _bases: dict[Style, OwnKeys] = field(default_factory=dict)
+    _styles: set[Style] = field(default_factory=set)
 
     def add_all(self) -> None:
         """Every task and group of the library. Raises TaskError where a file is unreadable."""
@@ -51,7 +51,7 @@ class Export:
     def add(self, specs: Iterable[TaskSpec | GroupSpec]) -> None:
         """These tasks and groups, with those that are in them. Raises TaskError."""
         for spec in specs:
-            for part in _parts(spec):
+            for part in spec.parts():
                 self._add(part.source, own_name(part.name))
 
     def write(self, folder: Path) -> None:
@@ -85,26 +85,26 @@ class Export:
             self._add_included(keys)
 
     def _add_part(self, family: Family, part: Part) -> None:
-        base = base_of(family, part.style)
-        if base and not part.is_group:
+        if not part.is_group:
             self._add_base(family, part.style)
-        keys = file_of(family, part, self._bases)
+        keys = file_of(family, part)
         place = place_of(family, part)
         if self._put(place, _text(keys), family.path):
             self._add_code(keys, place.parent)
             self._add_included(family.own_keys(part.name))
 
     def _add_base(self, family: Family, style: Style) -> None:
-        if style in self._bases:
-            return
-        keys = self._bases[style] = base_keys(family, style)
         base = base_of(family, style)
-        if base:
-            self._put(base, _text(included_from(family, base.parent, keys.values)), family.path)
+        if base is None or style in self._styles:
+            return
+        self._styles.add(style)
+        keys = base_keys(family, style)
+        text = _text(included_from(family, base.parent, keys.values))
+        if self._put(base, text, family.path):
             self._add_code(keys.values, base.parent)
             self._add_included(keys)
 
-    def _add_included(self, keys: OwnKeys) -> None:
+    def _add_included(self, keys: TaskFile) -> None:
         for name in names_of(keys.values.get("include", [])):
             self._add_file((keys.path.parent / name).resolve())
 
@@ -145,10 +145,3 @@ def own_name(name: str) -> str:
 
 def _text(keys: dict[str, object]) -> bytes:
     return (WRITTEN + as_yaml(keys)).encode()
-
-
-def _parts(spec: TaskSpec | GroupSpec) -> Iterator[TaskSpec | GroupSpec]:
-    yield spec
-    if isinstance(spec, GroupSpec):
-        for member in spec.members:
-            yield from _parts(member)

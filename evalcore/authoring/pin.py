@@ -28,7 +28,7 @@ class Pinner:
         self._tasks = tasks
         self._asks: dict[str, str] = {}
 
-    def pin(self, spec: TaskSpec | GroupSpec, commit: str | None = None) -> Pin:
+    def pin(self, spec: TaskSpec | GroupSpec) -> Pin:
         """Raises TaskError where the task cannot be asked of its sample rows."""
         return Pin(
             spec.name,
@@ -36,16 +36,16 @@ class Pinner:
             self._asked(spec),
             config_digest(spec)[:LETTERS],
             str(spec.dataset_path) if isinstance(spec, TaskSpec) else "-",
-            commit,
+            commit=None,
         )
 
     def _asked(self, spec: TaskSpec | GroupSpec) -> str:
         if spec.name not in self._asks:
-            asked: object
-            if isinstance(spec, GroupSpec):
-                asked = [[member.name, self._asked(member)] for member in spec.members]
-            else:
-                asked = self._rendered(spec)
+            asked = (
+                [[member.name, self._asked(member)] for member in spec.members]
+                if isinstance(spec, GroupSpec)
+                else self._rendered(spec)
+            )
             self._asks[spec.name] = digest_of(asked)[:LETTERS]
         return self._asks[spec.name]
 

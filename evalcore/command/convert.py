@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ from pathlib import Path
 
 from evalcore.command.files import read
 from evalcore.command.options import OptionError
+from evalcore.evaluation import Evaluation
 from evalcore.formats import table
 from evalcore.formats.every_eval_ever import aggregate
 from evalcore.formats.lmeval.results import folder_name, results_json
 from evalcore.formats.lmeval.samples import task_hash, write_task_lines
 from evalcore.formats.run_files import Run
-from evalcore.record import write_samples
 from evalcore.whole_file import write_whole
 
 
@@ -48,14 +47,11 @@ def _stem(run: Run) -> str:
 
 
 def _records(runs: Sequence[Run], folder: Path) -> list[Path]:
-    written = []
-    for run in runs:
-        record = folder / f"record_{_stem(run)}.json"
-        samples = folder / f"samples_{_stem(run)}.parquet"
-        file = write_samples(samples, run.samples)
-        dataclasses.replace(run.record, samples=file).write(record)
-        written += [record, samples]
-    return written
+    return [
+        path
+        for run in runs
+        for path in Evaluation(run.record, run.samples).write(folder, _stem(run))
+    ]
 
 
 def _lm_eval(runs: Sequence[Run], folder: Path) -> list[Path]:

@@ -142,16 +142,14 @@ def new_task(options: argparse.Namespace) -> int:
 def _files(name: str, dataset: str, kind: str) -> dict[str, str]:
     about = {"name": name, "dataset": dataset, "fill": PLACEHOLDER}
     if kind == "choice":
-        tasks = f"`{name}` (cloze), `{name}_mmlu`, `{name}_hybrid`, `{name}_generate`"
-        metric = "`acc`; where texts are scored also `acc_norm` (by characters)"
-        readme = README.substitute(**about, tasks=tasks, metric=metric)
-        return {
-            "family.yaml": CHOICE.substitute(**about),
-            "_base": BASE.substitute(**about),
-            "README.md": readme,
-        }
-    readme = README.substitute(**about, tasks=f"`{name}` (generated)", metric="`exact_match`")
-    return {f"{name}.yaml": GENERATE.substitute(**about), "README.md": readme}
+        files = {"family.yaml": CHOICE, "_base": BASE}
+        about["tasks"] = f"`{name}` (cloze), `{name}_mmlu`, `{name}_hybrid`, `{name}_generate`"
+        about["metric"] = "`acc`; where texts are scored also `acc_norm` (by characters)"
+    else:
+        files = {f"{name}.yaml": GENERATE}
+        about |= {"tasks": f"`{name}` (generated)", "metric": "`exact_match`"}
+    files["README.md"] = README
+    return {file: text.substitute(about) for file, text in files.items()}
 
 
 def _row(kind: str, number: int) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -78,17 +79,46 @@ def _loaded(
 ) -> tuple[Any, Start]:
     """The model; the data of the first benchmark are loaded meanwhile."""
     from evalcore.model.registry import backend_of
-    from evalcore.needs import refuse_before
     from evalcore.preparation import benchmarks_of
-    from evalcore.task.data.ahead import DataAhead
+    from evalcore.refusals import refuse_before
 
     began = time.monotonic()
     backend = backend_of(options.model)  # here, so that the two threads do not import it at once
     refuse_before(backend.capabilities, specs, settings)
-    with DataAhead(benchmarks_of(specs)[0]):
+    with _data_of(benchmarks_of(specs)[0]):
         model = model_of(options)
         load = time.monotonic() - began
     return model, Start(model, load)
+
+
+@contextmanager
+def _data_of(specs: Sequence[TaskSpec | GroupSpec]) -> Iterator[None]:
+    """Meanwhile downloads and prepares data in a thread; they lie ready on the disk then.
+
+    What fails is said when it is the task's turn. Data that a task's code makes are left alone.
+    """
+    from evalcore.task.data.dataset import load_data
+
+    over = threading.Event()
+
+    def load() -> None:
+        for leaf in (leaf for spec in specs for leaf in spec.leaves()):
+            if over.is_set():
+                return
+            if not leaf.custom_dataset and not leaf.python_class:
+                with suppress(Exception):
+                    load_data(leaf)
+
+    # Nobody waits at the end for a download that hangs.
+    thread = threading.Thread(target=load, name="evalcore-data", daemon=True)
+    thread.start()
+    try:
+        yield
+        over.set()
+        # With the data set at hand: two threads would wait for one another's file locks.
+        thread.join()
+    finally:
+        over.set()
 
 
 @dataclass(frozen=True)
@@ -114,16 +144,6 @@ class Start:
         )
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where files go: a folder, the stem of the results file, and the time that they all bear."""
-
-    folder: Path
-    stem: str
-    stamp: str
-    mark: AtWork
-
-
 def _check_writable(path: Path | None) -> None:
     """Raises OptionError before anything is loaded, not when all is done."""
     if path is None:
@@ -139,35 +159,29 @@ def _check_writable(path: Path | None) -> None:
 
 
 @contextmanager
-def _place(options: argparse.Namespace, model: str) -> Iterator[Place]:
+def _place(options: argparse.Namespace, model: str) -> Iterator[AtWork]:
     """Without --output_path the files live as long as the command."""
     from evalcore.formats.lmeval.results import folder_name
 
     stamp = datetime.now().isoformat().replace(":", "-")
     path: Path | None = options.output_path
-    if path is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            yield from _marked(Path(scratch), "results", stamp)
-        return
-    is_file = path.suffix == ".json"
-    folder = path.parent if is_file else path / folder_name(model)
-    folder.mkdir(parents=True, exist_ok=True)
-    yield from _marked(folder, path.stem if is_file else "results", stamp)
-
-
-def _marked(folder: Path, stem: str, stamp: str) -> Iterator[Place]:
-    mark = AtWork(folder, stamp)
-    try:
-        yield Place(folder, stem, stamp, mark)
-    finally:
-        mark.close()
+    is_file = path is not None and path.suffix == ".json"
+    with ExitStack() as ending:
+        if path is None:
+            folder = Path(ending.enter_context(tempfile.TemporaryDirectory()))
+        else:
+            folder = path.parent if is_file else path / folder_name(model)
+        folder.mkdir(parents=True, exist_ok=True)
+        place = AtWork(folder, path.stem if path and is_file else "results", stamp)
+        ending.callback(place.close)
+        yield place
 
 
 @dataclass
 class Written:
     """What a run has written so far."""
 
-    place: Place
+    place: AtWork
     options: argparse.Namespace
     done: list[tuple[Any, Path]] = field(default_factory=list)
     """The record and the path of the samples of each finished task or group."""
@@ -190,15 +204,15 @@ class Written:
     def finish(self) -> dict[str, Path]:
         """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""
         if not self.done:
-            self.place.mark.done([])
+            self.place.done([])
             return {}
-        results, files = self._theirs()
-        self.place.mark.done(record for record, _ in self.done)
+        results, files = self._results()
+        self.place.done(record for record, _ in self.done)
         if self.options.show_config:
             sys.stdout.write(f"{results}\n")
         return files
 
-    def _theirs(self) -> tuple[str, dict[str, Path]]:
+    def _results(self) -> tuple[str, dict[str, Path]]:
         """The results JSON, and what was written where: that and, if asked for, samples."""
         from evalcore.formats.lmeval.results import git_hash, results_json
         from evalcore.formats.lmeval.samples import task_hash, write_task_lines

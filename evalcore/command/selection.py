@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from evalcore.settings import Settings, exclusion
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import INSTALLED_TASKS, OWN_TASKS
-from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed
+from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed_pairs
 
 if TYPE_CHECKING:
     from evalcore.task.data.dataset import TaskData
@@ -66,8 +67,9 @@ def specs_of(options: argparse.Namespace) -> list[TaskSpec | GroupSpec]:
     specs = select(
         library,
         options.tasks,
-        metadata=options.metadata or {},
-        model_args=typed_model_args(options) if options.mode == "compat" else {},
+        metadata=options.metadata,
+        model_args=typed_model_args(options),
+        mode=options.mode,
     )
     _check_samples(options.samples or {}, specs, library)
     return specs
@@ -90,12 +92,8 @@ def _check_samples(
 
 def typed_model_args(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments as lm-evaluation-harness types them, for files: without secrets."""
-    given = options.model_args or {}
-    return {
-        name: typed(one) if isinstance(one, str) else one
-        for name, one in given.items()
-        if name not in SECRETS
-    }
+    given = typed_pairs(options.model_args or {})
+    return {name: value for name, value in given.items() if name not in SECRETS}
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
@@ -110,24 +108,18 @@ def settings_of(options: argparse.Namespace) -> Settings:
             "evalcore: --seed: the first two decide nothing here; documents are processed under "
             "fixed seeds\n"
         )
+    chosen = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(Settings)
+        if hasattr(options, field.name)
+    }
     return Settings(
-        mode=options.mode,
-        num_fewshot=options.num_fewshot,
-        fewshot_seed=seed_or_fresh(fewshot),
-        fewshot_draw=options.fewshot_draw,
-        seed=seed_or_fresh(torch),
-        limit=options.limit,
-        samples=options.samples,
-        system_instruction=options.system_instruction,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        gen_kwargs=options.gen_kwargs,
-        bootstrap_iters=options.bootstrap_iters,
-        predict_only=options.predict_only,
-        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-        forbid_truncation=options.forbid_truncation,
-        decontaminate=tuple(options.decontaminate),
-        decontaminate_n=options.decontaminate_n,
+        **{
+            **chosen,
+            "fewshot_seed": seed_or_fresh(fewshot),
+            "seed": seed_or_fresh(torch),
+            "decontaminate": tuple(options.decontaminate),
+        }
     )
 
 

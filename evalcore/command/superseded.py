@@ -21,10 +21,13 @@ MARK = ".at_work_"
 
 
 class AtWork:
-    """The mark of a command in the folder of its results; it outlives a command that is killed."""
+    """Where a command writes, with its mark there, which outlives a command that is killed.
 
-    def __init__(self, folder: Path, stamp: str) -> None:
-        self._folder = folder
+    A folder, the stem of the results file, and the time that all files bear.
+    """
+
+    def __init__(self, folder: Path, stem: str, stamp: str) -> None:
+        self.folder, self.stem, self.stamp = folder, stem, stamp
         self._mark = folder / f"{MARK}{stamp}"
         self._held = _locked(self._mark, os.O_CREAT)
         remove_forgotten(folder)
@@ -33,11 +36,12 @@ class AtWork:
         """All is written: what commands that were killed had of the same is removed."""
         self._mark.unlink(missing_ok=True)
         ours = {_identity(record) for record in records}
-        for mark in self._folder.glob(f"{MARK}*"):
+        for mark in self.folder.glob(f"{MARK}*"):
             held = _locked(mark)
             if held is None:
                 continue  # its command still works
-            left = [file for file in self._records_of(mark) if not _removed(file, ours)]
+            written = self.folder.glob(f"record_*_{mark.name.removeprefix(MARK)}.json")
+            left = [file for file in sorted(written) if not _removed(file, ours)]
             if not left:
                 mark.unlink(missing_ok=True)
             os.close(held)
@@ -45,10 +49,6 @@ class AtWork:
     def close(self) -> None:
         if self._held is not None:
             os.close(self._held)
-
-    def _records_of(self, mark: Path) -> list[Path]:
-        stamp = mark.name.removeprefix(MARK)
-        return sorted(self._folder.glob(f"record_*_{stamp}.json"))
 
 
 def _locked(mark: Path, flags: int = 0) -> int | None:

@@ -24,8 +24,7 @@ def validate(options: argparse.Namespace) -> int:
 
     leaves = {leaf.name: leaf for spec in specs_of(options) for leaf in spec.leaves()}
     folders = library_of(options.include_path).folders
-    within = {name: folder_of(leaf, folders) for name, leaf in leaves.items()}
-    known = {name: folder for name, folder in within.items() if folder}
+    known = {name: folder for name, leaf in leaves.items() if (folder := folder_of(leaf, folders))}
     reports = build_checks(
         list(leaves.values()),
         time_limit=options.time_limit,
@@ -47,13 +46,12 @@ def validate(options: argparse.Namespace) -> int:
 
 def _checklist(leaves: Mapping[str, TaskSpec], folders: Mapping[str, Path]) -> int:
     """Prints what each task lacks, alike ones together; how many lack something."""
-    from evalcore.authoring.checklist import Checklist
+    from evalcore.authoring.checklist import problems_of
 
     lacking: dict[str, list[str]] = {}
-    checklists = {folder: Checklist(folder) for folder in folders.values()}
     tasks = 0
     for name, leaf in leaves.items():
-        found = checklists[folders[name]].check(leaf).problems
+        found = problems_of(leaf, folders[name])
         tasks += bool(found)
         for problem in found:
             lacking.setdefault(problem, []).append(name)

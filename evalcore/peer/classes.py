@@ -61,28 +61,19 @@ class Instance:
         return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
 
 
-class Config:
+class Config(dict[str, Any]):
     """The configuration of a task written in Python: its keys as attributes; None if not stated."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {**_DEFAULTS, **values}
 
     def __getattr__(self, key: str) -> Any:
         if key.startswith("__"):
             raise AttributeError(key)
-        return self.values.get(key)
+        return self.get(key)
 
-    def __getitem__(self, key: str) -> Any:
-        return self.values.get(key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.values[key] = value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self.values.get(key, default)
+    def __missing__(self, key: str) -> None:
+        return None
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(self.values)
+        return dict(self)
 
 
 class OfConfiguration(Protocol):
@@ -116,7 +107,8 @@ class ConfigurableTask:
         stated = {**(self.CONFIG or {}), **(config or {})}
         if self.OUTPUT_TYPE:
             stated.setdefault("output_type", self.OUTPUT_TYPE)
-        self._config = Config({key: value for key, value in stated.items() if value is not None})
+        stated = {key: value for key, value in stated.items() if value is not None}
+        self._config = Config({**_DEFAULTS, **stated})
         self.DATASET_PATH = self.config.dataset_path or self.DATASET_PATH
         self.DATASET_NAME = self.config.dataset_name or self.DATASET_NAME
         self.VERSION = (self.config.metadata or {}).get("version", self.VERSION)

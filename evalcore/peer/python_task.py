@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import TaskError, keep_ours
+from evalcore.errors import TaskError, code_of_others
 from evalcore.model.base import Request
 from evalcore.peer.classes import ConfigurableTask, Instance
 from evalcore.peer.metrics import Configured
@@ -52,22 +51,22 @@ class PythonTask(Task):
         super().__init__(_described(spec, self.instance), **options)
         self.instance.configured = Configured(self.instance, self.spec, self.mode)
         self._documents = ClassDocuments(
-            self.spec, options.get("limit"), options.get("samples"), instance=self.instance
+            self.spec, self.limit, self.samples, instance=self.instance
         )
 
     @property
     def own_aggregations(self) -> Mapping[str, Callable[..., Any]]:
-        if not _overrides(self.instance, "aggregation"):
-            return {}
-        with _its_code(self.name, "aggregation"):
-            return self.instance.aggregation() or {}
+        return self._stated_by("aggregation")
 
     @property
     def own_higher_is_better(self) -> Mapping[str, bool]:
-        if not _overrides(self.instance, "higher_is_better"):
+        return self._stated_by("higher_is_better")
+
+    def _stated_by(self, method: str) -> Mapping[str, Any]:
+        if not _overrides(self.instance, method):
             return {}
-        with _its_code(self.name, "higher_is_better"):
-            return self.instance.higher_is_better() or {}
+        with code_of_others(f"The task {self.name}: {method}"):
+            return getattr(self.instance, method)() or {}
 
     def items(self) -> list[Item]:
         """All documents as the class asks them. Raises TaskError that names the one at fault."""
@@ -93,7 +92,7 @@ class PythonTask(Task):
             "apply_chat_template": chat is not None,
             "chat_template": chat and _template_of(chat),
         }
-        with _its_code(self.name, f"construct_requests of document {item.doc_id}"):
+        with code_of_others(f"The task {self.name}: construct_requests of document {item.doc_id}"):
             context = instance.fewshot_context(
                 item.doc,
                 num_fewshot=self.shots,
@@ -120,7 +119,7 @@ class PythonTask(Task):
             return Request("loglikelihood", arguments[0], arguments[1], repeats=repeats)
         if kind == "generate_until" and len(arguments) == 2 and isinstance(arguments[1], dict):
             # lm-eval passes over what the command says of generation.
-            stated = self._stated_generation if self.mode == "strict" else None
+            stated = self.generation if self.mode == "strict" else None
             generation = {**arguments[1], **(stated or {})}
             return Request("generate_until", arguments[0], generation=generation, repeats=repeats)
         raise TaskError(
@@ -146,7 +145,7 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
         "task": spec.task,
         "metadata": spec.told_to_code,
     }
-    with _its_code(spec.name, str(spec.python_class)):
+    with code_of_others(f"The task {spec.name}: {spec.python_class}"):
         takes_config = "config" in inspect.signature(made_by).parameters
         made = made_by(config=config) if takes_config else made_by()
     if not isinstance(made, ConfigurableTask):
@@ -177,7 +176,7 @@ def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:
             return [named(entry, key) for entry in value]
         return _given(spec, key, value) if callable(value) else value
 
-    stated = {key: value for key, value in instance.config.values.items() if key in TASK_KINDS}
+    stated = {key: value for key, value in instance.config.items() if key in TASK_KINDS}
     values = named(stated, "class")
     metadata = {**spec.metadata, "version": instance.VERSION}
     known = {"task": spec.name, "class": spec.python_class, "metadata": metadata}
@@ -227,20 +226,6 @@ def _overrides(instance: ConfigurableTask, method: str) -> bool:
     return own is not None and own is not getattr(ConfigurableTask, method, None)
 
 
-@contextmanager
-def _its_code(task: str, what: str) -> Iterator[None]:
-    """Whatever the class raises becomes a TaskError that names the task and the method."""
-    try:
-        yield
-    except TaskError:
-        raise
-    except BaseException as error:  # the class is somebody else's code
-        keep_ours(error)
-        raise TaskError(
-            f"The task {task}: {what} failed: {type(error).__name__}: {error}"
-        ) from error
-
-
 @dataclass(frozen=True)
 class ClassDocuments(Documents):
     """The documents that a class gives."""
@@ -249,7 +234,7 @@ class ClassDocuments(Documents):
 
     @cached_property
     def data(self) -> TaskData:
-        with _its_code(self.spec.name, "download"):
+        with code_of_others(f"The task {self.spec.name}: download"):
             splits = self.instance.dataset
         path = self.instance.DATASET_PATH
         return TaskData(splits, self.instance.commit, f"The data set {path}")
@@ -267,7 +252,7 @@ class ClassDocuments(Documents):
     @cached_property
     def whole(self) -> Sequence[Doc]:
         _ = self.data
-        with _its_code(self.spec.name, f"{self.split}_docs"):
+        with code_of_others(f"The task {self.spec.name}: {self.split}_docs"):
             docs = _indexable(self.instance.eval_docs)
         if not len(docs):
             raise TaskError(f"{self.data.described}: the split {self.split} has no document")
@@ -285,7 +270,7 @@ class ClassDocuments(Documents):
     def pool(self) -> Sequence[Doc]:
         if self.pool_split == self.split and not _overrides(self.instance, "fewshot_docs"):
             return self.whole
-        with _its_code(self.spec.name, "fewshot_docs"):
+        with code_of_others(f"The task {self.spec.name}: fewshot_docs"):
             return _indexable(self.instance.fewshot_docs())
 
 

@@ -156,8 +156,14 @@ class TaskSpec:
         """The metadata as lm-eval hands them to the code that makes a task or its documents."""
         return {"config_source": str(self.source), **self.metadata, **self.model_arguments}
 
+    def parts(self) -> Iterator[TaskSpec | GroupSpec]:
+        yield self
+
     def leaves(self) -> Iterator[TaskSpec]:
         yield self
+
+    def groups(self) -> Iterator[GroupSpec]:
+        yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,14 +200,16 @@ class GroupSpec:
     def version(self) -> str:
         return self.about.version
 
+    def parts(self) -> Iterator[TaskSpec | GroupSpec]:
+        """This group and everything inside it, in order."""
+        yield self
+        for member in self.members:
+            yield from member.parts()
+
     def leaves(self) -> Iterator[TaskSpec]:
         """The tasks of the group and of its groups, in order."""
-        for member in self.members:
-            yield from member.leaves()
+        return (part for part in self.parts() if isinstance(part, TaskSpec))
 
     def groups(self) -> Iterator[GroupSpec]:
         """This group and every group inside it."""
-        yield self
-        for member in self.members:
-            if isinstance(member, GroupSpec):
-                yield from member.groups()
+        return (part for part in self.parts() if isinstance(part, GroupSpec))

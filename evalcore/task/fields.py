@@ -30,12 +30,11 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def _are_mappings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+def _list_of(expected: str, accepts: Callable[[Any], bool]) -> Kind:
+    return Kind(
+        f"a list of {expected}",
+        lambda value: isinstance(value, list) and all(map(accepts, value)),
+    )
 
 
 def optional(kind: Kind) -> Kind:
@@ -54,19 +53,16 @@ def choice_of(*allowed: str) -> Kind:
 
 
 TEXT = Kind("text", lambda value: isinstance(value, str))
-TEXTS = Kind("a list of texts", _are_texts)
+TEXTS = _list_of("texts", TEXT.accepts)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 COUNT = Kind("a whole number from 0", _is_count)
 NUMBER = Kind("a number", _is_number)
 POSITIVE = Kind("a whole number from 1", lambda value: _is_count(value) and value > 0)
 SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-COUNTS = Kind(
-    "a list of whole numbers from 0",
-    lambda value: isinstance(value, list) and all(_is_count(entry) for entry in value),
-)
+COUNTS = _list_of("whole numbers from 0", _is_count)
 LIST = Kind("a list", lambda value: isinstance(value, list))
 MAPPING = Kind("a mapping of keys", lambda value: isinstance(value, dict))
-MAPPINGS = Kind("a list of mappings", _are_mappings)
+MAPPINGS = _list_of("mappings", MAPPING.accepts)
 FUNCTION = Kind("!function module.name", lambda value: isinstance(value, FunctionRef))
 
 
@@ -93,11 +89,23 @@ class Problems:
         else:
             log.warning("%s: %s: %s", self._place_of(key), key, message)
 
-    def check(self, values: Mapping[Any, Any], kinds: Mapping[str, Kind], inside: str = "") -> None:
-        """Notes every unknown key and every value of the wrong kind in `values`."""
+    def check(
+        self,
+        values: Mapping[Any, Any],
+        kinds: Mapping[str, Kind],
+        inside: str = "",
+        *,
+        others: bool = False,
+    ) -> None:
+        """Notes every value of the wrong kind in `values`, and every unknown key.
+
+        `others`: there may be other keys, which are not our business.
+        """
         prefix = f"{inside}." if inside else ""
         for key, value in values.items():
             if key not in kinds:
+                if others:
+                    continue
                 hint = replaced(str(key)) or did_you_mean(str(key), kinds)
                 self.add(f"{prefix}{key}", f"unknown key{hint}")
             elif not kinds[key].accepts(value):

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +20,7 @@ from typing import Any
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import TaskError, keep_ours
-from evalcore.task.registered import attributed_to
+from evalcore.task.registered import Kind, Registered, attributed_to, by_module
 from evalcore.task.stand_ins import stand_ins
 
 
@@ -228,3 +228,28 @@ def functions_in(part: Any) -> Iterator[FunctionRef]:
     elif dataclasses.is_dataclass(part):
         for field in dataclasses.fields(part):
             yield from functions_in(getattr(part, field.name))
+
+
+def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:
+    """What the code of a task registers by that name; `functions` are those that the task names.
+
+    Loads the files in which the name stands, and the others where none of those registers it.
+    Raises TaskError if one cannot be loaded, or if several register different things.
+    """
+    named = [function for function in functions if not function.is_reviewed]
+    naming = [one for one in named if one.names(f'"{name}"') or one.names(f"'{name}'")]
+    return _found(kind, name, naming) or _found(kind, name, named)
+
+
+def _found(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:
+    found: Registered | None = None
+    for function in functions:
+        function.value()
+        one = by_module.get(function.module_name, {}).get((kind, name))
+        if found and one and not found.is_like(one):
+            raise TaskError(
+                f"the {kind} {name!r} is registered by two files of the task, {found.file} and "
+                f"{one.file}: rename one of them"
+            )
+        found = found or one
+    return found

@@ -49,9 +49,6 @@ class WrittenVersion(float):
     Task code and lm-evaluation-harness's files see the number, as they do in that package.
     """
 
-    def __new__(cls, text: str) -> WrittenVersion:
-        return super().__new__(cls, text)
-
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -119,12 +116,12 @@ def read_metadata(name: str, stated: object, problems: Problems) -> TaskMetadata
     version = version_text(metadata.get("version", UNVERSIONED))
     if "benchmark" not in metadata:
         return TaskMetadata(version=version, benchmark=name)
-    known = {key: value for key, value in metadata.items() if key in _KINDS}
-    problems.check(known, _KINDS, inside="metadata")
+    problems.check(metadata, _KINDS, inside="metadata", others=True)
     for key in metadata.keys() - _KINDS.keys():
         if hint := did_you_mean(str(key), _KINDS):
             problems.add(f"metadata.{key}", f"unknown key{hint}")
-    typed = {key: value for key, value in known.items() if _KINDS[key].accepts(value)}
+    typed = {key: metadata[key] for key in _KINDS if key in metadata}
+    typed = {key: value for key, value in typed.items() if _KINDS[key].accepts(value)}
     typed["version"] = version
     typed["extra_metrics"] = tuple(typed.get("extra_metrics", ()))
     typed["changelog"] = {str(key): str(text) for key, text in typed.get("changelog", {}).items()}

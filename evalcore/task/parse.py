@@ -121,9 +121,6 @@ _AGGREGATE_KINDS: dict[str, Kind] = {
     "weight_by_size": one_of(FLAG, TEXT),
 }
 
-_GENERATION_KINDS: dict[str, Kind] = {"until": optional(one_of(TEXT, TEXTS))}
-"""The other arguments are the model's business."""
-
 _METRIC_ARGUMENTS = {"average", "weight_by_size"}
 """Arguments of metrics whose names look like keys of an entry, but are none."""
 
@@ -146,8 +143,7 @@ def parse_task(
     problems = Problems(f"The task {name}", place_of, strictly=is_own(source))
     python_class = values.get("class")
     # A task written in Python takes whatever keys it likes.
-    known = {key: value for key, value in values.items() if key in TASK_KINDS or not python_class}
-    problems.check(known, TASK_KINDS)
+    problems.check(values, TASK_KINDS, others=bool(python_class))
     if not python_class:
         _check_completeness(values, problems)
     _check_parts(values, problems)
@@ -159,11 +155,14 @@ def parse_task(
         for key, value in values.items()
         if key in TASK_KINDS and key not in _BUILT and value is not None
     }
+    # What the class of a task takes of its file besides its name and metadata.
+    named = ("class", "task", "task_alias", "tag", "metadata")
+    of_class = {key: value for key, value in values.items() if key not in named}
     output_type = values.get("output_type", "generate_until")
     return TaskSpec(
         **plain,
         python_class=python_class,
-        class_config=_other_keys(values) if python_class else {},
+        class_config=of_class if python_class else {},
         tag=_texts(values.get("tag")),
         fewshot=_fewshot(values),
         metric_list=_metrics(values.get("metric_list"), output_type),
@@ -171,12 +170,6 @@ def parse_task(
         about=about,
         source=source,
     )
-
-
-def _other_keys(values: dict[str, Any]) -> dict[str, Any]:
-    """What the class of a task takes of its file besides its name and metadata."""
-    named = ("class", "task", "task_alias", "tag", "metadata")
-    return {key: value for key, value in values.items() if key not in named}
 
 
 _BUILT = {"class", "tag", "fewshot_config", "metric_list", "filter_list"}
@@ -201,11 +194,7 @@ def _check_parts(values: dict[str, Any], problems: Problems) -> None:
         inside = f"metric_list[{number}]"
         if "metric" not in metric:
             problems.missing(f"{inside}.metric", "name the metric")
-        problems.check(
-            {key: value for key, value in metric.items() if key in _METRIC_KINDS},
-            _METRIC_KINDS,
-            inside,
-        )
+        problems.check(metric, _METRIC_KINDS, inside, others=True)
         for key in metric.keys() - _METRIC_KINDS.keys() - _METRIC_ARGUMENTS:
             if hint := did_you_mean(str(key), _METRIC_KINDS):
                 problems.doubt(f"{inside}.{key}", f"the metric itself is given this{hint}")
@@ -218,12 +207,12 @@ def _check_parts(values: dict[str, Any], problems: Problems) -> None:
     _check_filter_names(values, problems)
     arguments = values.get("generation_kwargs")
     if isinstance(arguments, dict):
-        stated = {key: value for key, value in arguments.items() if key in _GENERATION_KINDS}
-        problems.check(stated, _GENERATION_KINDS, inside="generation_kwargs")
+        until = {"until": optional(one_of(TEXT, TEXTS))}  # the rest is the model's business
+        problems.check(arguments, until, inside="generation_kwargs", others=True)
     data = values.get("dataset_kwargs")
-    if isinstance(data, dict) and "revision" in data:
-        stated = {"revision": data["revision"]}
-        problems.check(stated, {"revision": optional(TEXT)}, inside="dataset_kwargs")
+    if isinstance(data, dict):
+        revision = {"revision": optional(TEXT)}
+        problems.check(data, revision, inside="dataset_kwargs", others=True)
 
 
 def _check_filter_names(values: dict[str, Any], problems: Problems) -> None:

@@ -8,12 +8,10 @@ with what that file imports. Two tasks may each have their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-
-from evalcore.errors import TaskError
+from typing import Any, Literal
 
 Kind = Literal["filter", "metric", "aggregation"]
 
@@ -33,27 +31,11 @@ class Registered:
 
     def is_like(self, other: Registered) -> bool:
         """Whether both are of one definition: a file may be run for several that import it."""
-        return (self.file, self._own_name) == (other.file, other._own_name)
-
-    @property
-    def _own_name(self) -> str:
-        return getattr(self.value, "__qualname__", "")
+        own, others = (getattr(one.value, "__qualname__", "") for one in (self, other))
+        return (self.file, own) == (other.file, others)
 
 
-class Code(Protocol):
-    """A function that a task names, by the file that registers things beside it."""
-
-    @property
-    def is_reviewed(self) -> bool: ...
-    @property
-    def module_name(self) -> str: ...
-
-    def names(self, text: str) -> bool: ...
-
-    def value(self) -> Any: ...
-
-
-_by_module: dict[str, dict[tuple[Kind, str], Registered]] = {}
+by_module: dict[str, dict[tuple[Kind, str], Registered]] = {}
 _loading: list[str] = []
 """The modules that are being loaded, the innermost last; their loader holds a lock."""
 
@@ -65,7 +47,7 @@ def attributed_to(module: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _by_module.pop(module, None)
+        by_module.pop(module, None)
         raise
     finally:
         _loading.pop()
@@ -80,36 +62,11 @@ def register(kind: Kind, name: str, value: Any, **about: Any) -> None:
     file = str(getattr(sys.modules.get(made_in), "__file__", made_in))
     made = Registered(kind, name, value, file, **about)
     for module in _loading:
-        earlier = _by_module.setdefault(module, {}).setdefault((kind, name), made)
+        earlier = by_module.setdefault(module, {}).setdefault((kind, name), made)
         if not earlier.is_like(made):
             raise ValueError(
                 f"the {kind} {name!r} is registered twice, in {earlier.file} and in {made.file}: "
                 "rename one of them"
             )
     for module in (*_loading, made_in):
-        _by_module.setdefault(module, {})[kind, name] = made
-
-
-def registered(kind: Kind, name: str, functions: Iterable[Code]) -> Registered | None:
-    """What the code of a task registers by that name; `functions` are those that the task names.
-
-    Loads the files in which the name stands, and the others where none of those registers it.
-    Raises TaskError if one cannot be loaded, or if several register different things.
-    """
-    named = [function for function in functions if not function.is_reviewed]
-    naming = [one for one in named if one.names(f'"{name}"') or one.names(f"'{name}'")]
-    return _found(kind, name, naming) or _found(kind, name, named)
-
-
-def _found(kind: Kind, name: str, functions: Iterable[Code]) -> Registered | None:
-    found: Registered | None = None
-    for function in functions:
-        function.value()
-        one = _by_module.get(function.module_name, {}).get((kind, name))
-        if found and one and not found.is_like(one):
-            raise TaskError(
-                f"the {kind} {name!r} is registered by two files of the task, {found.file} and "
-                f"{one.file}: rename one of them"
-            )
-        found = found or one
-    return found
+        by_module.setdefault(module, {})[kind, name] = made

@@ -8,8 +8,8 @@ on every machine. An entry is a dotted string, so that nothing is imported befor
 
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.util
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,69 +27,52 @@ _AGGREGATIONS = "evalcore.score.metrics.aggregations"
 _FUNCTIONS = "evalcore.peer.functions"
 _TASKS = "evalcore.peer.classes"
 
+
+def _of(place: str, *names: str) -> dict[str, str]:
+    return {name: f"{place}:{name}" for name in names}
+
+
 NAMES: Mapping[str, Mapping[str, str]] = {
     "lm_eval": {},
     "lm_eval.api": {},
     "lm_eval.api.filter": {"Filter": _FILTER},
-    "lm_eval.api.instance": {"Instance": f"{_TASKS}:Instance"},
+    "lm_eval.api.instance": _of(_TASKS, "Instance"),
     "lm_eval.api.metrics": {
-        "metric_max_over_ground_truths": f"{_FUNCTIONS}:metric_max_over_ground_truths",
+        **_of(_FUNCTIONS, "metric_max_over_ground_truths"),
         # Told apart by their identity: a task that names one of them has its standard error.
         "f1_score": f"{_AGGREGATIONS}:f1_of_two_classes",
-        **{
-            name: f"{_AGGREGATIONS}:{name}"
-            for name in (
-                "bits_per_byte",
-                "matthews_corrcoef",
-                "mean",
-                "median",
-                "nanmean",
-                "perplexity",
-                "weighted_mean",
-                "weighted_perplexity",
-            )
-        },
-        **{name: f"evalcore.score.metrics.translation:{name}" for name in ("bleu", "chrf", "ter")},
+        **_of(_AGGREGATIONS, "bits_per_byte", "matthews_corrcoef", "mean", "median", "nanmean"),
+        **_of(_AGGREGATIONS, "perplexity", "weighted_mean", "weighted_perplexity"),
+        **_of("evalcore.score.metrics.translation", "bleu", "chrf", "ter"),
     },
     "lm_eval.api.registry": {
-        name: f"{_FUNCTIONS}:{name}"
-        for name in ("register_filter", "register_metric", "register_aggregation", "register_model")
+        **_of(_FUNCTIONS, "register_filter", "register_metric", "register_aggregation"),
+        **_of(_FUNCTIONS, "register_model"),
     },
-    "lm_eval.api.samplers": {
-        name: f"{_TASKS}:{name}" for name in ("ContextSampler", "FirstNSampler")
-    },
+    "lm_eval.api.samplers": _of(_TASKS, "ContextSampler", "FirstNSampler"),
     "lm_eval.api.task": {
-        "ConfigurableTask": f"{_TASKS}:ConfigurableTask",
+        **_of(_TASKS, "ConfigurableTask"),
         "Task": f"{_TASKS}:ConfigurableTask",
     },
     "lm_eval.filters": {},
-    "lm_eval.filters.custom": {"CustomFilter": f"{_FILTERS}:CustomFilter"},
+    "lm_eval.filters.custom": _of(_FILTERS, "CustomFilter"),
     "lm_eval.filters.extraction": {
         "Filter": _FILTER,
-        "RegexFilter": "evalcore.score.filters.extraction:RegexFilter",
-        "MultiChoiceRegexFilter": "evalcore.score.filters.extraction:MultiChoiceRegexFilter",
+        **_of("evalcore.score.filters.extraction", "RegexFilter", "MultiChoiceRegexFilter"),
         "POSFilter": "evalcore.score.filters.extraction:PartOfSpeechFilter",
-        "WhitespaceFilter": f"{_FILTERS}:WhitespaceFilter",
+        **_of(_FILTERS, "WhitespaceFilter"),
     },
-    "lm_eval.filters.selection": {
-        name: f"{_FILTERS}:{name}"
-        for name in ("TakeFirstFilter", "TakeKFilter", "MajorityVoteFilter")
-    },
-    "lm_eval.filters.transformation": {
-        name: f"{_FILTERS}:{name}" for name in ("LowercaseFilter", "UppercaseFilter", "MapFilter")
-    },
+    "lm_eval.filters.selection": _of(
+        _FILTERS, "TakeFirstFilter", "TakeKFilter", "MajorityVoteFilter"
+    ),
+    "lm_eval.filters.transformation": _of(
+        _FILTERS, "LowercaseFilter", "UppercaseFilter", "MapFilter"
+    ),
     "lm_eval.tasks": {},
     "lm_eval.utils": {
         "logging": "logging",
-        **{
-            name: f"{_FUNCTIONS}:{name}"
-            for name in (
-                "eval_logger",
-                "general_detokenize",
-                "handle_non_serializable",
-                "weighted_f1_score",
-            )
-        },
+        **_of(_FUNCTIONS, "eval_logger", "general_detokenize", "handle_non_serializable"),
+        **_of(_FUNCTIONS, "weighted_f1_score"),
     },
 }
 """For each module the names that it has, and where each is."""
@@ -122,11 +105,7 @@ def stand_ins(folder: Path) -> Iterator[None]:
             if not _inside:
                 sys.meta_path.remove(_TaskFolders)
                 _taken_out()
-                sys.modules.update(before if _is_installed() else _modules())
-
-
-def _is_installed() -> bool:
-    return PathFinder.find_spec(PEER) is not None
+                sys.modules.update(before if PathFinder.find_spec(PEER) else _modules())
 
 
 def _taken_out() -> dict[str, ModuleType]:
@@ -154,18 +133,14 @@ class _TaskFolders:
         return None
 
 
-_made: dict[str, ModuleType] = {}
-
-
-def _modules() -> dict[str, ModuleType]:
-    if not _made:
-        for name, entries in NAMES.items():
-            _made[name] = _module(name, entries)
-        for name, module in _made.items():
-            parent, _, own = name.rpartition(".")
-            if parent:
-                setattr(_made[parent], own, module)
-    return dict(_made)
+@functools.cache
+def _modules() -> Mapping[str, ModuleType]:
+    made = {name: _module(name, entries) for name, entries in NAMES.items()}
+    for name, module in made.items():
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(made[parent], own, module)
+    return made
 
 
 def _module(name: str, entries: Mapping[str, str]) -> ModuleType:

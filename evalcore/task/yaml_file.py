@@ -54,19 +54,8 @@ is called otherwise there, the place in that file."""
 
 
 @dataclass(frozen=True, slots=True)
-class OwnKeys:
-    """What a file says itself, before what it includes."""
-
-    path: Path
-    values: Mapping[str, Any]
-    origins: Origins
-    repeated: tuple[str, ...] = ()
-    rest: Origin | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TaskFile:
-    """A task file with everything that it includes."""
+    """What a task file says itself, or with everything that it includes."""
 
     path: Path
     values: dict[str, Any]
@@ -76,7 +65,7 @@ class TaskFile:
     rest: Origin | None = None
     """Where to look for a key that nobody states; None: in the file."""
     files: tuple[Path, ...] = ()
-    """It, and those that it includes."""
+    """It, and those that it includes; empty before these are read."""
 
     def origin(self, *steps: str) -> Origin:
         """Where a key is stated, or the key inside it that the further steps lead to."""
@@ -115,7 +104,7 @@ class TaskFileReader:
         """The files read so far that lie in other folders: included ones."""
         return [path for path in self._read if not path.is_relative_to(folder)]
 
-    def merged(self, own: OwnKeys, including: tuple[Path, ...] = ()) -> TaskFile:
+    def merged(self, own: TaskFile, including: tuple[Path, ...] = ()) -> TaskFile:
         """These keys over those of the files that they include."""
         values: dict[str, Any] = {}
         origins: dict[str, Path | Origin] = {}
@@ -134,26 +123,20 @@ class TaskFileReader:
         origins.update(own.origins)
         return TaskFile(own.path, values, origins, repeated, own.rest, files)
 
-    def paths_included(self, own: OwnKeys) -> Iterator[Path]:
+    def paths_included(self, own: TaskFile) -> Iterator[Path]:
         """The files that it includes. Raises TaskError where one is not there."""
         for name in names_of(own.values.get("include", [])):
             if not isinstance(name, str):
                 raise TaskError(
-                    f"{self._place_of_include(own)}: include: expected a file name, got {name!r}"
+                    f"{own.place_of('include')}: include: expected a file name, got {name!r}"
                 )
             place = (own.path.parent, name)
             if place not in self._found:
                 other = (own.path.parent / name).resolve()
                 if not self._is_there(other):
-                    raise TaskError(
-                        f"{self._place_of_include(own)}: include: there is no file {other}"
-                    )
+                    raise TaskError(f"{own.place_of('include')}: include: there is no file {other}")
                 self._found[place] = other
             yield self._found[place]
-
-    @staticmethod
-    def _place_of_include(own: OwnKeys) -> str:
-        return TaskFile(own.path, {}, own.origins, rest=own.rest).place_of("include")
 
     def _read_through(self, path: Path, including: tuple[Path, ...]) -> TaskFile:
         if path in including:
@@ -166,10 +149,10 @@ class TaskFileReader:
     def _is_there(self, path: Path) -> bool:
         return path.is_file()
 
-    def own_keys(self, path: Path) -> OwnKeys:
+    def own_keys(self, path: Path) -> TaskFile:
         """What the file at `path` says itself."""
         values, repeated = _parse(path)
-        return OwnKeys(path, values, dict.fromkeys(values, path), repeated)
+        return TaskFile(path, values, dict.fromkeys(values, path), repeated)
 
 
 def names_of(stated: Any) -> list[Any]:
@@ -245,10 +228,6 @@ def _is_shortened(node: yaml.Node) -> bool:
     return bool(is_decimal) and str(float(text)) != text
 
 
-def _written(_: _TaskLoader, node: yaml.ScalarNode) -> WrittenVersion:
-    return WrittenVersion(str(node.value))
-
-
 class _StrictLoader(_TaskLoader):
     """Refuses what YAML lets pass and people do not mean."""
 
@@ -271,7 +250,7 @@ def _text(loader: _StrictLoader, node: yaml.ScalarNode) -> str:
 
 
 _TaskLoader.add_constructor("!function", _function)
-_TaskLoader.add_constructor(_WRITTEN, _written)
+_TaskLoader.add_constructor(_WRITTEN, lambda _, node: WrittenVersion(str(node.value)))
 _StrictLoader.add_constructor(_TEXT, _text)
 
 

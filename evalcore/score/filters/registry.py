@@ -22,8 +22,7 @@ from evalcore.score.filters.extraction import (
 )
 from evalcore.score.filters.interface import Docs, EachFilter, Filter, Resps
 from evalcore.task.config import FilterStep, TaskSpec
-from evalcore.task.functions import FunctionRef, functions_in
-from evalcore.task.registered import registered
+from evalcore.task.functions import FunctionRef, functions_in, registered
 
 
 class WhitespaceFilter(EachFilter):

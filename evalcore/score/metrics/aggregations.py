@@ -19,8 +19,7 @@ from evalcore.errors import TaskError, did_you_mean, keep_ours
 from evalcore.score.metrics import translation
 from evalcore.stats.sums import TRANSLATION
 from evalcore.task.config import MetricSpec, TaskSpec
-from evalcore.task.functions import FunctionRef, functions_in
-from evalcore.task.registered import registered
+from evalcore.task.functions import FunctionRef, functions_in, registered
 
 Items = Sequence[Any]
 

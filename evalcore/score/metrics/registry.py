@@ -17,8 +17,7 @@ from evalcore.score.answered import Answered
 from evalcore.score.metrics import loglikelihoods, text
 from evalcore.score.metrics.from_evaluate import EQUIVALENTS, LOWER_IS_BETTER, cached_metric
 from evalcore.task.config import TaskSpec
-from evalcore.task.functions import functions_in
-from evalcore.task.registered import registered
+from evalcore.task.functions import functions_in, registered
 
 
 @dataclass(frozen=True, kw_only=True)

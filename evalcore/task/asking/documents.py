@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from evalcore.errors import EvalError, TaskError
+from evalcore.errors import TaskError, said_of
 from evalcore.task.asking.fewshot import Question
 from evalcore.task.asking.likeness import AskedBy
 from evalcore.task.asking.prompt import Doc, call
@@ -46,7 +46,7 @@ class Documents:
     def data(self) -> TaskData:
         if self.given is not None:
             return self.given
-        with self._told():
+        with said_of(self._place):
             return load_data(self.spec)
 
     @property
@@ -201,18 +201,14 @@ class Documents:
         rows: Sequence[Doc] = self.data.split(split)
         return rows
 
-    @contextmanager
-    def _told(self, keys: str = "") -> Iterator[None]:
-        """Says of an error in the data which task, file and keys ask for them."""
-        try:
-            yield
-        except EvalError as error:
-            place = f" ({self.spec.source})" if self.spec.source else ""
-            raise type(error)(f"The task {self.spec.name}{place}: {keys}{error.reason}") from error
+    @property
+    def _place(self) -> str:
+        file = f" ({self.spec.source})" if self.spec.source else ""
+        return f"The task {self.spec.name}{file}"
 
     def _processed(self, split: str, process: FunctionRef | None) -> Sequence[Doc]:
         data = self.data
-        with self._told(_keys_of(self.spec, split)):
+        with said_of(": ".join((self._place, *_keys_of(self.spec, split)))):
             docs: Sequence[Doc] = data.split(split)
         if process is None:
             return docs
@@ -245,12 +241,12 @@ def _processed_anew(process: FunctionRef) -> Iterator[None]:
             datasets.enable_caching()
 
 
-def _keys_of(spec: TaskSpec, split: str) -> str:
+def _keys_of(spec: TaskSpec, split: str) -> list[str]:
     """The keys that name the split, for messages."""
     stated = {f"{part}_split": getattr(spec, f"{part}_split") for part in _PARTS}
     if spec.fewshot.split != spec.fewshot_split:
         stated["fewshot_config.split"] = spec.fewshot.split
-    return "".join(f"{key}: " for key in stated if stated[key] == split)
+    return [key for key in stated if stated[key] == split]
 
 
 _PARTS = ("test", "validation", "training", "fewshot")
@@ -258,7 +254,5 @@ _PARTS = ("test", "validation", "training", "fewshot")
 
 def _digest(doc: Doc, place: str) -> str:
     """Raises TaskError that says at which `place` the document lies."""
-    try:
+    with said_of(place):
         return doc_digest(doc)
-    except TaskError as error:
-        raise TaskError(f"{place}: {error.args[0]}") from error

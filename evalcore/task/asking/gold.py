@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evalcore.errors import TaskError
-
 NO_CHOICE = -100
 """In compat the gold of an answer that is none of the choices: it scores 0, as in lm-eval."""
 
@@ -22,28 +20,3 @@ def _position(answer: Any, choices: Sequence[str]) -> int:
         return choices.index(answer) if answer in choices else NO_CHOICE
     # A column of labels may hold 1.0, which is the choice at 1.
     return int(answer) if answer in range(len(choices)) else NO_CHOICE
-
-
-def require_gold(gold: Sequence[int], answer: Any, choices: Sequence[str]) -> None:
-    """Raises TaskError where no choice, or not every stated answer, is right."""
-    if not gold or NO_CHOICE in gold:
-        raise TaskError(
-            f"the right answer is {answer!r}, which is none of the {len(choices)} choices"
-        )
-
-
-def require_one_kind(answer: Any, first: Any, *, one_is_its_entry: bool) -> None:
-    """One right answer for every document, or a list for every one: a mixture is refused.
-
-    `first` is document 0's. `one_is_its_entry`: a list of one may stand for its entry, as in
-    lm-eval, which decides on document 0 and stops at any other mixture of choices.
-    """
-    several = isinstance(answer, list)
-    if several == isinstance(first, list):
-        return
-    if one_is_its_entry and several and len(answer) == 1:
-        return
-    raise TaskError(
-        f"doc_to_target gives {answer!r} here and {first!r} for document 0: it must give one "
-        "right answer for every document, or a list of them for every document"
-    )

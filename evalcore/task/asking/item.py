@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Mode, Request
-from evalcore.task.asking import requests
-from evalcore.task.asking.chat import Chat, Message
+from evalcore.model.base import Conversation, Request
+from evalcore.task.asking.chat import Message
 from evalcore.task.asking.documents import Documents
-from evalcore.task.asking.gold import gold_of, require_gold, require_one_kind
+from evalcore.task.asking.gold import NO_CHOICE, gold_of
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import asked_by
 from evalcore.task.asking.prompt import Doc, DocReader, Prompter
 from evalcore.task.asking.sampler import sampler_of
-from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,48 +45,22 @@ class Item:
     """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
 
 
-class HowAsked(Protocol):
-    """What of a task says how its documents are asked."""
-
-    spec: TaskSpec
-    mode: Mode
-    shots: int
-    fewshot_seed: int
-    fewshot_draw: Draw
-    system_instruction: str | None
-    chat: Chat | None
-
-    @property
-    def reader(self) -> DocReader: ...
-    @property
-    def generation_kwargs(self) -> dict[str, Any] | None: ...
-
-
 class ItemBuilder:
     """Builds items one by one, in the documents' order (compat's examples depend on it)."""
 
-    def __init__(self, task: HowAsked, documents: Documents) -> None:
+    def __init__(self, task: HowAsked, documents: Documents, reader: DocReader) -> None:
         self._task = task
         self._spec = task.spec
         self._strict = task.mode == "strict"
         self._documents = documents
-        self._reader = task.reader
+        self._reader = reader
         self._prompter = Prompter(
-            task.spec, self._reader, self._strict, task.system_instruction, task.chat
+            task.spec, reader, self._strict, task.system_instruction, task.chat
         )
-        self._asked_by = asked_by(task.spec, self._reader)
+        self._asked_by = asked_by(task.spec, reader)
         self._sampler = None
         if task.shots and task.spec.output_type != "loglikelihood_rolling":
-            self._sampler = sampler_of(
-                task.spec,
-                documents,
-                mode=task.mode,
-                shots=task.shots,
-                seed=task.fewshot_seed,
-                fixed=task.fewshot_draw == "fixed",
-                answer_at=lambda row: str(self._prompter.example_answer(documents.pool[row])),
-                asked_by=self._asked_by,
-            )
+            self._sampler = sampler_of(task, documents, self._asked_by, self._prompter)
         self._examples: dict[int, list[Message]] = {}
         self._choices_are_contexts = False
         self._first_answer: Any = None
@@ -130,17 +102,17 @@ class ItemBuilder:
     ) -> list[Request]:
         kind, repeats = self._spec.output_type, self._spec.repeats
         if kind == "loglikelihood_rolling":
-            return [requests.rolling(_target_text(answer), repeats)]
+            return [Request("loglikelihood_rolling", "", _target_text(answer), repeats=repeats)]
         if kind == "multiple_choice":
             return self._choice_requests(doc, examples, text, choices, answer)
         end = self._prompter.question(text, doc)
         prompt = self._prompter.prompt(doc, examples, end)
         if kind == "generate_until":
             arguments = self._task.generation_kwargs or {}
-            return [requests.generation(prompt, arguments, repeats)]
+            return [Request("generate_until", prompt, generation=arguments, repeats=repeats)]
         target = _target_text(answer)
         target = self._prompter.target_delimiter(end, target) + target
-        return requests.loglikelihoods([(prompt, target)], repeats)
+        return [Request("loglikelihood", prompt, target, repeats=repeats)]
 
     def _choice_requests(
         self, doc: Doc, examples: list[Message], text: Any, choices: list[str], answer: Any
@@ -152,14 +124,18 @@ class ItemBuilder:
         if self._choices_are_contexts:
             ends = [prompter.choice_as_question(choice, doc) for choice in choices]
             prompts = [prompter.prompt(doc, examples, end) for end in ends]
-            asked = [(prompt, f"{delimiter}{answer}") for prompt in prompts]
+            asked: list[tuple[str | Conversation, str]] = [
+                (prompt, f"{delimiter}{answer}") for prompt in prompts
+            ]
         else:
             prompt = prompter.prompt(doc, examples, prompter.question(text, doc))
             asked = [(prompt, delimiter + choice) for choice in choices]
-        unconditional = requests.null_context(self._spec, strict=self._strict)
-        if unconditional is not None:
+        if (unconditional := self._task.null_context) is not None:
             asked += [(unconditional, delimiter + choice) for choice in choices]
-        return requests.loglikelihoods(asked, self._spec.repeats)
+        return [
+            Request("loglikelihood", prompt, continuation, repeats=self._spec.repeats)
+            for prompt, continuation in asked
+        ]
 
     def _shown(self, position: int) -> tuple[list[int], list[Message]]:
         """The examples of a document: their rows in the pool, and as messages."""
@@ -197,17 +173,28 @@ class ItemBuilder:
                 "document 0: it must give a question for every document, or the position of the "
                 "right choice for every document"
             )
-        if self._task.spec.process_results is not None:
+        told_apart = self._strict or self._spec.output_type == "multiple_choice"
+        if not told_apart or self._spec.process_results is not None:
             return
-        if self._strict or self._spec.output_type == "multiple_choice":
-            require_one_kind(answer, self._first_answer, one_is_its_entry=not self._strict)
+        several = isinstance(answer, list)
+        # In lm-eval a list of one stands for its entry; at any other mixture it stops.
+        is_entry = several and len(answer) == 1 and not self._strict
+        if several != isinstance(self._first_answer, list) and not is_entry:
+            raise TaskError(
+                f"doc_to_target gives {answer!r} here and {self._first_answer!r} for document 0: "
+                "it must give one right answer for every document, or a list of them for every "
+                "document"
+            )
 
     def _gold(self, answer: Any, choices: list[str]) -> list[int]:
         if self._spec.output_type != "multiple_choice":
             return []
         gold = gold_of(answer, choices)
-        if self._strict and self._spec.process_results is None:
-            require_gold(gold, answer, choices)
+        must_be_right = self._strict and self._spec.process_results is None
+        if must_be_right and (not gold or NO_CHOICE in gold):
+            raise TaskError(
+                f"the right answer is {answer!r}, which is none of the {len(choices)} choices"
+            )
         return gold
 
 

@@ -7,6 +7,7 @@ is asked, not the row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from evalcore.errors import TaskError
@@ -52,8 +53,13 @@ def asked_by(spec: TaskSpec, reader: DocReader) -> AskedBy:
             question = reader.text(spec.doc_to_text, doc)
         except TaskError:  # an example in the file may have other columns than the documents
             question = reader.text(spec.fewshot.doc_to_text, doc)
-        choices = _choices(spec, reader, doc)
-        target = _target(spec, reader, doc)
+        choices: list[str] = []
+        if spec.doc_to_choice is not None:
+            with suppress(TaskError):
+                choices = reader.choices(spec.doc_to_choice, doc)
+        target = None
+        with suppress(TaskError):
+            target = reader.target(spec.doc_to_target, doc)
         answer = target
         if isinstance(target, int) and 0 <= target < len(choices):
             answer = choices[target]
@@ -63,22 +69,6 @@ def asked_by(spec: TaskSpec, reader: DocReader) -> AskedBy:
         return Asked(digest, text, tuple(sorted(map(_plain, choices))), _plain(answer))
 
     return asked
-
-
-def _choices(spec: TaskSpec, reader: DocReader, doc: Doc) -> list[str]:
-    if spec.doc_to_choice is None:
-        return []
-    try:
-        return reader.choices(spec.doc_to_choice, doc)
-    except TaskError:
-        return []
-
-
-def _target(spec: TaskSpec, reader: DocReader, doc: Doc) -> object:
-    try:
-        return reader.target(spec.doc_to_target, doc)
-    except TaskError:
-        return None
 
 
 def _plain(value: object) -> str:

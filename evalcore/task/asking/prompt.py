@@ -7,12 +7,11 @@ letter. A prompt is written as messages (`evalcore.task.asking.chat`), whichever
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError, keep_ours
+from evalcore.errors import TaskError, code_of_others, said_of
 from evalcore.model.base import Conversation
 from evalcore.task.asking.chat import Chat, Message, gap, joined, plain_text
 from evalcore.task.config import ChoiceSource, FewshotSpec, TargetSource, TaskSpec, TextSource
@@ -33,12 +32,12 @@ class DocReader:
 
     def text(self, source: TextSource, doc: Doc) -> Any:
         """The question; a number where the choices are the contexts."""
-        with _key("doc_to_text"):
+        with said_of("doc_to_text"):
             return self._value(source, doc, may_be_list=False)
 
     def target(self, source: TargetSource, doc: Doc) -> Any:
         """The answer: text, the position of a choice, or a list of either."""
-        with _key("doc_to_target"):
+        with said_of("doc_to_target"):
             return self._value(source, doc, may_be_list=True)
 
     def choices(self, source: ChoiceSource, doc: Doc) -> list[str]:
@@ -53,7 +52,7 @@ class DocReader:
         elif source in self.columns:
             found = _column(source, doc)
         else:
-            with _key("doc_to_choice"):
+            with said_of("doc_to_choice"):
                 text = render(source, doc)
                 found = _literal_or(text, text)
         is_list = isinstance(found, list | tuple)
@@ -94,15 +93,6 @@ def _at_hand(source: Any) -> Any:
     return source
 
 
-@contextmanager
-def _key(name: str) -> Iterator[None]:
-    """Says of an error which key of the task it is about."""
-    try:
-        yield
-    except TaskError as error:
-        raise TaskError(f"{name}: {error.reason}") from error
-
-
 def _column(name: str, doc: Doc) -> Any:
     if name not in doc:  # an example that is written in the task file may lack it
         raise TaskError(f"a document lacks the column {name!r}; it has {', '.join(doc)}")
@@ -118,13 +108,8 @@ def _literal_or(text: str, otherwise: Any) -> Any:
 
 def call(function: FunctionRef, *arguments: Any) -> Any:
     """Calls a task's function; whatever it raises becomes a TaskError that names it."""
-    try:
+    with code_of_others(str(function)):
         return function.load()(*arguments)
-    except TaskError:
-        raise
-    except BaseException as error:  # the function is somebody else's code
-        keep_ours(error)
-        raise TaskError(f"{function} failed: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from evalcore.errors import TaskError, keep_ours
-from evalcore.model.base import Mode
+from evalcore.errors import TaskError, code_of_others
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.fewshot import (
     BalancedSampler,
@@ -26,31 +25,22 @@ from evalcore.task.asking.fewshot import (
     Sampler,
     StrictSampler,
 )
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import Asked, AskedBy
-from evalcore.task.asking.prompt import Doc
+from evalcore.task.asking.prompt import Doc, Prompter
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import FunctionRef
 from evalcore.task.identity.digest import doc_digest
 
 
 def sampler_of(
-    spec: TaskSpec,
-    documents: Documents,
-    *,
-    mode: Mode,
-    shots: int,
-    seed: int,
-    fixed: bool,
-    answer_at: Callable[[int], str],
-    asked_by: AskedBy,
+    task: HowAsked, documents: Documents, asked_by: AskedBy, prompter: Prompter
 ) -> Sampler:
-    """What draws the examples of a task. `answer_at`: the answer of a document of the pool.
-
-    `asked_by`: what a document asks. `fixed`: one draw for all documents, where the task leaves the
-    draw to us.
+    """What draws the examples of a task. `asked_by`: what a document asks.
 
     Raises TaskError where the pool does not suit the draw.
     """
+    spec, mode, shots, seed = task.spec, task.mode, task.shots, task.fewshot_seed
     named = spec.fewshot.sampler
     # lm-eval's rule, which holds, too, where neither split is named.
     exclude = spec.fewshot.split == spec.test_split
@@ -83,8 +73,10 @@ def sampler_of(
         "indices": indices,
     }
     if named == "balanced":
-        return BalancedSampler(**drawn_by, answer_at=answer_at)
-    if named == "default" and fixed:
+        return BalancedSampler(
+            **drawn_by, answer_at=lambda row: str(prompter.example_answer(documents.pool[row]))
+        )
+    if named == "default" and task.fewshot_draw == "fixed":
         return FixedSampler(**drawn_by, pool_key=documents.pool_key)
     return StrictSampler(**drawn_by)
 
@@ -131,22 +123,14 @@ class OwnSampler:
         return self._drawn[row]
 
     def _new(self, seed: int, pool: list[Doc]) -> Any:
-        try:
+        with code_of_others(f"fewshot_config.sampler: {self.sampler}"):
             made = self.sampler.load()(pool, rnd=None)
             made.set_rnd(seed)
-        except TaskError:
-            raise
-        except BaseException as error:  # the class is somebody else's code
-            keep_ours(error)
-            raise self._failed(error) from error
         return made
 
     def _ask(self, made: Any, eval_doc: Doc | None) -> list[int]:
-        try:
+        with code_of_others(f"fewshot_config.sampler: {self.sampler}"):
             docs = list(made.sample(n=self.shots, eval_doc=eval_doc))
-        except BaseException as error:  # the class is somebody else's code
-            keep_ours(error)
-            raise self._failed(error) from error
         return [self._row(doc) for doc in docs]
 
     def _row(self, doc: Doc) -> int:
@@ -158,11 +142,6 @@ class OwnSampler:
             row = next((number for number in made if made[number] == doc), -1 - len(made))
         self._drawn[row] = doc
         return row
-
-    def _failed(self, error: BaseException) -> TaskError:
-        return TaskError(
-            f"fewshot_config.sampler: {self.sampler} failed: {type(error).__name__}: {error}"
-        )
 
 
 @dataclass

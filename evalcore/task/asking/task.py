@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.model.base import Mode as Mode
-from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import NO_CHOICE as NO_CHOICE
+from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.item import Item as Item
 from evalcore.task.asking.item import ItemBuilder
 from evalcore.task.asking.prompt import Doc, DocReader, call
-from evalcore.task.asking.requests import generation_arguments
-from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import TaskSpec
-from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
 
@@ -28,46 +24,12 @@ ProcessResults = Callable[[Doc, list[Any]], dict[str, Any]]
 """A task's own scoring: from a document and its filtered responses to metrics."""
 
 
-class Task:
+class Task(HowAsked):
     """One task, ready to be asked. Data are loaded at the first need of them."""
 
-    def __init__(
-        self,
-        spec: TaskSpec,
-        *,
-        mode: Mode = "strict",
-        num_fewshot: int | None = None,
-        fewshot_seed: int = 1234,
-        fewshot_draw: Draw = "per-document",
-        limit: float | None = None,
-        samples: Sequence[int] | None = None,
-        system_instruction: str | None = None,
-        chat: Chat | None = None,
-        generation: Mapping[str, Any] | None = None,
-        data: TaskData | None = None,
-    ) -> None:
-        """`limit`: so many first documents, or below 1 that share of them (rounded up).
-
-        `samples`: the rows to score instead. `chat`: by which template prompts become
-        conversations. `generation`: arguments over those of the task. `data`: read instead of those
-        that the task names.
-
-        Raises ValueError for a bad limit.
-        """
-        if limit is not None and limit <= 0:
-            raise ValueError(f"limit: expected a number above 0, got {limit}")
-        if num_fewshot is not None and num_fewshot < 0:
-            raise ValueError(f"num_fewshot: expected a number from 0, got {num_fewshot}")
-        self.spec = spec
-        self.mode = mode
-        self.fewshot_seed = fewshot_seed
-        self.fewshot_draw = fewshot_draw
-        self.limit = limit
-        self.system_instruction = system_instruction
-        self.chat = chat
-        self.shots = _shots(spec, mode, num_fewshot)
-        self._documents = Documents(spec, limit, samples, data)
-        self._stated_generation = generation
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._documents = Documents(self.spec, self.limit, self.samples, self.data)
 
     @property
     def name(self) -> str:
@@ -96,11 +58,6 @@ class Task:
     def reader(self) -> DocReader:
         """What reads the questions, choices and answers from the documents."""
         return DocReader(self._documents.columns, self.spec.doc_to_choice is not None)
-
-    @cached_property
-    def generation_kwargs(self) -> dict[str, Any] | None:
-        """The generation arguments in force; None if nothing is generated."""
-        return generation_arguments(self.spec, self._stated_generation)
 
     @property
     def own_process_results(self) -> ProcessResults | None:
@@ -165,7 +122,7 @@ class Task:
 
     def _built(self, randomness: FixedRandomness) -> list[Item]:
         digests = self._documents.digests  # a document without one is named first
-        builder = ItemBuilder(self, self._documents)
+        builder = ItemBuilder(self, self._documents, self.reader)
         file = f" ({self.spec.source})" if self.spec.source else ""
         place = f"The task {self.name}{file}, document {{row}} of {self.split}"
         self._refuse_misspelt_columns()
@@ -214,10 +171,3 @@ def _stated(key: str, column: str, doc: Doc) -> str:
             "(in process_docs), or name another column"
         )
     return str(doc[column])
-
-
-def _shots(spec: TaskSpec, mode: Mode, num_fewshot: int | None) -> int:
-    """lm-eval never overrides a 0 that the task file states."""
-    if num_fewshot is None or (mode == "compat" and spec.num_fewshot == 0):
-        return spec.num_fewshot or 0
-    return num_fewshot

@@ -23,6 +23,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import EvalError, InfraError, TaskError, keep_ours
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.seeds import FixedRandomness
+from evalcore.task.functions import FunctionRef
 from evalcore.task.identity.lock import pinned_commit
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def load_data(spec: TaskSpec) -> TaskData:
     revision; a gate), InfraError where the Hub or the network failed.
     """
     if spec.custom_dataset is not None:
-        return _custom_data(spec)
+        return _custom_data(spec, spec.custom_dataset)
     path = str(spec.dataset_path)
     arguments = {
         key: value
@@ -85,9 +86,8 @@ def load_data(spec: TaskSpec) -> TaskData:
     return TaskData(splits, commit, described)
 
 
-def _custom_data(spec: TaskSpec) -> TaskData:
+def _custom_data(spec: TaskSpec, function: FunctionRef) -> TaskData:
     """What the task's function `custom_dataset` makes of its metadata and `dataset_kwargs`."""
-    function = spec.custom_dataset
     described = f"The data of custom_dataset, {function}"
     arguments = spec.told_to_code
     if twice := arguments.keys() & spec.dataset_kwargs.keys():
@@ -95,10 +95,10 @@ def _custom_data(spec: TaskSpec) -> TaskData:
             f"{described}: metadata and dataset_kwargs both give {', '.join(sorted(twice))}: "
             "take it out of one"
         )
-    make = function.load() if function else None
+    make = function.load()
     try:
         with FixedRandomness():
-            made = make(**arguments, **spec.dataset_kwargs) if make else None
+            made = make(**arguments, **spec.dataset_kwargs)
         return TaskData(_as_splits(made), None, described)
     except BaseException as error:  # the function is somebody else's code, and may load data
         keep_ours(error)

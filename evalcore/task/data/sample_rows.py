@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData
+from evalcore.task.yaml_file import names_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -76,7 +77,7 @@ def _configurations(readme: Path, _: int) -> dict[str, dict[str, list[str]]]:
     stated: dict[str, Any] = (metadata_load(readme) or {}) if readme.is_file() else {}
     return {
         str(one["config_name"]): {
-            str(file["split"]): _paths(file["path"]) for file in one["data_files"]
+            str(file["split"]): names_of(file["path"]) for file in one["data_files"]
         }
         for one in stated.get("configs", [])
     }
@@ -85,10 +86,6 @@ def _configurations(readme: Path, _: int) -> dict[str, dict[str, list[str]]]:
 def _changed(file: Path) -> int:
     """When a file changed, in nanoseconds; 0 where there is none."""
     return file.stat().st_mtime_ns if file.is_file() else 0
-
-
-def _paths(stated: str | list[str]) -> list[str]:
-    return [stated] if isinstance(stated, str) else stated
 
 
 @functools.cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -77,12 +76,7 @@ class FixedRandomness:
         np.random.seed(1234)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         _set_state(self._others)
         _turns.give()
 

@@ -38,16 +38,12 @@ _BESIDE_OTHERS = ("arguments", "class_config")
 _WRITTEN_AS = {"fewshot": "fewshot_config", "python_class": "class", "steps": "filter"}
 
 
-def resolved_config(spec: TaskSpec) -> dict[str, Any]:
-    """The task's configuration as its file could say it, overrides applied, for a record.
+def resolved_config(part: Any) -> dict[str, Any]:
+    """The configuration of a task, or a part of one, as its file could say it, for a record.
 
     What has its default is left out, so that a new field with a default changes no digest; a
     function appears by name and digest.
     """
-    return _as_written(spec)
-
-
-def _as_written(part: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
@@ -148,5 +144,5 @@ def json_ready(value: Any) -> Any:
     if isinstance(value, FunctionRef):
         return {"function": value.name, "digest": value.digest()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _as_written(value)
+        return resolved_config(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON: {value!r}")

@@ -9,9 +9,9 @@ from typing import Any
 from evalcore.errors import TaskError
 from evalcore.task.library.family import Family
 from evalcore.task.library.family_files import base_keys, place_of, style_of_base
-from evalcore.task.library.family_list import FAMILY, STYLES, path_of_styles
+from evalcore.task.library.family_list import FAMILY, STYLES
 from evalcore.task.library.index_file import Stamp, stamp_of
-from evalcore.task.yaml_file import OwnKeys, TaskFile, TaskFileReader
+from evalcore.task.yaml_file import TaskFile, TaskFileReader
 
 LEFT_OVER = b"# Written by `evalcore families`"
 """How files begin that older releases wrote from families."""
@@ -48,7 +48,7 @@ class TaskFiles(TaskFileReader):
             self._named[path, name] = self.merged(family.own_keys(name))
         return self._named[path, name]
 
-    def included(self, own: OwnKeys) -> Mapping[str, Any]:
+    def included(self, own: TaskFile) -> Mapping[str, Any]:
         """What the files say that these keys include."""
         files = list(self.paths_included(own))
         if len(files) == 1:
@@ -64,7 +64,7 @@ class TaskFiles(TaskFileReader):
     def _is_there(self, path: Path) -> bool:
         return super()._is_there(path) or self._of_family(path) is not None
 
-    def own_keys(self, path: Path) -> OwnKeys:
+    def own_keys(self, path: Path) -> TaskFile:
         near = self.family_near(path.parent)
         if near is None or path.name in (FAMILY, STYLES):
             return super().own_keys(path)
@@ -73,7 +73,7 @@ class TaskFiles(TaskFileReader):
             return super().own_keys(path)
         return self._of_family(path) or super().own_keys(path)
 
-    def _of_family(self, path: Path) -> OwnKeys | None:
+    def _of_family(self, path: Path) -> TaskFile | None:
         """What a file would say that a family means."""
         near = self.family_near(path.parent)
         family = self.family(near) if near else None
@@ -103,15 +103,19 @@ def _refuse_left_over(path: Path, family: Path) -> None:
             )
 
 
-class _Families:
+class _Families(TaskFileReader):
     """The families that this process has read, each once, and the files that they are made of."""
 
     def __init__(self) -> None:
-        self.stamps: dict[Path, Stamp] = {}
+        super().__init__()
+        self._stamps: dict[Path, Stamp] = {}
         """What was read or looked for, as it was before that."""
-        self._reader = _StampingReader(self.stamps)
         self._families: dict[Path, Family | None] = {}
         self._files: dict[Path, tuple[Path, ...]] = {}
+
+    def own_keys(self, path: Path) -> TaskFile:
+        self._stamps.setdefault(path, stamp_of(path))
+        return super().own_keys(path)
 
     def at(self, path: Path) -> Family | None:
         if path not in self._families:
@@ -119,13 +123,13 @@ class _Families:
         return self._families[path]
 
     def _family(self, path: Path) -> Family | None:
-        file = self._reader.read(path)
+        file = self.read(path)
         if "task" in file.values or "group" in file.values:
             return None  # a task's file that happens to have the name
-        place = path_of_styles(path)
-        self.stamps.setdefault(place, stamp_of(place))
+        place = path.parent.parent / STYLES
+        self._stamps.setdefault(place, stamp_of(place))
         self._files[path] = (*file.files, place)
-        styles = self._reader.read(place) if place.is_file() else None
+        styles = self.read(place) if place.is_file() else None
         self._files[path] += styles.files if styles else ()
         return Family(file, styles)
 
@@ -134,19 +138,7 @@ class _Families:
         return self._files.get(path, ())
 
     def are_as_they_were(self) -> bool:
-        return all(stamp_of(path) == stamp for path, stamp in self.stamps.items())
-
-
-class _StampingReader(TaskFileReader):
-    """Notes the state of each file before it is read."""
-
-    def __init__(self, stamps: dict[Path, Stamp]) -> None:
-        super().__init__()
-        self._stamps = stamps
-
-    def own_keys(self, path: Path) -> OwnKeys:
-        self._stamps.setdefault(path, stamp_of(path))
-        return super().own_keys(path)
+        return all(stamp_of(path) == stamp for path, stamp in self._stamps.items())
 
 
 _read_so_far: list[_Families] = []

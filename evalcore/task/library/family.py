@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from evalcore.errors import TaskError
-from evalcore.task.library.family_list import FamilyList, Keys, Style
+from evalcore.task.library.family_list import FamilyList, Keys, Style, layered
 from evalcore.task.library.filling import NotFilled, filled
-from evalcore.task.yaml_file import Origin, OwnKeys, TaskFile
+from evalcore.task.yaml_file import Origin, TaskFile
 
 _NAMING = ("task", "tag", "group", "include")
 """Keys of a task that decide by which names it goes, or may."""
@@ -32,7 +32,7 @@ class Part:
     """Of a task: which one of the members."""
     value: str | None = None
     """Of a group: which value its members share; None for the group of all."""
-    naming: OwnKeys | None = None
+    naming: TaskFile | None = None
     """Of a task: the keys that decide by which names it goes."""
 
     @property
@@ -48,8 +48,8 @@ class Family:
         self.path = file.path
         self.listed = FamilyList(file, styles)
         self._repeated = (*file.repeated, *(styles.repeated if styles else ()))
-        self._made: dict[str, OwnKeys] = {}
-        self._by_style: dict[Style, OwnKeys | None] = {}
+        self._made: dict[str, TaskFile] = {}
+        self._by_style: dict[Style, TaskFile | None] = {}
 
     @cached_property
     def parts(self) -> Mapping[str, Part]:
@@ -93,7 +93,7 @@ class Family:
             )
         return Part(name, style, member, naming=self.stating(naming, style.place))
 
-    def _usual(self, style: Style) -> OwnKeys | None:
+    def _usual(self, style: Style) -> TaskFile | None:
         """What names a style's tasks, where they have the usual names and the rest is alike.
 
         A list has hundreds of names: these need no template.
@@ -116,7 +116,7 @@ class Family:
                 values.setdefault(str(member.get(by, "")), []).append(number)
         return values
 
-    def own_keys(self, name: str) -> OwnKeys:
+    def own_keys(self, name: str) -> TaskFile:
         """All that the family says of one of its tasks or groups. Raises TaskError."""
         if name not in self._made:
             part = self.parts[name]
@@ -129,11 +129,11 @@ class Family:
             self._made[name] = self.stating(keys, rest)
         return self._made[name]
 
-    def stating(self, keys: Keys, rest: Origin) -> OwnKeys:
+    def stating(self, keys: Keys, rest: Origin) -> TaskFile:
         """These keys as those of a file, `metadata.chance` being a part of its metadata."""
         values = {key: value for key, (value, _) in keys.items() if not key.startswith("metadata.")}
         origins = {key: origin for key, (_, origin) in keys.items()}
-        return OwnKeys(self.path, values, origins, self._repeated, rest)
+        return TaskFile(self.path, values, origins, self._repeated, rest)
 
     def tasks_of(self, style: Style) -> list[str]:
         """The names of a style's tasks, in the order of the members."""
@@ -166,8 +166,8 @@ class Family:
         stated, place = listed.groups or {}, listed.file.origin("groups")
         names = self._names(style, None)
         filters = self._filled({"filters": (stated.get("filters"), place)}, style, None, names)
-        own = self._filled(_inside(stated, "keys", place), style, None, names)
-        about = self._filled(_inside(stated, "metadata", place), style, None, names)
+        own = self._filled(layered("keys", (stated, place)), style, None, names)
+        about = self._filled(layered("metadata", (stated, place)), style, None, names)
         first = self._task(style, 0)
         metrics = [entry["metric"] for entry in first.get("metric_list", ([], place))[0]]
         metrics += first["metadata"][0].get("extra_metrics", [])
@@ -250,11 +250,6 @@ class Family:
 
 def _values(keys: Keys) -> dict[str, Any]:
     return {key: value for key, (value, _) in keys.items()}
-
-
-def _inside(stated: Mapping[str, Any], part: str, place: Origin) -> Keys:
-    mapping = stated.get(part) or {}
-    return {key: (value, place.inside(part, str(key))) for key, value in mapping.items()}
 
 
 def _metadata(about: Keys, place: Origin) -> Keys:

@@ -6,6 +6,7 @@ alike.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from evalcore.task.functions import FunctionRef
 from evalcore.task.library.family import Family, Part
 from evalcore.task.library.family_list import Style
 from evalcore.task.metadata import WrittenVersion
-from evalcore.task.yaml_file import OwnKeys, names_of
+from evalcore.task.yaml_file import TaskFile, names_of
 
 WRITTEN = "# Written by `evalcore export` from family.yaml: change that and export it again.\n"
 
@@ -48,7 +49,8 @@ def style_of_base(family: Family, path: Path) -> Style | None:
     return next(styles, None)
 
 
-def base_keys(family: Family, style: Style) -> OwnKeys:
+@functools.cache
+def base_keys(family: Family, style: Style) -> TaskFile:
     """What all tasks of a style say alike."""
     first, *rest = [family.own_keys(name) for name in family.tasks_of(style)]
     values = {
@@ -57,15 +59,15 @@ def base_keys(family: Family, style: Style) -> OwnKeys:
         if key != "task" and all(other.values.get(key) == value for other in rest)
     }
     origins = {key: origin for key, origin in first.origins.items() if key.split(".")[0] in values}
-    return OwnKeys(family.path, values, origins, first.repeated, style.place)
+    return TaskFile(family.path, values, origins, first.repeated, style.place)
 
 
-def file_of(family: Family, part: Part, bases: Mapping[Style, OwnKeys]) -> dict[str, Any]:
-    """The keys of a task or group as its file would state them; `bases` are those of the styles."""
+def file_of(family: Family, part: Part) -> dict[str, Any]:
+    """The keys of a task or group as its file would state them."""
     own = dict(family.own_keys(part.name).values)
     base = base_of(family, part.style)
     if base and not part.is_group:
-        shared = bases[part.style].values
+        shared = base_keys(family, part.style).values
         own = {key: value for key, value in own.items() if key not in shared}
         # What the base says goes over what a member includes by itself, as in its list.
         own["include"] = [*names_of(own["include"]), base.name] if "include" in own else base.name

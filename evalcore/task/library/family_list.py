@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from evalcore.task.fields import FLAG, LIST, MAPPING, MAPPINGS, TEXT, Kind, Problems, one_of
@@ -120,8 +119,7 @@ class FamilyList:
                 problems.missing(inside, "each member has a `name`")
             elif name in names[:number]:
                 problems.add(inside, f"named twice: {name}")
-            own = {key: member[key] for key in _MEMBER_KINDS if key in member}
-            problems.check(own, _MEMBER_KINDS, inside)
+            problems.check(member, _MEMBER_KINDS, inside, others=True)
 
     def _stated_styles(self) -> dict[str, Any]:
         """By style what the family says of it; without `styles` one that has no name."""
@@ -173,11 +171,6 @@ class FamilyList:
 
     def place_of(self, member: int) -> Origin:
         return self.file.origin("members", str(member))
-
-
-def path_of_styles(family: Path) -> Path:
-    """Where the styles of a family are described, whose file is at `family`."""
-    return family.parent.parent / STYLES
 
 
 def layered(part: str, *layers: tuple[dict[str, Any], Origin]) -> Keys:

@@ -40,6 +40,10 @@ class Entry:
     tasks: set[str] = field(default_factory=set)
     """The tasks of a tag."""
 
+    def taken_apart(self, entries: Mapping[str, Entry]) -> list[Entry]:
+        """The tasks of a tag, found in `entries`; a task or group is one thing."""
+        return [entries[task] for task in sorted(self.tasks)] if self.tasks else [self]
+
 
 @dataclass(slots=True)
 class TaskIndex:
@@ -75,7 +79,8 @@ def build_index(folders: Iterable[Path], reader: TaskFiles) -> TaskIndex:
 def _index_of(state: FolderState, reader: TaskFiles) -> TaskIndex:
     index = TaskIndex()
     # Families first: what a list means is not changed unseen by a file of that name.
-    for path in sorted(state.yaml_files(), key=lambda path: path.name != FAMILY):
+    paths = (Path(path) for path, _, _ in state.files if path.endswith(".yaml"))
+    for path in sorted(paths, key=lambda path: path.name != FAMILY):
         try:
             _add(entries_at(path, reader), index.entries)
         except TaskError as error:

@@ -43,9 +43,6 @@ class FolderState:
     def of(cls, folder: Path) -> FolderState:
         return cls(folder, tuple(sorted(_stamps(str(folder)))))
 
-    def yaml_files(self) -> Iterator[Path]:
-        return (Path(path) for path, _, _ in self.files if path.endswith(".yaml"))
-
     @property
     def digest(self) -> str:
         return digest_of([_FORM, str(self.folder), self.files])

@@ -17,8 +17,8 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.families import TaskFiles
 from evalcore.task.library.family_list import FAMILY
 from evalcore.task.library.index import Entry, EntryKind, build_index, entries_at
-from evalcore.task.library.members import Members, Overrides
-from evalcore.task.library.several_prompts import SIGN, prompted
+from evalcore.task.library.members import Members
+from evalcore.task.library.promptsource import SIGN, prompted
 from evalcore.task.old_names import renamed
 
 INSIDE = "::"
@@ -60,44 +60,35 @@ class TaskLibrary:
         return entry.path, len(entry.tasks)
 
     def select(
-        self,
-        names: Iterable[str],
-        overrides: Overrides | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, names: Iterable[str], metadata: Mapping[str, Any] | None = None
     ) -> list[TaskSpec | GroupSpec]:
         """The tasks and groups that `names` mean, each once, in order.
 
         A name is that of a task, group or tag, a pattern with `*`, the path of a YAML file (or a
         pattern of paths), a folder of such files, or a task with a prompt or a pattern of prompts
-        (`x@name`, `x@*`). `overrides` replace top-level keys of every
-        task; `metadata` is merged over that of every task and group. Raises TaskError: unknown
-        name, a file with mistakes, a task in two of the selected groups.
+        (`x@name`, `x@*`). `metadata` is merged over that of every task and group. Raises TaskError:
+        unknown name, a file with mistakes, a task in two of the selected groups.
         """
         selected: dict[str, TaskSpec | GroupSpec] = {}
         for name in names:
             task, sign, prompt = name.rpartition(SIGN)
             if sign and name not in self._entries and self._named(task):
-                (spec,) = self._one(task, self.select([task], overrides, metadata))
-                specs = [prompted(spec, prompt, f"--tasks {name}")]
-                selected.update({spec.name: spec for spec in specs})
+                spec = prompted(self.one(task, metadata), prompt, f"--tasks {name}")
+                selected[spec.name] = spec
                 continue
             entries = self._entries_for(name)
-            members = Members(self._entries, self.files, overrides or {}, metadata or {})
+            members = Members(self._entries, self.files, metadata or {})
             specs = [spec for entry in entries for spec in members.build(entry)]
             selected.update({spec.name: spec for spec in self._meant(name, specs)})
         self._refuse_task_twice(selected.values())
         return list(selected.values())
 
-    def one(self, name: str) -> TaskSpec | GroupSpec:
+    def one(self, name: str, metadata: Mapping[str, Any] | None = None) -> TaskSpec | GroupSpec:
         """The single task or group of that name. Raises TaskError, also for a tag of several."""
-        (found,) = self._one(name, self.select([name]))
-        return found
-
-    @staticmethod
-    def _one(name: str, found: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
+        found = self.select([name], metadata)
         if len(found) != 1:
             raise TaskError(f"{name} stands for {len(found)} tasks, one is expected")
-        return found
+        return found[0]
 
     def _meant(self, name: str, specs: list[TaskSpec | GroupSpec]) -> list[TaskSpec | GroupSpec]:
         """Of a folder or family what is in no other of its groups; of `a::b` the part of `a` called
@@ -105,11 +96,11 @@ class TaskLibrary:
         if name in self._entries:
             return specs
         if Path(name).is_dir() or Path(name).name == FAMILY:
-            inside = {part.name for spec in specs for part in _parts(spec) if part is not spec}
+            inside = {part.name for spec in specs for part in spec.parts() if part is not spec}
             return [spec for spec in specs if spec.name not in inside]
         if INSIDE not in name:
             return specs
-        parts = [part for spec in specs for part in _parts(spec)]
+        parts = [part for spec in specs for part in spec.parts()]
         found = [part for part in parts if part.name == name]
         if not found:
             raise TaskError(
@@ -123,12 +114,8 @@ class TaskLibrary:
         found = self._named(name)
         if not found:
             raise self._unreadable(name) or self._unknown(name)
-        entries: dict[str, Entry] = {}
-        for entry in found:
-            members = [self._entries[task] for task in sorted(entry.tasks)]
-            each = members if entry.kind is EntryKind.TAG else [entry]
-            entries.update({one.name: one for one in each})
-        return list(entries.values())
+        each = (one for entry in found for one in entry.taken_apart(self._entries))
+        return list({one.name: one for one in each}.values())
 
     def _named(self, name: str) -> list[Entry]:
         if name in self._entries:
@@ -195,10 +182,3 @@ class TaskLibrary:
                         f"The task {task.name} is asked for twice, by {owner[task.name]} and by "
                         f"{spec.name}: select one of them"
                     )
-
-
-def _parts(spec: TaskSpec | GroupSpec) -> list[TaskSpec | GroupSpec]:
-    """The task, or the group and everything in it."""
-    if isinstance(spec, TaskSpec):
-        return [spec]
-    return [spec, *(part for member in spec.members for part in _parts(member))]

@@ -1,7 +1,7 @@
-"""What groups are made of: from entries of the index to tasks and groups, overrides applied.
+"""What groups are made of: from entries of the index to tasks and groups.
 
 The rules are those of lm-eval 0.4.13: a key of a group that is none of a group's own goes to all
-its tasks; what an entry of its list says goes over that, and what the caller says over all.
+its tasks; what an entry of its list says goes over that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from evalcore.task.yaml_file import TaskFile, is_own
 
 log = logging.getLogger(__name__)
 
-Overrides = Mapping[str, Any]
 PlaceOf = Callable[[str], str]
 Specs = list[TaskSpec | GroupSpec]
 
@@ -64,15 +63,12 @@ class Members:
 
     entries: Mapping[str, Entry]
     reader: TaskFiles
-    overrides: Overrides
-    """Top-level keys of every task."""
     metadata: Mapping[str, Any]
     """Goes over the metadata of every task and group."""
 
     def build(self, entry: Entry) -> Specs:
         """The task or group; several where a task is asked by several prompts."""
-        stated = _Stated(self.overrides, dict.fromkeys(self.overrides, _by_the_caller))
-        return self._build(entry, stated, ())
+        return self._build(entry, _Stated({}, {}), ())
 
     def _build(self, entry: Entry, overrides: _Stated, inside: tuple[str, ...]) -> Specs:
         if entry.path is None:
@@ -158,15 +154,8 @@ class Members:
                 )
             inline = {**stated.values, "task": f"{inside[-1]}::{name}"}
             return self._tasks(file, inline, stated.place_in(file))
-        entry = self.entries[name]
-        each = [entry]
-        if entry.kind is EntryKind.TAG:
-            each = [self.entries[task] for task in sorted(entry.tasks)]
+        each = self.entries[name].taken_apart(self.entries)
         return [spec for one in each for spec in self._build(one, stated, inside)]
-
-
-def _by_the_caller(_key: str) -> str:
-    return "the caller's overrides"
 
 
 def _name_by_data(item: Mapping[str, Any]) -> str:

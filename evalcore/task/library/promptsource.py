@@ -5,6 +5,9 @@ file `prompts.yaml:<name>` with doc_to_text and doc_to_target by name, and the t
 The templates of a data set lie in PromptSource's own form in
 `templates/<dataset>/<configuration>/templates.yaml`, in a folder `promptsource_templates` beside
 the task file or above it, or in the package promptsource if it is installed.
+
+The command line names them, too: `--tasks x@name`, or `x@*`, a pattern, which makes a group whose
+members are the task under each prompt.
 """
 
 from __future__ import annotations
@@ -27,9 +30,13 @@ from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
 from evalcore.errors import TaskError, did_you_mean
-from evalcore.task.config import TaskSpec
+from evalcore.task.config import AggregateSpec, GroupSpec, TaskSpec
 from evalcore.task.functions import GivenFunction
 from evalcore.task.template import render
+
+SIGN = "@"
+"""Between the name of a task and that of a prompt, or a pattern of such."""
+
 
 _BASIC = {
     "question-newline-answer": "Question: {{question}}\nAnswer:",
@@ -116,6 +123,39 @@ def expanded(spec: TaskSpec, place_of: Callable[[str], str]) -> Iterator[TaskSpe
         yield prompts[name].applied_to(one)
 
 
+def prompted(spec: TaskSpec | GroupSpec, wanted: str, place: str) -> TaskSpec | GroupSpec:
+    """The task under the prompt `wanted`, or under all prompts that the pattern `wanted` means.
+
+    Raises TaskError for a group, and where there is no such prompt; `place` says what asked.
+    """
+    if isinstance(spec, GroupSpec):
+        raise TaskError(f"{place}: {spec.name} is a group: name one of its tasks before the {SIGN}")
+    asked = dataclasses.replace(spec, use_prompt=f"promptsource:{wanted}")
+    tasks = [
+        # With the sign of the command line in its name in place of a file's `::`.
+        dataclasses.replace(task, task=task.task.replace(f"{spec.task}::", f"{spec.task}{SIGN}", 1))
+        for task in expanded(asked, lambda _: place)
+    ]
+    if not any(sign in wanted for sign in "*?["):
+        (task,) = tasks
+        return dataclasses.replace(task, task=f"{spec.task}{SIGN}{wanted}")
+    metrics = dict.fromkeys(metric.name for metric in spec.metric_list)
+    return GroupSpec(
+        group=f"{spec.task}{SIGN}{wanted}",
+        group_alias=f"{spec.alias}, {len(tasks)} prompts",
+        members=tuple(tasks),
+        aggregate_metric_list=tuple(AggregateSpec(metric=metric) for metric in metrics),
+        metadata=spec.metadata,
+        about=spec.about,
+        source=spec.source,
+    )
+
+
+def is_prompted(name: str) -> bool:
+    """Whether a group of this name is one task under several prompts."""
+    return SIGN in name
+
+
 def _prompts(category: str, spec: TaskSpec, place: str) -> Mapping[str, Prompt]:
     if category == "promptsource":
         return _of_promptsource(spec, place)
@@ -123,7 +163,8 @@ def _prompts(category: str, spec: TaskSpec, place: str) -> Mapping[str, Prompt]:
         return _of_file(category, spec, place)
     if category == "qa-basic":
         return {
-            name: Prompt(name, text, _FilledIn(text), None, None) for name, text in _BASIC.items()
+            name: Prompt(name, text, _Applied(render, (text,)), None, None)
+            for name, text in _BASIC.items()
         }
     raise TaskError(
         f"{place}: use_prompt: there are no prompts {category!r}: write promptsource, qa-basic or "
@@ -132,11 +173,14 @@ def _prompts(category: str, spec: TaskSpec, place: str) -> Mapping[str, Prompt]:
 
 
 @dataclass(frozen=True)
-class _FilledIn:
-    template: str
+class _Applied:
+    """A function with its first arguments at hand; equal ones compare, as partials do not."""
 
-    def __call__(self, doc: dict[str, Any]) -> str:
-        return render(self.template, doc)
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self, doc: dict[str, Any]) -> Any:
+        return self.function(*self.arguments, doc)
 
 
 def _of_file(name: str, spec: TaskSpec, place: str) -> dict[str, Prompt]:
@@ -159,7 +203,9 @@ def _of_file(name: str, spec: TaskSpec, place: str) -> dict[str, Prompt]:
             )
         text, target = str(entry["doc_to_text"]), str(entry["doc_to_target"])
         source = f"{text}\0{target}"
-        prompts[str(prompt)] = Prompt(str(prompt), source, _FilledIn(text), _FilledIn(target), None)
+        prompts[str(prompt)] = Prompt(
+            str(prompt), source, _Applied(render, (text,)), _Applied(render, (target,)), None
+        )
     return prompts
 
 
@@ -182,9 +228,9 @@ def _of_promptsource(spec: TaskSpec, place: str) -> dict[str, Prompt]:
         prompts[name] = Prompt(
             name,
             source,
-            _Side(jinja, choices, 0, spec.fewshot_delimiter),
-            _Side(jinja, choices, 1, spec.fewshot_delimiter),
-            _Choices(choices) if choices else None,
+            _Applied(_side, (0, jinja, choices, spec.fewshot_delimiter)),
+            _Applied(_side, (1, jinja, choices, spec.fewshot_delimiter)),
+            _Applied(_divided, (choices,)) if choices else None,
         )
     return prompts
 
@@ -270,28 +316,15 @@ def _divided(template: str, doc: Mapping[str, Any], **more: Any) -> list[str]:
     return [part.replace(_ESCAPED, _SEPARATOR).strip() for part in text.split(_SEPARATOR)]
 
 
-@dataclass(frozen=True)
-class _Side:
+def _side(
+    side: int, jinja: str, choices: str | None, otherwise: str, doc: Mapping[str, Any]
+) -> str:
     """The question (0) or the answer (1) of a template, whose text the separator divides.
 
-    A template that does not divide gives the few-shot delimiter, as in lm-evaluation-harness.
+    A template that does not divide gives `otherwise`, the few-shot delimiter, as in
+    lm-evaluation-harness.
     """
-
-    jinja: str
-    choices: str | None
-    side: int
-    otherwise: str
-
-    def __call__(self, doc: dict[str, Any]) -> str:
-        template = self.jinja.replace("}}", f" | string | truncate({_LONGEST_VALUE}) }}}}")
-        choices = _divided(self.choices, doc) if self.choices else None
-        parts = _divided(template, doc, answer_choices=choices)
-        return parts[self.side] if len(parts) == 2 else self.otherwise
-
-
-@dataclass(frozen=True)
-class _Choices:
-    template: str
-
-    def __call__(self, doc: dict[str, Any]) -> list[str]:
-        return _divided(self.template, doc)
+    template = jinja.replace("}}", f" | string | truncate({_LONGEST_VALUE}) }}}}")
+    answers = _divided(choices, doc) if choices else None
+    parts = _divided(template, doc, answer_choices=answers)
+    return parts[side] if len(parts) == 2 else otherwise

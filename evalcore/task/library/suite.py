@@ -6,7 +6,7 @@ our own index pass it by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -274,37 +274,30 @@ class _Entry:
             self.problems.add(
                 place, f"{spec.name} says that it is {about.benchmark} in the style {about.style}"
             )
-        metric = own.get("metric", self.stated.get("metric"))
-        if metric not in _metrics_of(spec):
-            known = ", ".join(sorted(_metrics_of(spec)))
-            at = f"{place}.metric" if "metric" in own else f"{self.place}.metric"
-            self.problems.expected(at, f"a metric of {spec.name} ({known})", metric)
-        if normalised and (guess := next(_without_chance(spec), None)):
-            self.problems.add(place, f"{guess} states no metadata.chance to normalise by")
-        known_filters = _filters_of(spec)
-        filter = own.get("filter", self.stated.get("filter"))
-        if filter is None and len(known_filters) == 1:
-            filter = known_filters[0]
-        if filter not in known_filters:
-            at = f"{place}.filter" if "filter" in own else f"{self.place}.filter"
-            self.problems.expected(
-                at, f"a filter of {spec.name} ({', '.join(known_filters)})", filter
-            )
-        return Asked(task=spec.name, metric=str(metric), filter=str(filter))
+
+        def chosen(key: str, known: Sequence[str], otherwise: str | None = None) -> str:
+            value = own.get(key, self.stated.get(key))
+            if value is None:
+                value = otherwise
+            if value not in known:
+                at = place if key in own else self.place
+                self.problems.expected(
+                    f"{at}.{key}", f"a {key} of {spec.name} ({', '.join(known)})", value
+                )
+            return str(value)
+
+        metric = chosen("metric", _metrics_of(spec))
+        if normalised and spec.about.chance is None:
+            guess = next((leaf.name for leaf in spec.leaves() if leaf.about.chance is None), None)
+            if guess:
+                self.problems.add(place, f"{guess} states no metadata.chance to normalise by")
+        every = (pipeline.name for leaf in spec.leaves() for pipeline in leaf.filter_list)
+        filters = list(dict.fromkeys(every))
+        filter = chosen("filter", filters, filters[0] if len(filters) == 1 else None)
+        return Asked(task=spec.name, metric=metric, filter=filter)
 
 
-def _metrics_of(spec: TaskSpec | GroupSpec) -> set[str]:
+def _metrics_of(spec: TaskSpec | GroupSpec) -> list[str]:
     if isinstance(spec, GroupSpec):
-        return {str(aggregate.metric) for aggregate in spec.aggregate_metric_list}
-    return {*(metric.name for metric in spec.metric_list), *spec.about.extra_metrics}
-
-
-def _filters_of(spec: TaskSpec | GroupSpec) -> list[str]:
-    """Of a group those of its tasks."""
-    filters = [one.name for leaf in spec.leaves() for one in leaf.filter_list]
-    return list(dict.fromkeys(filters))
-
-
-def _without_chance(spec: TaskSpec | GroupSpec) -> Iterator[str]:
-    if spec.about.chance is None:
-        yield from (leaf.name for leaf in spec.leaves() if leaf.about.chance is None)
+        return sorted({str(aggregate.metric) for aggregate in spec.aggregate_metric_list})
+    return sorted({*(metric.name for metric in spec.metric_list), *spec.about.extra_metrics})

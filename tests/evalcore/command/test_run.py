@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evalcore.cli import main
-from evalcore.command.ranks import rank_of
+from evalcore.cli import main, rank_of
 from evalcore.record import RunRecord, read_samples
 from tests import tiny
 from tests.evalcore.toys import write_toys

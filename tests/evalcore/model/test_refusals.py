@@ -16,7 +16,7 @@ from evalcore.model.capabilities import Capabilities
 from evalcore.model.fake import DummyLM, FakeLM
 from evalcore.model.refusals import REFUSALS, Need, refuse
 from evalcore.model.registry import MODELS, backend_of
-from evalcore.needs import KINDS
+from evalcore.refusals import KINDS
 from evalcore.task.config import OUTPUT_TYPES
 from tests.evalcore.peer.test_classes import CLASS, FILE
 from tests.evalcore.toys import write_toys

@@ -117,8 +117,13 @@ def test_the_models_arguments_reach_the_function_and_are_no_part_of_the_task(
 
     def told(pretrained: str, length: int) -> TaskSpec:
         arguments = {"pretrained": pretrained, "length": 0}
-        library = TaskLibrary([tmp_path])
-        (spec,) = select(library, ["t"], metadata={"length": length}, model_args=arguments)
+        (spec,) = select(
+            TaskLibrary([tmp_path]),
+            ["t"],
+            metadata={"length": length},
+            model_args=arguments,
+            mode="compat",
+        )
         assert isinstance(spec, TaskSpec)
         return spec
 
