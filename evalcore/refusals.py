@@ -1,4 +1,4 @@
-"""What the engine does not run, told by task, key and value before data are loaded.
+"""What the engine does not run: one table, told by task, key and value before data are loaded.
 
 Every task file is read. What would be passed over in silence, or would fail only when the model
 has answered, is told here. Settings that exclude one another are told where they are made
@@ -8,7 +8,9 @@ has answered, is told here. Settings that exclude one another are told where the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.model.base import RequestKind
@@ -25,25 +27,45 @@ from evalcore.task.metadata import TaskMetadata
 SAMPLERS = ("default", "first_n", "balanced")
 """The ways to draw examples that have a name; a task may name a class of its own instead."""
 
+Found = Iterator[dict[str, Any]]
+"""For each place where something is asked in vain, what its sentence names."""
 
-def _of_every_task(spec: TaskSpec, confirm_unsafe: bool) -> Iterator[str]:
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that is not run, in one sentence."""
+
+    sentence: str
+    found: Callable[[Any], Found]
+    """Where a task, or a group, asks it."""
+
+    def of(self, spec: TaskSpec | GroupSpec) -> Iterator[str]:
+        return (self.sentence.format(**named) for named in self.found(spec))
+
+
+def _images_and_sound(spec: TaskSpec) -> Found:
     for key in ("doc_to_image", "doc_to_audio"):
         if value := getattr(spec, key):
-            yield f"{key}: {value} (models are asked with text alone)"
-    if spec.unsafe_code and not confirm_unsafe:
-        yield (
-            "unsafe_code: true (scoring runs code that the model wrote): say so with "
-            "--confirm_run_unsafe_code"
-        )
+            yield {"key": key, "value": value}
 
 
-def _of_tasks_by_keys(spec: TaskSpec) -> Iterator[str]:
-    """Of those that are no Python class: what such a one measures, its code says."""
+def _unsafe_code(spec: TaskSpec) -> Found:
+    if spec.unsafe_code:
+        yield {}
+
+
+def _unknown_samplers(spec: TaskSpec) -> Found:
     sampler = spec.fewshot.sampler
     if isinstance(sampler, str) and sampler not in SAMPLERS:
-        yield f"fewshot_config.sampler: {sampler} is not known: write {' or '.join(SAMPLERS)}"
+        yield {"sampler": sampler, "known": " or ".join(SAMPLERS)}
+
+
+def _no_filters(spec: TaskSpec) -> Found:
     if not spec.filter_list:
-        yield "filter_list: empty, so nothing would be scored: name a filter, or leave it out"
+        yield {}
+
+
+def _unknown_filters(spec: TaskSpec) -> Found:
     for number, pipeline in enumerate(spec.filter_list):
         for position, step in enumerate(pipeline.steps):
             name = step.function
@@ -52,15 +74,15 @@ def _of_tasks_by_keys(spec: TaskSpec) -> Iterator[str]:
             if not registered("filter", name, functions_in(spec)):
                 hint = did_you_mean(name, FILTERS) or f": name one of {', '.join(sorted(FILTERS))}"
                 key = f"filter_list[{number}].filter[{position}].function"
-                yield f"{key}: {name} is not known{hint}"
-    if not spec.process_results:  # which measures whatever it likes, under any name
-        for number, entry in enumerate(spec.metric_list):
-            for part, why in _unknown_in(spec, entry):
-                yield f"metric_list[{number}].{part}: {why}"
-        if not spec.metric_list:
-            yield "metric_list: empty: name at least one metric"
-    names = [metric.name for metric in spec.metric_list]
-    yield from _of_metrics("metric_list", names, names, spec.about)
+                yield {"key": key, "name": name, "hint": hint}
+
+
+def _unknown_metrics(spec: TaskSpec) -> Found:
+    if spec.process_results:  # which measures whatever it likes, under any name
+        return
+    for number, entry in enumerate(spec.metric_list):
+        for part, why in _unknown_in(spec, entry):
+            yield {"key": f"metric_list[{number}].{part}", "why": why}
 
 
 def _unknown_in(spec: TaskSpec, entry: MetricSpec) -> Iterator[tuple[str, str]]:
@@ -82,16 +104,32 @@ def _unknown_in(spec: TaskSpec, entry: MetricSpec) -> Iterator[tuple[str, str]]:
         yield "metric", error.reason
 
 
-def _of_whole_groups(spec: GroupSpec) -> Iterator[str]:
-    counts = Counter(leaf.name for leaf in spec.leaves())
-    if not counts:
-        yield "task: it has no task: name at least one"
-    for name, count in counts.items():
+def _no_metrics(spec: TaskSpec) -> Found:
+    if not spec.process_results and not spec.metric_list:
+        yield {}
+
+
+def _metrics_twice(spec: TaskSpec) -> Found:
+    yield from _more_than_once([metric.name for metric in spec.metric_list], "metric_list")
+
+
+def _unlisted_primary(spec: TaskSpec) -> Found:
+    names = [metric.name for metric in spec.metric_list]
+    yield from _not_among(names, "metric_list", spec.about)
+
+
+def _no_tasks(spec: GroupSpec) -> Found:
+    if not any(True for _ in spec.leaves()):
+        yield {}
+
+
+def _tasks_twice(spec: GroupSpec) -> Found:
+    for name, count in Counter(leaf.name for leaf in spec.leaves()).items():
         if count > 1:
-            yield f"task: {name} is in it {count} times and would count as often: name it once"
+            yield {"name": name, "count": count}
 
 
-def _of_every_group(spec: GroupSpec) -> Iterator[str]:
+def _aggregated_twice(spec: GroupSpec) -> Found:
     entries = spec.aggregate_metric_list
     every = {str(entry.metric) for entry in entries if entry.filter_list is None}
     # One metric may be aggregated under one filter in one way, under another in another.
@@ -102,21 +140,62 @@ def _of_every_group(spec: GroupSpec) -> Iterator[str]:
         if str(entry.metric) not in every
         for filter in entry.filter_list or ()
     ]
-    names = [str(entry.metric) for entry in entries]
-    yield from _of_metrics("aggregate_metric_list", names, numbers, spec.about)
+    yield from _more_than_once(numbers, "aggregate_metric_list")
 
 
-def _of_metrics(
-    key: str, names: Sequence[str], numbers: Sequence[str], about: TaskMetadata
-) -> Iterator[str]:
-    for name, count in Counter(numbers).items():
+def _unaggregated_primary(spec: GroupSpec) -> Found:
+    names = [str(entry.metric) for entry in spec.aggregate_metric_list]
+    yield from _not_among(names, "aggregate_metric_list", spec.about)
+
+
+def _more_than_once(names: Sequence[str], key: str) -> Found:
+    for name, count in Counter(names).items():
         if count > 1:
-            yield f"{key}: {name} stands there {count} times: name it once"
+            yield {"key": key, "name": name, "count": count}
+
+
+def _not_among(names: Sequence[str], key: str, about: TaskMetadata) -> Found:
     if about.primary_metric and about.primary_metric not in names:
-        yield (
-            f"metadata.primary_metric: {about.primary_metric} is not in {key}, which has "
-            f"{', '.join(names) or 'nothing'}: name one of those, or add it there"
-        )
+        listed = ", ".join(names) or "nothing"
+        yield {"primary": about.primary_metric, "key": key, "listed": listed}
+
+
+_TWICE = "{key}: {name} stands there {count} times: name it once"
+_PRIMARY = (
+    "metadata.primary_metric: {primary} is not in {key}, which has {listed}: name one of those, or "
+    "add it there"
+)
+UNSAFE = Refusal(
+    "unsafe_code: true (scoring runs code that the model wrote): say so with "
+    "--confirm_run_unsafe_code",
+    _unsafe_code,
+)
+
+OF_EVERY_TASK = (
+    Refusal("{key}: {value} (models are asked with text alone)", _images_and_sound),
+    UNSAFE,
+)
+OF_TASKS_BY_KEYS = (
+    Refusal("fewshot_config.sampler: {sampler} is not known: write {known}", _unknown_samplers),
+    Refusal(
+        "filter_list: empty, so nothing would be scored: name a filter, or leave it out",
+        _no_filters,
+    ),
+    Refusal("{key}: {name} is not known{hint}", _unknown_filters),
+    Refusal("{key}: {why}", _unknown_metrics),
+    Refusal("metric_list: empty: name at least one metric", _no_metrics),
+    Refusal(_TWICE, _metrics_twice),
+    Refusal(_PRIMARY, _unlisted_primary),
+)
+"""Of those that are no Python class: what such a one measures, its code says."""
+
+OF_WHOLE_GROUPS = (
+    Refusal("task: it has no task: name at least one", _no_tasks),
+    Refusal(
+        "task: {name} is in it {count} times and would count as often: name it once", _tasks_twice
+    ),
+)
+OF_EVERY_GROUP = (Refusal(_TWICE, _aggregated_twice), Refusal(_PRIMARY, _unaggregated_primary))
 
 
 def check_supported(spec: TaskSpec | GroupSpec, *, confirm_unsafe: bool = False) -> None:
@@ -127,18 +206,18 @@ def check_supported(spec: TaskSpec | GroupSpec, *, confirm_unsafe: bool = False)
     """
     concerned: dict[str, list[str]] = {}
 
-    def note(at: TaskSpec | GroupSpec, problems: Iterable[str]) -> None:
-        for problem in problems:
-            concerned.setdefault(problem, []).append(at.name)
+    def look(at: TaskSpec | GroupSpec, refusals: Sequence[Refusal]) -> None:
+        for refusal in refusals:
+            if refusal is not UNSAFE or not confirm_unsafe:
+                for problem in refusal.of(at):
+                    concerned.setdefault(problem, []).append(at.name)
 
     for leaf in {leaf.name: leaf for leaf in spec.leaves()}.values():
-        note(leaf, _of_every_task(leaf, confirm_unsafe))
-        if not leaf.python_class:
-            note(leaf, _of_tasks_by_keys(leaf))
+        look(leaf, OF_EVERY_TASK if leaf.python_class else (*OF_EVERY_TASK, *OF_TASKS_BY_KEYS))
     if isinstance(spec, GroupSpec):
-        note(spec, _of_whole_groups(spec))
+        look(spec, OF_WHOLE_GROUPS)
         for group in {group.name: group for group in spec.groups()}.values():
-            note(group, _of_every_group(group))
+            look(group, OF_EVERY_GROUP)
     if concerned:
         kind = "group" if isinstance(spec, GroupSpec) else "task"
         lines = "".join(f"\n  {_some(names)}: {problem}" for problem, names in concerned.items())
