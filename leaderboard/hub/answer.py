@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from huggingface_hub import ModelCardData, ModelInfo
+from huggingface_hub import ModelInfo
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -42,7 +42,7 @@ class Answer:
     """Its own count of the parameters."""
 
 
-def answer_of(info: ModelInfo, longest_template: int) -> Answer:
+def answer_of(info: ModelInfo, card: object, longest_template: int) -> Answer:
     """Raises ValueError where it names no model or no commit."""
     repo_id = repo_id_of(info.id)
     commit = cleaning.text(info.sha)
@@ -53,13 +53,12 @@ def answer_of(info: ModelInfo, longest_template: int) -> Answer:
     digests = {name: cleaning.text(getattr(f.lfs, "sha256", None)) for name, f in named.items()}
     told = info.safetensors
     config = cleaning.cleaned(info.config, longest_template)
-    card = vars(info.card_data) if isinstance(info.card_data, ModelCardData) else {}
     return Answer(
         repo_id=repo_id,
         commit=commit,
         sizes={name: cleaning.count(f.size, MAX_FILE_BYTES) for name, f in named.items()},
         digests={n: digest for n, digest in digests.items() if SHA256.fullmatch(digest)},
-        card=cleaning.cleaned(card),
+        card=cleaning.cleaned(card) if isinstance(card, dict) else {},
         tags=frozenset(filter(None, map(cleaning.text, islice(info.tags or (), MOST_TAGS)))),
         config=config if isinstance(config, dict) else {},
         weights=hub_weights.as_counted(told.total, told.parameters) if told else None,

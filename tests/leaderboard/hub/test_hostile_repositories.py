@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leaderboard.hub import client as hub
@@ -190,6 +190,7 @@ def test_any_answer_of_the_hub_is_a_sentence(client: Client, write: Write, info:
 
 @hostile
 @given(card=CARDS)
+@example(card={"license": None, "tags": 0.5})
 def test_any_card_is_answered(client: Client, write: Write, card: Any) -> None:
     write(".hub.yaml", {"cardData": card})
     assert check_everywhere(client).checked
