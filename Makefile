@@ -10,7 +10,7 @@ BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test bench bench-site image-check lint format screenshots setup setup-dev clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick bench bench-site image-check lint format screenshots setup setup-dev clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -33,7 +33,10 @@ demo-large: $(VENV)/.demo  ## A board of 10,000 made-up models, and the site on 
 	@$(BIN)/python -m demo.generated $(BOARD) --serve
 
 test: $(VENV)/.dev  ## Set up and run all tests
-	@$(BIN)/python -m pytest $(TEST_PROCESSES) $(TEST_ARGS)
+	@$(BIN)/python -m pytest $(TEST_PROCESSES) --durations=25 --durations-min=1 $(TEST_ARGS)
+
+test-quick: $(VENV)/.dev  ## The tests of two minutes: no browser, no service, no evaluation from end to end
+	@$(BIN)/python -m pytest $(TEST_PROCESSES) --quick $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)

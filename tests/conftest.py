@@ -57,7 +57,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> groups.Group
     return groups.scheduler(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what takes two minutes in all")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_slow = config.option.quick and groups.is_slow(collection_path)
+    return True if is_slow else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.quick:
+        config.hook.pytest_deselected(items=[item for item in items if not groups.is_quick(item)])
+        items[:] = filter(groups.is_quick, items)
     # In each of several processes, after pytest-django has put them into its own order.
     if hasattr(config, "workerinput"):
         groups.order(items)

@@ -8,10 +8,13 @@ written into the names of tests, where pytest 9.2 no longer reads them.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.hub import ROOT
 
 LONGEST_FIRST = (
     "tests/parity/test_recorded_responses.py",
@@ -35,6 +38,52 @@ EACH_ALONE = (
 )
 """Where each test makes what it needs, and takes seconds or minutes."""
 
+NOT_QUICK = (
+    "tests/bench/",
+    "tests/browser/",
+    "tests/demo/",
+    "tests/e2e/",
+    "tests/parity/",
+    "tests/runners/",
+    "tests/tasks/",
+    "tests/test_wheel.py",
+    "tests/evalcore/authoring/test_build_check.py",
+    "tests/evalcore/command/test_compare.py",
+    "tests/evalcore/command/test_fetch.py",
+    "tests/evalcore/command/test_run.py",
+    "tests/evalcore/contamination/test_decontaminate.py",
+    "tests/evalcore/model/hf/test_conversation.py",
+    "tests/evalcore/model/hf/test_loading.py",
+    "tests/evalcore/model/loglikelihood/test_ladder.py",
+    "tests/evalcore/model/loglikelihood/test_packed.py",
+    "tests/evalcore/model/packs/test_prefix.py",
+    "tests/evalcore/model/test_conformance.py",
+    "tests/evalcore/model/writing/test_continuous.py",
+    "tests/evalcore/model/writing/test_plan.py",
+    "tests/evalcore/task/data/test_dataset.py",
+    "tests/evalcore/task/transforms/test_code_sandbox.py",
+    "tests/evalcore/task/transforms/test_math_answers.py",
+    "tests/evalcore/test_pipeline.py",
+    "tests/evalcore/verify/test_verify.py",
+    "tests/leaderboard/board/test_answers.py",
+    "tests/leaderboard/board/test_page.py",
+    "tests/leaderboard/compare/test_page.py",
+    "tests/leaderboard/hub/",
+    "tests/leaderboard/model_pages/test_page.py",
+    "tests/leaderboard/queue/test_page.py",
+    "tests/leaderboard/runs/",
+    "tests/leaderboard/samples/test_publish_ids.py",
+    "tests/leaderboard/snapshot/",
+    "tests/leaderboard/styles/test_page.py",
+    "tests/leaderboard/submissions/",
+    "tests/leaderboard/tasks/test_items.py",
+    "tests/leaderboard/test_query_counts.py",
+    "tests/leaderboard/test_start.py",
+    "tests/leaderboard/web/test_kept.py",
+)
+"""What takes long, starts programs or a Hub: `make test-quick` leaves it to `make test`."""
+NOT_QUICK_MARKS = frozenset({"browser", "services", "peer"})
+
 
 class Groups(LoadScopeScheduling):
     """Gives each process the next group whenever it has all but ended one."""
@@ -56,6 +105,16 @@ def order(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     places = (turn for turn, start in enumerate(LONGEST_FIRST) if item.nodeid.startswith(start))
     return next(places, len(LONGEST_FIRST))
+
+
+def is_slow(path: Path) -> bool:
+    """Whether `make test-quick` need not even read this file or folder."""
+    place = path.relative_to(ROOT).as_posix() + ("/" if path.is_dir() else "")
+    return place.startswith(NOT_QUICK)
+
+
+def is_quick(item: pytest.Item) -> bool:
+    return NOT_QUICK_MARKS.isdisjoint(mark.name for mark in item.iter_markers())
 
 
 def report_longest(terminal: pytest.TerminalReporter, number: int = 20) -> None:
