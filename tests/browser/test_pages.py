@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
-from leaderboard.models import Run, Submission
+from leaderboard.models import Run, Submission, Suite
 from leaderboard.queue import claims
 from tests.browser.conftest import Open
+from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -65,6 +68,22 @@ def test_no_page_is_wider_than_its_window_or_has_anything_to_complain_of(
         wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wider <= 0, (name, wider)
     assert window.complaints == []
+
+
+def test_a_guess_how_long_runs_wait_fits_a_phone(visit: Open, site: Suite) -> None:
+    Run.objects.all().delete()
+    entry, began = site.entries.all()[0], timezone.now() - timedelta(days=3)
+    old, *_ = (make.queued_run(make.make_variant(f"lab/m{n}"), entry) for n in range(3))
+    Run.objects.filter(pk=old.pk).update(
+        state="done",
+        worker=make.make_worker(),
+        started=began,
+        finished=began + timedelta(minutes=12),
+    )
+    page = visit(**PHONE).go("/queue")
+    waiting = page.locator("#waiting").locator("xpath=ancestor::section")
+    expect(waiting.get_by_text("a guess: too few such runs are known").last).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_the_form_by_keyboard_from_check_to_submission(visit: Open) -> None:
