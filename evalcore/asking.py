@@ -65,7 +65,10 @@ class Answers:
         clock, energy = time.monotonic(), self.meter.read()
         asked = [self._begun(part) for part in parts]
         waiting = {
-            one.key: one for part in parts for one in part.encoded if one.key not in self.known
+            request.key: request
+            for part in parts
+            for request in part.encoded
+            if request.key not in self.known
         }
         for progress in asked:
             progress.tell(self.watch)
@@ -76,7 +79,7 @@ class Answers:
             _share(time.monotonic() - clock, used, asked)
 
     def _begun(self, part: Prepared) -> Progress:
-        asked = Counter(one.key for one in part.encoded)
+        asked = Counter(request.key for request in part.encoded)
         if self.journal:
             self.known.update((key, self.journal[key]) for key in asked if key in self.journal)
         done = sum(times for key, times in asked.items() if key in self.known)
@@ -124,17 +127,17 @@ class Answers:
     def responses_to(self, part: Prepared) -> list[Response]:
         """The responses to all requests of a part, in order. Raises InfraError if one lacks."""
         encoded = part.encoded
-        if missing := sum(one.key not in self.known for one in encoded):
+        if missing := sum(request.key not in self.known for request in encoded):
             name = part.spec.name
             raise InfraError(f"{name}: {missing} of {len(encoded)} requests were not answered")
         # Equal requests may have lost different beginnings: that much is each one's own.
         return [
             replace(
-                self.known[one.key],
-                n_context_tokens=one.n_context_tokens,
-                n_truncated=one.n_truncated,
+                self.known[request.key],
+                n_context_tokens=request.n_context_tokens,
+                n_truncated=request.n_truncated,
             )
-            for one in encoded
+            for request in encoded
         ]
 
 

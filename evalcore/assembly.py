@@ -86,7 +86,9 @@ def record_of(
         docs_digest=docs_digest(sample["doc_digest"] for sample in samples),
         run_key=keys[spec.name],
         results=results,
-        failures=[without_reason(one) if one.task in withheld else one for one in failures],
+        failures=[
+            without_reason(failure) if failure.task in withheld else failure for failure in failures
+        ],
         without_text=withheld,
         unanswerable=_unanswerable(tasks, samples),
         distribution=_distribution(spec, results),
@@ -141,7 +143,8 @@ def without_number(record: RunRecord) -> TaskError | None:
     if not lacking:
         return None
     reasons = {
-        one.task: f"{one.metric} ({one.filter}): {one.reason}" for one in reversed(record.failures)
+        failure.task: f"{failure.metric} ({failure.filter}): {failure.reason}"
+        for failure in reversed(record.failures)
     }
     told = "; ".join(
         f"{name} has no number: {reasons.get(name, 'no metric gave one for any document')}"
@@ -167,8 +170,8 @@ def _execution(model: LM, responses: Sequence[Response]) -> dict[str, Any]:
 def _unanswerable(tasks: Sequence[Task], samples: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Where a task scores by its own code, that decides what is right."""
     by_gold = {task.name for task in tasks if task.own_process_results is None}
-    of_these = (one for one in samples if one["task"] in by_gold)
-    return dict(Counter(one["task"] for one in of_these if NO_CHOICE in one["gold"]))
+    of_these = (sample for sample in samples if sample["task"] in by_gold)
+    return dict(Counter(sample["task"] for sample in of_these if NO_CHOICE in sample["gold"]))
 
 
 def _distribution(spec: TaskSpec | GroupSpec, results: Sequence[ResultRow]) -> list[dict[str, Any]]:
@@ -228,9 +231,9 @@ def _run_keys(
     """The run key of every task and group in `spec`."""
     generates = any(task.generation_kwargs is not None for task in tasks)
     return {
-        one.name: run_key(
-            one,
-            shots=_shots(one, tasks),
+        part.name: run_key(
+            part,
+            shots=_shots(part, tasks),
             mode=settings.mode,
             fewshot_seed=settings.fewshot_seed,
             fewshot_draw=settings.fewshot_draw,
@@ -239,7 +242,7 @@ def _run_keys(
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
             cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
         )
-        for one in spec.parts()
+        for part in spec.parts()
     }
 
 

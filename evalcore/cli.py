@@ -91,11 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_OPTION
     except EvalError as error:
         show = getattr(options, "show", None)
-        for one in (*error.others, error):
+        for other in (*error.others, error):
             if show:
-                show.error(one)
+                show.error(other)
             else:
-                sys.stderr.write(in_words(one))
+                sys.stderr.write(in_words(other))
         return error.exit_code
     except Stopped:
         options.show.stopped()

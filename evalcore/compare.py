@@ -75,9 +75,10 @@ def compare(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[Difference], list[
             else:
                 refusals.append(Refusal(**row.place._asdict(), reason=found))
     if differences:
-        adjusted = holm([one.paired.p_value for one in differences])
+        adjusted = holm([difference.paired.p_value for difference in differences])
         differences = [
-            replace(one, p_holm=float(p)) for one, p in zip(differences, adjusted, strict=True)
+            replace(difference, p_holm=float(p))
+            for difference, p in zip(differences, adjusted, strict=True)
         ]
     return differences, refusals
 
@@ -89,7 +90,7 @@ def _difference(run: Run, row: ResultRow, other: Run | None) -> Difference | str
     """
     if other is None:
         return "the other run does not have this task"
-    twin = next((one for one in other.record.results if one.place == row.place), None)
+    twin = next((result for result in other.record.results if result.place == row.place), None)
     if twin is None:
         return "the other run does not have this number"
     if row.comparability_key != twin.comparability_key:
@@ -191,8 +192,9 @@ def _shown(value: Any) -> str:
 
 def as_json(differences: Sequence[Difference], refusals: Sequence[Refusal]) -> dict[str, Any]:
     numbers = []
-    for one in differences:
-        fields = {name: value for name, value in vars(one).items() if name != "paired"}
-        resolution = one.paired.q if isfinite(one.paired.q) else None  # JSON has no infinity
-        numbers.append({**fields, **vars(one.paired), "q": resolution})
+    for difference in differences:
+        fields = {name: value for name, value in vars(difference).items() if name != "paired"}
+        paired = difference.paired
+        resolution = paired.q if isfinite(paired.q) else None  # JSON has no infinity
+        numbers.append({**fields, **vars(paired), "q": resolution})
     return {"numbers": numbers, "refused": [vars(refusal) for refusal in refusals]}

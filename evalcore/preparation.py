@@ -183,7 +183,7 @@ class Preparer:
                 return
 
     def _refuse_truncated(self, part: Prepared) -> None:
-        if cut := sum(one.n_truncated > 0 for one in part.encoded):
+        if cut := sum(request.n_truncated > 0 for request in part.encoded):
             raise ModelError(
                 f"{cut} of {len(part.encoded)} requests do not fit the model's window of "
                 f"{self._model.info.max_length} tokens, and truncation is forbidden: ask with "

@@ -177,7 +177,7 @@ class RunRecord:
                     **fields,
                     "results": [ResultRow(**row) for row in fields["results"]],
                     "samples": SampleFile(**fields["samples"]),
-                    "failures": [Failure(**one) for one in fields.get("failures", [])],
+                    "failures": [Failure(**failure) for failure in fields.get("failures", [])],
                     "clean_results": [ResultRow(**row) for row in fields.get("clean_results", [])],
                 }
             )

@@ -26,19 +26,21 @@ def remarks_on(records: Sequence[RunRecord]) -> list[str]:
 def _failures(records: Sequence[RunRecord]) -> Iterator[str]:
     tasks: dict[tuple[str, str, str], list[str]] = {}
     for record in records:
-        for one in record.failures:
-            tasks.setdefault((one.metric, one.filter, one.reason), []).append(one.task)
+        for failure in record.failures:
+            tasks.setdefault((failure.metric, failure.filter, failure.reason), []).append(
+                failure.task
+            )
     for (metric, filter, reason), names in tasks.items():
         yield f"not computed: {_named(names)}: {metric} ({filter}): {reason}"
 
 
 def _distributions(record: RunRecord) -> Iterator[str]:
-    for one in record.distribution:
-        apart = "" if one["sd"] is None else f", standard deviation {one['sd']:.4f}"
+    for spread in record.distribution:
+        apart = "" if spread["sd"] is None else f", standard deviation {spread['sd']:.4f}"
         yield (
-            f"{record.task}: {one['metric']} ({one['filter']}) over {one['k']} prompts: "
-            f"lowest {one['lowest']:.4f}, median {one['median']:.4f}, "
-            f"highest {one['highest']:.4f}{apart}"
+            f"{record.task}: {spread['metric']} ({spread['filter']}) over {spread['k']} prompts: "
+            f"lowest {spread['lowest']:.4f}, median {spread['median']:.4f}, "
+            f"highest {spread['highest']:.4f}{apart}"
         )
 
 

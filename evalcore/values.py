@@ -158,7 +158,7 @@ def seeds(given: Any) -> tuple[int | None, int | None, int | None, int | None]:
     """One seed for all, or four (python, numpy, torch, few-shot draw); None leaves one open."""
     stated = given.split(",") if isinstance(given, str) else given
     stated = stated if isinstance(stated, list | tuple) else [stated]
-    numbers = [_seed(one) for one in stated]
+    numbers = [_seed(seed) for seed in stated]
     if len(numbers) == 1:
         numbers *= 4
     if len(numbers) == 3:

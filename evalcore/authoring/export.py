@@ -110,7 +110,7 @@ class Export:
 
     def _add_code(self, keys: Mapping[str, Any], beside: Path) -> None:
         """The code that a file names, beside the file."""
-        folders = {one.folder for one in functions_in(keys) if not one.is_installed}
+        folders = {function.folder for function in functions_in(keys) if not function.is_installed}
         for folder in folders:
             for code in sorted(folder.rglob("*.py")):
                 self._put(beside / code.relative_to(folder), code.read_bytes(), code)

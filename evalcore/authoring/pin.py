@@ -60,12 +60,12 @@ class Pinner:
             for item in task.items():
                 requests = [
                     [
-                        one.kind,
-                        one.context,
-                        one.continuation,
-                        one.generation and dict(one.generation),
+                        request.kind,
+                        request.context,
+                        request.continuation,
+                        request.generation and dict(request.generation),
                     ]
-                    for one in item.requests
+                    for request in item.requests
                 ]
                 asked.append([requests, item.choices, item.gold, item.target])
         return asked

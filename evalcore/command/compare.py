@@ -36,19 +36,19 @@ def _print(title: str, differences: Sequence[Difference], refusals: Sequence[Ref
     say(title)
     columns = ("task", "metric", "filter", "n", "a", "b", "a − b", "95 % interval", "p (Holm)")
     table = empty_table(*columns, "only a : only b", "McNemar p")
-    for one in differences:
+    for difference in differences:
         table.add_row(
-            one.name,
-            f"{one.metric} {'↑' if one.higher_is_better else '↓'}",
-            one.filter,
-            str(one.n),
-            f"{one.a:.4f}",
-            f"{one.b:.4f}",
-            f"{one.paired.difference:+.4f}",
-            f"{one.paired.low:+.4f} to {one.paired.high:+.4f}",
-            f"{one.p_holm:.3g}",
-            "" if one.only_a is None else f"{one.only_a} : {one.only_b}",
-            "" if one.p_mcnemar is None else f"{one.p_mcnemar:.3g}",
+            difference.name,
+            f"{difference.metric} {'↑' if difference.higher_is_better else '↓'}",
+            difference.filter,
+            str(difference.n),
+            f"{difference.a:.4f}",
+            f"{difference.b:.4f}",
+            f"{difference.paired.difference:+.4f}",
+            f"{difference.paired.low:+.4f} to {difference.paired.high:+.4f}",
+            f"{difference.p_holm:.3g}",
+            "" if difference.only_a is None else f"{difference.only_a} : {difference.only_b}",
+            "" if difference.p_mcnemar is None else f"{difference.p_mcnemar:.3g}",
         )
     if differences:
         say(table)

@@ -51,11 +51,13 @@ class FakeLM(TextBackend):
         self._answer = answer
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
-        asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
+        asked = [
+            (i, request) for i, request in enumerate(requests) if isinstance(request, TextRequest)
+        ]
         for start in range(0, len(asked), REQUESTS_PER_PACK):
             yield [
-                (index, response_of(one, self._answer(one.request, one.repeat)))
-                for index, one in asked[start : start + REQUESTS_PER_PACK]
+                (index, response_of(request, self._answer(request.request, request.repeat)))
+                for index, request in asked[start : start + REQUESTS_PER_PACK]
             ]
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:

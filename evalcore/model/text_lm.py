@@ -154,7 +154,9 @@ class TextLM(TextBackend):
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a method that is not there, or an answer of the wrong form."""
-        asked = [(i, one) for i, one in enumerate(requests) if isinstance(one, TextRequest)]
+        asked = [
+            (i, request) for i, request in enumerate(requests) if isinstance(request, TextRequest)
+        ]
         asked.sort(key=lambda pair: pair[1].request.kind)
         for kind, of_kind in groupby(asked, key=lambda pair: pair[1].request.kind):
             waiting = list(of_kind)
@@ -167,7 +169,7 @@ class TextLM(TextBackend):
         method = getattr(self._lm, kind, None)
         if method is None:
             raise ModelError(f"{self._name} has no method {kind}, which the task needs")
-        answers = list(method([Instance(kind, one.request.arguments) for _, one in pack]))
+        answers = list(method([Instance(kind, request.request.arguments) for _, request in pack]))
         if len(answers) != len(pack):
             raise ModelError(f"{self._name}.{kind} gave {len(answers)} answers to {len(pack)}")
         return [

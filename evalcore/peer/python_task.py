@@ -106,7 +106,9 @@ class PythonTask(Task):
                 metadata=(self.name, item.doc_id, self.spec.repeats),
                 **options,
             )
-        asked = [self._request_of(one) for one in (made if isinstance(made, list) else [made])]
+        asked = [
+            self._request_of(instance) for instance in (made if isinstance(made, list) else [made])
+        ]
         return dataclasses.replace(item, prompt=asked[0].context, requests=asked)
 
     def _request_of(self, asked: Any) -> Request:

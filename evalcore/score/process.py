@@ -100,7 +100,7 @@ def _accepted_answers(answered: Answered) -> list[Any]:
     item = answered.item
     stated = item.answer if isinstance(item.answer, list) else [item.answer]
     if item.choices:
-        stated = [item.choices[one] if isinstance(one, int) else one for one in stated]
+        stated = [item.choices[answer] if isinstance(answer, int) else answer for answer in stated]
     result = answered.results[0]
     return [str(answer) for answer in stated] if isinstance(result, str) else list(stated)
 
@@ -164,7 +164,7 @@ def best(answered: Answered, measure: Measure, higher_is_better: bool) -> Result
     if len(found) == 1:
         return found[0]
     choose = max if higher_is_better else min
-    return {name: choose(one[name] for one in found) for name in found[0]}
+    return {name: choose(results[name] for results in found) for name in found[0]}
 
 
 def _call(measure: Measure, gold: Any, result: Any) -> Any:

@@ -51,8 +51,8 @@ def score_task(
         for item in items
     ]
     unscored = [
-        unscored_sample(task, one, part=part, overlaps=found, spelled=spelled)
-        for one, found in zip(asked, overlaps or repeat(None, len(asked)), strict=True)
+        unscored_sample(task, document, part=part, overlaps=found, spelled=spelled)
+        for document, found in zip(asked, overlaps or repeat(None, len(asked)), strict=True)
     ]
     marks = [Marks() for _ in asked]
     measures, own = _measures_of(task, predict_only), task.own_process_results
@@ -66,7 +66,7 @@ def score_task(
                 for name in measures.names
             )
             continue
-        processed = [process(one, measures, own) for one in answered]
+        processed = [process(document, measures, own) for document in answered]
         _enter(scored, pipeline.name, marks, answered, processed)
     scored.samples.extend(
         {**row, **vars(marked)} for marked, row in zip(marks, unscored, strict=True)
@@ -124,18 +124,18 @@ def _measures_of(task: Task, predict_only: bool) -> Measures:
 def _answered(pipeline: Pipeline, asked: Sequence[Asked]) -> list[Answered]:
     """The documents with their filtered results. Raises TaskError if a filter fails."""
     filtered = pipeline.apply(
-        [results for one in asked for results in one.results],
-        [one.item.doc for one in asked for _ in one.responses],
+        [results for document in asked for results in document.results],
+        [document.item.doc for document in asked for _ in document.responses],
     )
-    ends = list(accumulate(len(one.responses) for one in asked))
+    ends = list(accumulate(len(document.responses) for document in asked))
     return [
         Answered(
-            item=one.item,
-            results=filtered.values[end - len(one.responses) : end],
-            every=filtered.every[end - len(one.responses) : end],
-            responses=[repeats[0] for repeats in one.responses],
+            item=document.item,
+            results=filtered.values[end - len(document.responses) : end],
+            every=filtered.every[end - len(document.responses) : end],
+            responses=[repeats[0] for repeats in document.responses],
         )
-        for one, end in zip(asked, ends, strict=True)
+        for document, end in zip(asked, ends, strict=True)
     ]
 
 

@@ -82,7 +82,7 @@ class Measures:
 
     def origin(self, name: str) -> str:
         """What gives this number: where that fails on a document, there is no such number."""
-        if self.by_the_task and all(one.name != name for one in self.extra):
+        if self.by_the_task and all(metric.name != name for metric in self.extra):
             return PROCESS_RESULTS
         return self._came_from.get(name, name)
 

@@ -237,7 +237,9 @@ def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Regis
     Raises TaskError if one cannot be loaded, or if several register different things.
     """
     named = [function for function in functions if not function.is_reviewed]
-    naming = [one for one in named if one.names(f'"{name}"') or one.names(f"'{name}'")]
+    naming = [
+        function for function in named if function.names(f'"{name}"') or function.names(f"'{name}'")
+    ]
     return _found(kind, name, naming) or _found(kind, name, named)
 
 

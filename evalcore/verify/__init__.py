@@ -61,8 +61,8 @@ def _check_file(run: Run, report: Report) -> None:
     found = docs_digest(sample["doc_digest"] for sample in run.samples)
     report.compare("digest of the documents", record.docs_digest, found)
     report.compare("run key", record.run_key, run_key_of(record))
-    responses = [one for sample in run.samples for one in sample["responses"]]
-    truncated = sum(one["n_truncated"] > 0 for one in responses)
+    responses = [response for sample in run.samples for response in sample["responses"]]
+    truncated = sum(response["n_truncated"] > 0 for response in responses)
     report.compare("requests, total", record.requests["total"], len(responses))
     report.compare("requests, truncated", record.requests["truncated"], truncated)
-    report.compare("paths", record.paths, dict(Counter(one["path"] for one in responses)))
+    report.compare("paths", record.paths, dict(Counter(response["path"] for response in responses)))

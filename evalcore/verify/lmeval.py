@@ -96,7 +96,7 @@ def _check_group(what: str, row: ResultRow, parts: Sequence[ResultRow], report: 
     found = [sqrt(sum(error**2 for error in errors)) / len(errors)]
     if sum(sizes) > len(sizes):
         found.append(pooled_standard_error(errors, sizes))
-    agreeing = next((one for one in found if same(row.compat_stderr, one)), found[-1])
+    agreeing = next((error for error in found if same(row.compat_stderr, error)), found[-1])
     report.compare(f"{what}, standard error", row.compat_stderr, agreeing)
 
 

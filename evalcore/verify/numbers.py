@@ -82,8 +82,8 @@ def _place(row: ResultRow) -> tuple[str, str, str, str]:
 
 
 def _check_failures(run: Run, found: Sequence[Failure], report: Report) -> None:
-    stated = {(one.task, one.metric, one.filter) for one in run.record.failures}
-    again = {(one.task, one.metric, one.filter) for one in found}
+    stated = {(failure.task, failure.metric, failure.filter) for failure in run.record.failures}
+    again = {(failure.task, failure.metric, failure.filter) for failure in found}
     for place in sorted(stated ^ again):
         in_record = "failed" if place in stated else "did not fail"
         report.differ(" ".join(place), in_record, "failed" if place in again else "did not fail")

@@ -42,7 +42,11 @@ def _failures(run: Run, task: Task, samples: Sequence[Sample], report: Report) -
     scores = [score for sample in samples for score in sample["scores"]]
     measured = {_column(score) for score in scores}
     lacking = {_column(score) for score in scores if score["value"] is score["item"] is None}
-    stated = {(one.metric, one.filter) for one in run.record.failures if one.task == task.name}
+    stated = {
+        (failure.metric, failure.filter)
+        for failure in run.record.failures
+        if failure.task == task.name
+    }
     for metric, filter in sorted(stated - measured):
         report.leave(f"{task.name} {metric} ({filter})", "it failed, and has no scores to tell why")
     return [

@@ -142,7 +142,7 @@ def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Ce
 
 def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cells]:
     """Of each column the cells for the rows of the page."""
-    places = [one.place for one in columns]
+    places = [column.place for column in columns]
     block = np.ix_(np.array(look.rows, np.intp), np.array(places, np.intp))
     chosen = Scores(*(side[block] for side in look.scores.sides))
     runs = board.run[block]
@@ -150,7 +150,7 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
     unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
     step = HALF_A_PERCENT if look.wide else 1
     shares = [is_share(board.columns[place].metric) for place in places]
-    numbers = _in_columns(chosen, [one.scale for one in columns], step, shares)
+    numbers = _in_columns(chosen, [column.scale for column in columns], step, shares)
     found = []
     for number, (values, margins, left, width, at) in enumerate(numbers):
         place, of_column = places[number], urls[number]
@@ -184,10 +184,10 @@ def _in_columns(
 ) -> Iterator[_Numbers]:
     """Of each column the values, their margins, and `left`, `width` and `place`."""
     at, left, right = (_tenths(side, scales, step) for side in scores.sides)
-    drawn = [one.T.tolist() for one in (left, right - left, at)]
+    drawn = [places.T.tolist() for places in (left, right - left, at)]
     margins = _margins(scores, shares)
     for values, written, *places in zip(scores.value.T.tolist(), margins, *drawn, strict=True):
-        begin, width, place = ([_TENTHS[one] for one in of_column] for of_column in places)
+        begin, width, place = ([_TENTHS[tenths] for tenths in of_column] for of_column in places)
         yield values, written, begin, width, place
 
 
@@ -216,8 +216,8 @@ def _percents(values: Sequence[float]) -> list[str]:
 def _briefly(values: Sequence[float], metric: str) -> list[str]:
     """The value with three decimals, for those who hover."""
     if not is_share(metric):
-        return [f"{one!r}" for one in values]
-    return [f"{100 * one:.3f}" for one in values]
+        return [f"{value!r}" for value in values]
+    return [f"{100 * value:.3f}" for value in values]
 
 
 def _at_length(board: Board, column: int, look: Look, scores: Scores) -> list[str]:
@@ -243,7 +243,7 @@ def _in_full(scores: Scores) -> list[str]:
 
 def _tenths(values: Floats, scales: Sequence[Scale], step: int) -> NDArray[np.int64]:
     """`Scale.x` in tenths of a percent, to the nearest `step` of them; anything for NaN."""
-    ends = np.array([(one.low, one.high, one.start, one.end) for one in scales])
+    ends = np.array([(scale.low, scale.high, scale.start, scale.end) for scale in scales])
     low, high, start, end = ends.reshape(-1, 4).T
     place = np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0)
     tenths = 10 * (start + (end - start) * place)

@@ -243,7 +243,7 @@ def filter_label(name: str, wanted: Wanted) -> str:
         low, _, high = value.partition("-")
         words = f"{low}–{high}" if low and high else f"{low} and more" if low else f"up to {high}"
         return f"Size: {words} billion"
-    return f"{NAMES[name]}: {', '.join(value_label(name, one) for one in wanted.many(name))}"
+    return f"{NAMES[name]}: {', '.join(value_label(name, value) for value in wanted.many(name))}"
 
 
 def options(facets: Facets, wanted: Wanted) -> dict[str, list[Option]]:
@@ -254,5 +254,7 @@ def options(facets: Facets, wanted: Wanted) -> dict[str, list[Option]]:
         known, _ = facets.choices(name)
         occurring = {option.value for option in known}
         absent = [Option(v, value_label(name, v), 0) for v in chosen if v not in occurring]
-        offered[name] = [one._replace(chosen=one.value in chosen) for one in [*known, *absent]]
+        offered[name] = [
+            value._replace(chosen=value.value in chosen) for value in [*known, *absent]
+        ]
     return offered

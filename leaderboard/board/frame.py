@@ -60,10 +60,12 @@ def surroundings(
     suite: Suite, suites: Sequence[Suite], wanted: Wanted, first_day: date | None
 ) -> Surroundings:
     """`suites`: all there are, the newest last; `first_day`: of the board's first snapshot."""
-    newest = {one.name: one for one in suites}
+    newest = {suite.name: suite for suite in suites}
     latest = newest[suite.name].version
     return Surroundings(
-        others=tuple((one.name, one.title) for one in newest.values()) if len(newest) > 1 else (),
+        others=tuple((suite.name, suite.title) for suite in newest.values())
+        if len(newest) > 1
+        else (),
         newer=latest if latest != suite.version else "",
         first_day=first_day,
         days=days_around(suite, wanted),
@@ -188,7 +190,7 @@ def _roughly(size: float) -> str:
 
 def _carried(wanted: Wanted, without: set[str]) -> list[tuple[str, str]]:
     """Fields of the address that a form passes on unseen."""
-    values = {one.name: getattr(wanted, one.name) for one in fields(wanted)}
+    values = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     default = Wanted()
     return [
         (name, value)

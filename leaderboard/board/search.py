@@ -97,7 +97,7 @@ def _plain(name: str) -> Callable[[Models], Texts]:
 def _part_of_id(place: int) -> Callable[[Models], Texts]:
     """0 for the owner's name, 2 for the model's."""
     return lambda models: pa.array(
-        [one.rpartition("/")[place] for one in models.values("repo_id")], pa.string()
+        [repo_id.rpartition("/")[place] for repo_id in models.values("repo_id")], pa.string()
     )
 
 
@@ -239,7 +239,7 @@ def _check_field(source: str, name: str, part: re.Match[str]) -> None:
     if name not in FIELDS:
         close = get_close_matches(name, (*FIELDS, *_ALIASES), 1)
         remedy = f"Did you mean @{close[0]}? " if close else ""
-        known = ", ".join(f"@{one}" for one in FIELDS)
+        known = ", ".join(f"@{name}" for name in FIELDS)
         raise SearchError(source, "asks for an unknown field.", f"{remedy}There are {known}.")
     if not part["colon"] or not (part["value"] or part["regex"]):
         raise SearchError(source, "has no value.", f"Write it as in {_EXAMPLE}, without a space.")

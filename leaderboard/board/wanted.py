@@ -87,7 +87,7 @@ class Wanted:
         address = Address(request, _defaults(settings.PLUMBLINE_SUITE), _JOINED)
         for name, allowed in _ALLOWED.items():
             address.choice(name, allowed)
-        return cls(**{one.name: address[one.name] for one in fields(cls)})
+        return cls(**{known.name: address[known.name] for known in fields(cls)})
 
     def many(self, name: str) -> list[str]:
         """The values of a field that may have several."""

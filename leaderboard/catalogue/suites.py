@@ -31,7 +31,11 @@ def every_suite() -> list[Suite]:
 def among(suites: Sequence[Suite], name: str) -> Suite | None:
     """`newest_suite` for who has all of them."""
     name, _, version = name.partition("@")
-    named = [one for one in suites if one.name == name and (not version or one.version == version)]
+    named = [
+        suite
+        for suite in suites
+        if suite.name == name and (not version or suite.version == version)
+    ]
     return named[-1] if named else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, Literal
 
 from evalcore.stats import benjamini_hochberg, holm
@@ -33,7 +34,7 @@ class Against:
     @property
     def tasks(self) -> Tally:
         """Better and worse are what is claimed of the tasks."""
-        return sum((_claim(one) for one in self.by_task), Tally())
+        return sum((_claim(found) for found in self.by_task), Tally())
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +49,10 @@ class Compared:
     @property
     def count(self) -> int:
         """Differences by task on the page, for which Holm's correction is."""
-        return sum(isinstance(one, Difference) for a in self.against for one in a.by_task)
+        return sum(isinstance(found, Difference) for a in self.against for found in a.by_task)
 
     def of(self, side: int) -> Against:
-        return next(one for one in self.against if one.side == side)
+        return next(pair for pair in self.against if pair.side == side)
 
     def questions(self, against: Against) -> Tally:
         """Over all tasks; those of a task without scores by question are missing."""
@@ -75,7 +76,7 @@ def compare(lineup: Lineup, base: int) -> Compared:
     ]
     averages = [_average(lineup, base, side, row) for side, row in zip(others, found, strict=True)]
     against = zip(others, corrected(found), corrected([averages])[0], strict=True)
-    return Compared(lineup, base, tuple(Against(*one) for one in against), vectors)
+    return Compared(lineup, base, tuple(starmap(Against, against)), vectors)
 
 
 def claimed(found: Difference, by: By = "task") -> bool:
@@ -132,13 +133,13 @@ def _average(lineup: Lineup, base: int, side: int, found: Sequence[Found]) -> Fo
             shares += [scaled(share, task.weight) for share in one.shares]
             counted.append(one)
     total = total_difference(shares)
-    unpaired = sum(one.how is How.UNPAIRED for one in counted)
+    unpaired = sum(found.how is How.UNPAIRED for found in counted)
     return Difference(
         value=total.difference,
         low=total.low,
         high=total.high,
         p_value=total.p_value,
         q=total.q,
-        how=How.SAME if all(one.how is How.SAME for one in counted) else How.PAIRED,
+        how=How.SAME if all(found.how is How.SAME for found in counted) else How.PAIRED,
         why=f"{unpaired} of {len(counted)} tasks are not paired" if unpaired else "",
     )

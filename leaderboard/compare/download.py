@@ -103,7 +103,7 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
     files = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
-        layout = next((one.layout for one in found if one), None)
+        layout = next((vector.layout for vector in found if vector), None)
         if layout is None:
             continue
         columns: dict[str, pa.Array] = {

@@ -109,7 +109,7 @@ def _number(
     return Number(
         score=score,
         # A result that was removed since the board was built leaves the number without questions.
-        results=tuple(one.pk for one in found if one) if None not in found else (),
+        results=tuple(result.pk for result in found if result) if None not in found else (),
         runs=runs,
         normalised=_averaged(board, row, place),
     )

@@ -171,7 +171,7 @@ def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any
         "pins": pins,
         "asked_alike": words.asked_alike(pins, len(lineup.sides)),
         "verdict": words.verdict(compared),
-        "beats": [text for one in compared.against for text in words.beats(compared, one)],
+        "beats": [text for pair in compared.against for text in words.beats(compared, pair)],
         "table": table(compared, address, task, vs),
         "task": task,
         "named": named,
@@ -235,7 +235,7 @@ def _farthest(compared: Compared, vs: int) -> Task | None:
 def _vs(compared: Compared, address: Address) -> int:
     """The side that is shown beside the baseline in detail."""
     sides = compared.lineup.sides
-    others = [one.side for one in compared.against]
+    others = [pair.side for pair in compared.against]
     key = address.choice("vs", [sides[place].key for place in others[1:]])
     return compared.lineup.place(key) if key else others[0]
 

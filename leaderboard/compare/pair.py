@@ -272,7 +272,7 @@ def _crosstab(pairs: Sequence[tuple[Vector, Vector]]) -> Crosstab | None:
     if len(pairs) > 1:
         return None
     ((own, other),) = pairs
-    if not all(np.isin(one.scores, (0.0, 1.0)).all() for one in (own, other)):
+    if not all(np.isin(side.scores, (0.0, 1.0)).all() for side in (own, other)):
         return None
     first, second = own.scores == 1, other.scores == 1
     return Crosstab(

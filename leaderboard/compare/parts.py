@@ -61,8 +61,8 @@ def by_part(task: Task, base: int, side: int, vectors: Mapping[int, Vector]) -> 
         for name, places in zip(layout.parts, np.split(order, ends[:-1]), strict=True)
         if len(places)
     ]
-    (found,) = corrected([[one.found for one in parts]])
-    parts = [replace(one, found=told) for one, told in zip(parts, found, strict=True)]
+    (found,) = corrected([[part.found for part in parts]])
+    parts = [replace(part, found=told) for part, told in zip(parts, found, strict=True)]
     return sorted(parts, key=_largest_first)
 
 
@@ -81,8 +81,8 @@ def _part(
     layout = _layout(vectors[keys[0]].layout, places)
     own = {pk: _restricted(vectors[pk], layout, places) for pk in keys}
     base, other = (
-        replace(one, score=_score([own[pk] for pk in one.results]), normalised=None)
-        for one in numbers
+        replace(number, score=_score([own[pk] for pk in number.results]), normalised=None)
+        for number in numbers
     )
     part = replace(task, numbers=(base, other), why=("", ""), chance=0.0, part_chances={})
     found = difference(part, 0, 1, own)
@@ -93,7 +93,7 @@ def _layout(whole: Layout, places: NDArray[np.intp]) -> Layout:
     used, task = np.unique(whole.task[places], return_inverse=True)
     return Layout(
         docs_digest=whole.docs_digest,
-        tasks=tuple(whole.tasks[one] for one in used.tolist()),
+        tasks=tuple(whole.tasks[place] for place in used.tolist()),
         task=task.astype(np.int32),
         doc_id=whole.doc_id[places],
         parts=("",),
@@ -159,9 +159,9 @@ def part_table(
     parts: Sequence[OfPart], task: Task, names: tuple[str, str], address: Address
 ) -> PartTable | None:
     """None for a task without parts; `names` are those of the baseline and of the other side."""
-    found = [one.found for one in parts if isinstance(one.found, Difference)]
+    found = [part.found for part in parts if isinstance(part.found, Difference)]
     axis = Axis.around(found) if found and task.drawn_to_scale else None
-    rows = [_row(one, task, names, axis, address) for one in parts]
+    rows = [_row(part, task, names, axis, address) for part in parts]
     if not rows:
         return None
     ahead = [row.who for row in rows]

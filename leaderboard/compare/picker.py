@@ -104,7 +104,7 @@ def _about(board: Board, row: int) -> str:
 
 
 def _added(board: Board, rows: Sequence[int], row: int, address: Address) -> str:
-    keys = [str(board.models[one].variant) for one in (*rows, row)]
+    keys = [str(board.models[place].variant) for place in (*rows, row)]
     return address.url(m=",".join(keys), q="", page="", doc="")
 
 

@@ -57,11 +57,11 @@ class Pins:
 
     @property
     def asked_otherwise(self) -> list[Setting]:
-        return [one for one in self.asked if one.differs]
+        return [setting for setting in self.asked if setting.differs]
 
     @property
     def computed_otherwise(self) -> list[Setting]:
-        return [one for one in (*self.computed, *self.recorded) if one.differs]
+        return [setting for setting in (*self.computed, *self.recorded) if setting.differs]
 
 
 Read = Callable[[Run], object]
@@ -109,7 +109,7 @@ _COMPUTED: tuple[tuple[str, Read, str], ...] = (
     ("Adapter", lambda run: run.variant.adapter or "none", "Part of what is compared."),
     (
         "Data set commit",
-        lambda run: ", ".join(sorted({_cut(one) for one in run.dataset_commits.values()})),
+        lambda run: ", ".join(sorted({_cut(commit) for commit in run.dataset_commits.values()})),
         "The questions are the same by their own digest.",
     ),
     (

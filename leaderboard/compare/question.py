@@ -61,7 +61,7 @@ def read_pair(first: dict[str, Any] | None, second: dict[str, Any] | None) -> Pa
     """Two samples of one document, made readable together."""
     base = read_question(first) if first else None
     other = read_question(second) if second else None
-    withheld = any(one.withheld for one in (base, other) if one)
+    withheld = any(side.withheld for side in (base, other) if side)
     if base is None or other is None:
         return Pair(base, other, (), (), withheld)
     return Pair(base, other, tuple(_asked(base, other)), tuple(_choices(base, other)), withheld)
@@ -69,7 +69,7 @@ def read_pair(first: dict[str, Any] | None, second: dict[str, Any] | None) -> Pa
 
 def _asked(base: Question, other: Question) -> Iterator[Asked]:
     if base.requests or other.requests:
-        own, others = ([a + b for a, b in one.requests] or [one.asked] for one in (base, other))
+        own, others = ([a + b for a, b in side.requests] or [side.asked] for side in (base, other))
         for number in range(max(len(own), len(others))):
             pair = (texts[number] if number < len(texts) else "" for texts in (own, others))
             yield _part(f"Request {number + 1}", *pair)
@@ -95,13 +95,16 @@ def _part(
 
 
 def _choices(base: Question, other: Question) -> Iterator[Choices]:
-    if [one.text for one in base.choices] != [one.text for one in other.choices]:
+    if [choice.text for choice in base.choices] != [choice.text for choice in other.choices]:
         return
-    shortfalls = [one.shortfall for side in (base, other) for one in side.choices]
+    shortfalls = [choice.shortfall for side in (base, other) for choice in side.choices]
     longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
     for pair in zip(base.choices, other.choices, strict=True):
         yield Choices(
-            *(replace(one, bar=LONGEST_BAR * min(one.shortfall / longest, 1.0)) for one in pair)
+            *(
+                replace(answer, bar=LONGEST_BAR * min(answer.shortfall / longest, 1.0))
+                for answer in pair
+            )
         )
 
 

@@ -184,7 +184,7 @@ def list_of(partings: Partings, files: Files, doc: int | None, address: Address)
         ],
         part=chosen,
         places=places,
-        has_choices=any(one.has_choices for one in files.answers if one),
+        has_choices=any(answer.has_choices for answer in files.answers if answer),
     )
 
 

@@ -39,7 +39,7 @@ class Axis:
     @classmethod
     def around(cls, differences: Iterable[Difference]) -> Self:
         """The axis that holds every one of these intervals whole."""
-        ends = [abs(end) for one in differences for end in (one.low, one.high)]
+        ends = [abs(end) for difference in differences for end in (difference.low, difference.high)]
         return cls(max(100 * max(ends, default=0.0), _NARROWEST))
 
     def x(self, value: float) -> float:
@@ -163,30 +163,30 @@ def table(compared: Compared, address: Address, chosen: Task | None, vs: int) ->
             base=task.numbers[base],
             base_why=task.why[base],
             cells=[
-                _cell(compared, one.side, one.by_task[place], axis, task)
-                for one in compared.against
+                _cell(compared, pair.side, pair.by_task[place], axis, task)
+                for pair in compared.against
             ],
         )
         for place, task in enumerate(lineup.tasks)
     ]
     summaries = [
         Summary(
-            side=lineup.sides[one.side],
-            average=_cell(compared, one.side, one.average, axis, None),
-            tasks=one.tasks,
-            questions=compared.questions(one),
-            url=address.url("task", vs=lineup.sides[one.side].key, page="", doc=""),
-            chosen=one.side == vs,
+            side=lineup.sides[pair.side],
+            average=_cell(compared, pair.side, pair.average, axis, None),
+            tasks=pair.tasks,
+            questions=compared.questions(pair),
+            url=address.url("task", vs=lineup.sides[pair.side].key, page="", doc=""),
+            chosen=pair.side == vs,
         )
-        for one in compared.against
+        for pair in compared.against
     ]
     return Table(
         lines=lines,
-        averages=[one.average for one in summaries] if lineup.averaged else [],
+        averages=[summary.average for summary in summaries] if lineup.averaged else [],
         summaries=summaries,
         axis=axis,
         baseline=lineup.sides[base],
-        others=[lineup.sides[one.side] for one in compared.against],
+        others=[lineup.sides[pair.side] for pair in compared.against],
     )
 
 
@@ -199,7 +199,7 @@ def _drawn(compared: Compared) -> list[Difference]:
         if task.drawn_to_scale
     ]
     found += [against.average for against in compared.against]
-    return [one for one in found if isinstance(one, Difference)]
+    return [difference for difference in found if isinstance(difference, Difference)]
 
 
 def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | None) -> Cell:

@@ -41,7 +41,7 @@ def asked_alike(pins: Pins, sides: int) -> Verdict:
     asked, computed = pins.asked_otherwise, pins.computed_otherwise
     they = "Both" if sides == 2 else "All"
     if asked:
-        names = {one.name for one in asked}
+        names = {setting.name for setting in asked}
         refused = names & {"Prompt style", "Questions"}
         if refused:
             what = _names(sorted(name.lower() for name in refused))
@@ -72,7 +72,7 @@ def asked_alike(pins: Pins, sides: int) -> Verdict:
 def verdict(compared: Compared) -> Verdict | None:
     """Who is ahead; None where nothing can be said."""
     sides, base = compared.lineup.sides, compared.lineup.sides[compared.base]
-    averaged = [one for one in compared.against if isinstance(one.average, Difference)]
+    averaged = [pair for pair in compared.against if isinstance(pair.average, Difference)]
     if len(compared.against) == 1:
         (only,) = compared.against
         other = sides[only.side].name
@@ -156,13 +156,13 @@ def _of_several(compared: Compared) -> Verdict:
     """Every other model against the baseline; p-values of the averages after Holm."""
     sides = compared.lineup.sides
     groups: dict[str, list[str]] = {"ahead": [], "behind": [], "not told apart": []}
-    for one in compared.against:
-        if not isinstance(one.average, Difference):
+    for pair in compared.against:
+        if not isinstance(pair.average, Difference):
             continue
-        if not claimed(one.average):
-            groups["not told apart"].append(sides[one.side].name)
+        if not claimed(pair.average):
+            groups["not told apart"].append(sides[pair.side].name)
         else:
-            groups["ahead" if one.average.ahead else "behind"].append(sides[one.side].name)
+            groups["ahead" if pair.average.ahead else "behind"].append(sides[pair.side].name)
     base = sides[compared.base].name
     said = [
         text.format(_names(names), "are" if len(names) > 1 else "is")
@@ -235,7 +235,7 @@ def p_value(p: float) -> str:
 
 
 def _list(settings: Sequence[Setting]) -> str:
-    return _names([one.name[:1].lower() + one.name[1:] for one in settings])
+    return _names([setting.name[:1].lower() + setting.name[1:] for setting in settings])
 
 
 def _names(names: Sequence[str]) -> str:

@@ -46,11 +46,11 @@ def cleaned(value: object, longest: int = LONGEST_TEXT, deepest: int = DEEPEST) 
     if deepest < 1:
         return None
     if isinstance(value, list):
-        return [cleaned(one, longest, deepest - 1) for one in islice(value, MOST_ENTRIES)]
+        return [cleaned(entry, longest, deepest - 1) for entry in islice(value, MOST_ENTRIES)]
     if isinstance(value, dict):
         return {
-            text(key): cleaned(one, longest, deepest - 1)
-            for key, one in islice(value.items(), MOST_ENTRIES)
+            text(key): cleaned(entry, longest, deepest - 1)
+            for key, entry in islice(value.items(), MOST_ENTRIES)
             if isinstance(key, str)
         }
     return None

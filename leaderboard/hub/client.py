@@ -236,9 +236,9 @@ def _template_in(tokenizer: object) -> str:
     template = tokenizer.get("chat_template") if isinstance(tokenizer, dict) else None
     if isinstance(template, list):
         defaults = [
-            one.get("template")
-            for one in template
-            if isinstance(one, dict) and one.get("name") == "default"
+            choice.get("template")
+            for choice in template
+            if isinstance(choice, dict) and choice.get("name") == "default"
         ]
         template = (defaults and defaults[-1]) or json.dumps(template, sort_keys=True)
     return template if isinstance(template, str) else ""
@@ -273,7 +273,9 @@ def called(name: str, seconds: float) -> tuple[str, ...]:
         found = trouble.within(Deadline(seconds), lambda: _search(name, Deadline(seconds)))
     except (HubSilent, Refused):
         return ()
-    return tuple(sorted(found, key=lambda one: one.partition("/")[2].lower() != name.lower()))
+    return tuple(
+        sorted(found, key=lambda repo_id: repo_id.partition("/")[2].lower() != name.lower())
+    )
 
 
 def _search(name: str, deadline: Deadline) -> list[str]:
@@ -286,5 +288,5 @@ def _search(name: str, deadline: Deadline) -> list[str]:
             timeout=deadline.left(),
         )
         hf_raise_for_status(response)
-        found = [repo_id_of(one["id"]) for one in response.json()[:MOST]]
+        found = [repo_id_of(model["id"]) for model in response.json()[:MOST]]
         return [repo_id for repo_id in found if "/" in repo_id]

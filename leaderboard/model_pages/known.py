@@ -37,7 +37,7 @@ def base_of(model: HubModel, variant: Variant | None, variants: Sequence[Variant
 
     `variants` are all of the model's, the newest first; `variant`, if any, is asked before them.
     """
-    stated = (one.base_model for one in (variant, *variants) if one and one.base_model)
+    stated = (named.base_model for named in (variant, *variants) if named and named.base_model)
     return next(stated, model.repo_id)
 
 
@@ -122,7 +122,7 @@ def known(repo_id: str, address: Address) -> Known:
     suite = _suite(address, suites)
     own = published.newest(suite, OWN) if suite else None
     chosen = _chosen(address, keys, own)
-    variant = next((one for one in variants if one.pk == chosen), None)
+    variant = next((variant for variant in variants if variant.pk == chosen), None)
     boards = places.boards(suite, own, suites, older, chosen)
     base = base_of(model, variant, variants)
     here = _here({base, model.renamed_to} - {"", model.repo_id})
@@ -153,7 +153,9 @@ def _chosen(address: Address, variants: Sequence[int], board: Board | None) -> i
     """The one that the address names, else the best ranked, else the newest with an average."""
     if asked := address.choice("variant", ["", *map(str, variants)]):
         return int(asked)
-    rows = {board.row_of[one]: one for one in variants if board and one in board.row_of}
+    rows = {
+        board.row_of[variant]: variant for variant in variants if board and variant in board.row_of
+    }
     if board is None or not rows:
         return next(iter(variants), None)
     ranked = [row for row in rows if board.ranks.rank[row]]

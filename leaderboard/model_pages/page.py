@@ -38,7 +38,9 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
         "model": model,
         "variant": variant,
         "suite": suite,
-        "suites": [(one, address.url(suite=one.name), one == suite) for one in found.suites],
+        "suites": [
+            (other, address.url(suite=other.name), other == suite) for other in found.suites
+        ],
         "history": history,
         "runs": render.runs(history) if history.runs else "",
         "renamed": found.here.get(model.renamed_to),

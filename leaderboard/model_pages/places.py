@@ -80,7 +80,7 @@ class Place:
     def missing(self) -> list[tuple[str, Standing]]:
         """The columns without a number, each with how it stands."""
         columns = enumerate(self.board.columns)
-        found = [(one.title, self.board.standing_of(self.row, at)) for at, one in columns]
+        found = [(column.title, self.board.standing_of(self.row, at)) for at, column in columns]
         return [(title, standing) for title, standing in found if standing is not Standing.SCORED]
 
 
@@ -131,12 +131,12 @@ def boards(
     """Those to look at for a variant; those in one style only where it is on the suite's own."""
     styles = own.styles if suite and own and variant in own.row_of else ()
     styled = [(suite, style) for style in styles if suite]
-    others = [(one, OWN) for one in suites if one != suite]
-    before = [(one, OWN) for one in older]
+    others = [(other, OWN) for other in suites if other != suite]
+    before = [(earlier, OWN) for earlier in older]
     found = published.newest_of([*styled, *others, *before])
 
     def built(wanted: Iterable[tuple[Suite, str]]) -> tuple[Board, ...]:
-        keys = [(one.pk, style) for one, style in wanted]
+        keys = [(suite.pk, style) for suite, style in wanted]
         return tuple(found[key] for key in keys if key in found)
 
     return Boards(own, built(styled), built(others), built(before))
@@ -154,12 +154,12 @@ def places(boards: Boards, variant: int) -> list[Place]:
     styled = [one for board in boards.styled if (one := place(board, variant)) and one.average]
     others = [place(board, variant) for board in boards.others]
     older = [place(board, variant, current=False) for board in boards.older]
-    return [one for one in (own, *styled, *others, *older) if one]
+    return [other for other in (own, *styled, *others, *older) if other]
 
 
 def scale_of(places: Iterable[Place]) -> Scale:
     """One scale for all averages."""
-    averages = [one.average for one in places if one.average]
+    averages = [found.average for found in places if found.average]
     low = min((average.low for average in averages), default=0.0)
     high = max((average.high for average in averages), default=1.0)
     return Scale.around(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), start=3, end=97)

@@ -79,13 +79,14 @@ class RunLine(NamedTuple):
 def scores(benchmarks: Sequence[Benchmark], scale: Scale) -> SafeString:
     """The whole <table> of every benchmark in every style."""
     return _table(
-        "model_pages/scores_table.jinja", benchmarks=[_benchmark(one, scale) for one in benchmarks]
+        "model_pages/scores_table.jinja",
+        benchmarks=[_benchmark(benchmark, scale) for benchmark in benchmarks],
     )
 
 
 def runs(history: History) -> SafeString:
     """The whole <table> of one page of the runs."""
-    return _table("model_pages/runs_table.jinja", runs=[_run(one) for one in history.runs])
+    return _table("model_pages/runs_table.jinja", runs=[_run(run) for run in history.runs])
 
 
 def _table(template: str, **context: object) -> SafeString:

@@ -89,7 +89,7 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
         columns.setdefault((entry.benchmark, entry.style), []).append(entry)
     cells: dict[str, list[Cell]] = {}
     for (benchmark, _), draws in columns.items():
-        found = [of_key.get(one.run_key, Cell(one, Standing.NOT_MEASURED)) for one in draws]
+        found = [of_key.get(draw.run_key, Cell(draw, Standing.NOT_MEASURED)) for draw in draws]
         cells.setdefault(benchmark, []).append(_of_draws(found))
     ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
     shown = [cell for pair in ends.values() if pair for cell in pair]
@@ -170,13 +170,13 @@ def _spread(ends: tuple[Cell, Cell] | None, by_question: Mapping[int, Vector]) -
 def _paired(high: Cell, low: Cell, by_question: Mapping[int, Vector]) -> Interval | None:
     """The paired difference; None where the questions differ, or say nothing of others."""
     found = [by_question.get(pk) for cell in (high, low) for pk in cell.results]
-    known = [one for one in found if one]
+    known = [vector for vector in found if vector]
     if len(known) < len(found):
         return None
-    if len({(one.layout.docs_digest, one.by_part) for one in known}) > 1:
+    if len({(vector.layout.docs_digest, vector.by_part) for vector in known}) > 1:
         return None
     layout, draws = known[0].layout, len(high.results)
-    scores = [one.scores for one in known]
+    scores = [vector.scores for vector in known]
     try:
         rows = paired_rows(
             _mean(scores[:draws]),

@@ -122,7 +122,9 @@ def made() -> Plan:
     left = {run.pk: _left(run, known) for run in running}
     groups = _together(waiting, now)
     takes = [total_span([known.span(run.task, run.parameters) for run in runs]) for runs in groups]
-    busy = [total_span([left[r.pk] for r in running if r.worker == one.name]) for one in workers]
+    busy = [
+        total_span([left[r.pk] for r in running if r.worker == worker.name]) for worker in workers
+    ]
     begins = _played(groups, takes, workers, busy, now)
     turns, position = [], 1
     for runs, takes_, begins_ in zip(groups, takes, begins, strict=True):

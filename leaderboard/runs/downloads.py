@@ -50,7 +50,7 @@ def parquet(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 @require_safe
 def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     """The run in the form of another tool, line by line where the form has lines."""
-    dialect = next((one for one in DIALECTS if one.file == file), None)
+    dialect = next((dialect for dialect in DIALECTS if dialect.file == file), None)
     if dialect is None:
         raise Http404(f"a run has no file {file}")
     stored = _artifact(pk, Artifact.Kind.RECORD)

@@ -52,8 +52,8 @@ def measured(record: RunRecord) -> Measured | None:
     """What the record says that counters counted; None where it has none."""
     if not record.energy:
         return None
-    joules = sum(one["joules"] for one in record.energy)
-    parts = tuple(f"{one['part']} ({one['source']})" for one in record.energy)
+    joules = sum(meter["joules"] for meter in record.energy)
+    parts = tuple(f"{meter['part']} ({meter['source']})" for meter in record.energy)
     return Measured(joules / JOULES, parts)
 
 

@@ -125,7 +125,7 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
 def _may_rank(board: Board) -> NDArray[np.int64]:
     """The rows that have a rank."""
     models = list(board.models[: board.averaged])
-    may = (row for row, one in enumerate(models) if not one.flagged and not one.superseded_by)
+    may = (row for row, model in enumerate(models) if not model.flagged and not model.superseded_by)
     return np.fromiter(may, np.int64)
 
 

@@ -49,7 +49,7 @@ def write(board: Board, path: Path) -> None:
     arrays["run"] = _as_bytes(board.run)
     for name in _SCORES:
         arrays |= _of_scores(name, getattr(board, name))
-    arrays |= {f"ranks.{one.name}": getattr(board.ranks, one.name) for one in _rank_arrays()}
+    arrays |= {f"ranks.{array.name}": getattr(board.ranks, array.name) for array in _rank_arrays()}
     rows = len(board.models)
     arrays |= _stacked("gaps", [gap.difference for gap in board.gaps], rows)
     arrays["gaps.paired"] = _stack([gap.paired for gap in board.gaps], rows, np.bool_)
@@ -113,7 +113,7 @@ def mapped(folder: Path) -> Board:
     table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
     run, width = arrays["run"], len(about["columns"])
     reason, reasons, draws = arrays["why.reason"], about["reasons"], arrays["other_draws.run"]
-    ranks = {one.name: arrays[f"ranks.{one.name}"] for one in _rank_arrays()}
+    ranks = {array.name: arrays[f"ranks.{array.name}"] for array in _rank_arrays()}
     return Board(
         **{name: about[name] for name in _PLAIN},
         scores=_scores("scores", arrays),
@@ -188,7 +188,7 @@ def _as_bytes(run: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _rank_arrays() -> list[Any]:
-    return [one for one in fields(Ranks) if one.name != "reach"]
+    return [field for field in fields(Ranks) if field.name != "reach"]
 
 
 def _of_scores(name: str, scores: Scores) -> dict[str, NDArray[Any]]:
@@ -198,7 +198,7 @@ def _of_scores(name: str, scores: Scores) -> dict[str, NDArray[Any]]:
 def _stacked(name: str, scores: Sequence[Scores], rows: int) -> dict[str, NDArray[Any]]:
     """One array of shape (scores, rows) for each side."""
     return {
-        f"{name}.{side}": _stack([getattr(one, side) for one in scores], rows, np.float64)
+        f"{name}.{side}": _stack([getattr(score, side) for score in scores], rows, np.float64)
         for side in _SIDES
     }
 
@@ -263,7 +263,7 @@ def read_beside(sha256: str) -> None:
 def past(sha256: str, shown: Container[str]) -> Board:
     """A board for a reader who asks how it stood; those with a digest among `shown` are left."""
     found = board(sha256)
-    others = [one for one in _folder().iterdir() if one.name not in shown]
+    others = [path for path in _folder().iterdir() if path.name not in shown]
     for folder in sorted(others, key=_asked, reverse=True)[PAST:]:
         _remove(folder)
     return found

@@ -56,7 +56,7 @@ _TYPES = {
     "bool": pa.bool_(),
     "datetime": pa.timestamp("us", tz="UTC"),
 }
-SCHEMA = pa.schema([(one.name, _TYPES[str(one.type)]) for one in fields(Model)])
+SCHEMA = pa.schema([(field.name, _TYPES[str(field.type)]) for field in fields(Model)])
 
 
 class Models(Sequence[Model]):
@@ -75,7 +75,7 @@ class Models(Sequence[Model]):
         if isinstance(models, cls):
             return models
         listed = list(models)
-        arrays = {name: [getattr(one, name) for one in listed] for name in SCHEMA.names}
+        arrays = {name: [getattr(model, name) for model in listed] for name in SCHEMA.names}
         return cls(pa.table(arrays, schema=SCHEMA))
 
     def values(self, name: str) -> list[Any]:

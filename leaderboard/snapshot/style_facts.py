@@ -95,7 +95,7 @@ def _past(board: Board, earlier: Board | None) -> Past | None:
     if earlier is None or earlier.columns != board.columns or len(earlier.best) != len(board.best):
         return None
     variants = board.models.values("variant")
-    here = np.array([row for row, one in enumerate(variants) if one in earlier.row_of], int)
+    here = np.array([row for row, variant in enumerate(variants) if variant in earlier.row_of], int)
     there = np.array([earlier.row_of[variants[row]] for row in here], int)
     unchanged = board.run[here] == earlier.run[there]
     unchanged &= board.standing[here] == earlier.standing[there]
@@ -214,7 +214,7 @@ def _comparable(first: vectors.Matrix, second: vectors.Matrix) -> bool:
 
 def _complete(matrices: Sequence[vectors.Matrix]) -> Flags:
     """The rows that have their scores by question in all of them."""
-    known = [np.isfinite(one.scores).all(axis=1) for one in matrices]
+    known = [np.isfinite(matrix.scores).all(axis=1) for matrix in matrices]
     return np.asarray(np.logical_and.reduce(known), np.bool_)
 
 

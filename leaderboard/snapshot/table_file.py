@@ -152,7 +152,7 @@ def of_cells(
         **bounds(name, f"{name}.", scores.column(place).rows(rows)),
         f"{name}.n": pa.array(n, mask=n == 0),
         f"{name}.standing": pa.array(
-            [_STANDINGS[one] for one in board.standing[rows, place].tolist()], pa.string()
+            [_STANDINGS[number] for number in board.standing[rows, place].tolist()], pa.string()
         ),
         f"{name}.run": run_addresses(board.run[rows, place], site),
     }
@@ -211,7 +211,7 @@ def _json(file: TableFile) -> Iterator[bytes]:
 
 
 def _parquet(file: TableFile) -> Iterator[bytes]:
-    details = {name: json.dumps(one, ensure_ascii=False) for name, one in file.details.items()}
+    details = {name: json.dumps(about, ensure_ascii=False) for name, about in file.details.items()}
     told = {**file.about, **details}
     table = pa.Table.from_batches(file.batches())
     sink = BytesIO()

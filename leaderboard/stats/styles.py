@@ -240,7 +240,7 @@ def best_by_part(
         for start in range(0, len(values), step)
     ]
     sides = ("style", "value", "low", "high")
-    return BestStyles(*(np.concatenate([getattr(one, side) for one in found]) for side in sides))
+    return BestStyles(*(np.concatenate([getattr(part, side) for part in found]) for side in sides))
 
 
 def _best_by_unit(

@@ -164,13 +164,13 @@ class _Axis:
 
 def _apart(places: list[int], end: int) -> list[int]:
     """The nearest places, in the same order, at which names do not stand upon each other."""
-    order = sorted(range(len(places)), key=lambda one: places[one])
+    order = sorted(range(len(places)), key=lambda row: places[row])
     found = list(places)
-    for before, one in pairwise(order):
-        found[one] = max(found[one], found[before] + LINE)
+    for before, row in pairwise(order):
+        found[row] = max(found[row], found[before] + LINE)
     last = end + LINE
-    for one in reversed(order):
-        found[one] = last = min(found[one], last - LINE)
+    for row in reversed(order):
+        found[row] = last = min(found[row], last - LINE)
     return found
 
 

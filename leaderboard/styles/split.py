@@ -64,10 +64,10 @@ def _split(board: Board, row: int, places: Sequence[int], answers: dict[int, Ans
         why = "Measured in fewer than two styles."
     elif len(found) < len(scored):
         why = "A score here is no mean over questions."
-    elif len({one.docs_digest for one in found}) > 1:
+    elif len({vector.docs_digest for vector in found}) > 1:
         why = "Its styles did not ask the same questions."
     else:
-        table = np.stack([one.scores for one in found])
+        table = np.stack([vector.scores for vector in found])
         if table.min() == table.max():
             why = "All answers score alike, so there is nothing to split."
         else:

@@ -157,7 +157,11 @@ def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
     done = [run for run in runs if run.state == Run.State.DONE]
     found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
     wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
-    return {one.run_id: one for one in found.order_by("pk") if wanted[one.run_id] == one.metric}
+    return {
+        result.run_id: result
+        for result in found.order_by("pk")
+        if wanted[result.run_id] == result.metric
+    }
 
 
 def _just_ended(runs: Sequence[Run]) -> bool:

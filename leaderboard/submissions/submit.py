@@ -62,7 +62,7 @@ def submit(
     if check.problems:
         raise NotSubmitted(check.problems, check)
     if check.facts is None:
-        raise NotSubmitted([_nothing_submitted(one) for one in check.warnings], check)
+        raise NotSubmitted([_nothing_submitted(warning) for warning in check.warnings], check)
     try:
         with changing():
             return _store(check.facts, revision, suite, user, visitor)

@@ -174,7 +174,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
         column,
         shown[: len(best)],
         shown[len(best) :],
-        _scale(column, [one.score for one in shown]),
+        _scale(column, [row.score for row in shown]),
         len(rows),
         wanted.url(),
         wanted.url(to="board-csv", cols=key),
@@ -184,7 +184,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
 def _place(board: Board, entry: SuiteEntry) -> int | None:
     asked = (entry.benchmark, entry.style)
     columns = enumerate(board.columns)
-    return next((at for at, one in columns if (one.benchmark, one.style) == asked), None)
+    return next((at for at, column in columns if (column.benchmark, column.style) == asked), None)
 
 
 def _placed(board: Board, row: int, place: int) -> Placed:
@@ -291,7 +291,7 @@ def beside(task: TaskVersion, others: Sequence[TaskVersion], doc_digest: str) ->
     """The document in the styles that are shown side by side, but for the task's own."""
     found = []
     for style in STYLES_BESIDE:
-        other = next((one for one in others if one.style == style), None)
+        other = next((other for other in others if other.style == style), None)
         if other is None or style == task.style:
             continue
         run, samples = run_with_samples(other)

@@ -67,11 +67,13 @@ def agreements_of(comparability_key: str) -> list[Agreement]:
 
 
 def _agreement(board: Board, key: str) -> Agreement | None:
-    column = next((c for c, one in enumerate(board.columns) if one.comparability_key == key), None)
+    column = next(
+        (c for c, other in enumerate(board.columns) if other.comparability_key == key), None
+    )
     others = [
         place
-        for place, one in enumerate(board.columns)
-        if one.counts and place != column and is_share(one.metric)
+        for place, other in enumerate(board.columns)
+        if other.counts and place != column and is_share(other.metric)
     ]
     if column is None or not others:
         return None
@@ -226,7 +228,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     about = {
         "models": len(scores),
         "results": np.array(chosen)[known].tolist(),
-        "agreements": [one.as_dict() for one in found_agreements],
+        "agreements": [agreement.as_dict() for agreement in found_agreements],
     }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
     with tempfile.TemporaryDirectory() as folder:
@@ -312,5 +314,5 @@ def _columns(sha256: str) -> dict[str, Any]:
         fields[name] = columns[name].indices.to_numpy()
         fields[f"{name}s"] = tuple(columns[name].dictionary.to_pylist())
     fields["results"] = frozenset(about["results"]) if "results" in about else None
-    fields["agreements"] = tuple(Agreement(**one) for one in about["agreements"])
+    fields["agreements"] = tuple(Agreement(**agreement) for agreement in about["agreements"])
     return fields

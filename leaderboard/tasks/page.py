@@ -71,10 +71,10 @@ def _known(name: str, address: Address) -> Known:
     of_name = TaskVersion.objects.filter(name=name)
     related = TaskVersion.objects.filter(benchmark__in=of_name.values("benchmark"))
     rows = list(related.order_by("created", "pk"))
-    found = [one for one in reversed(rows) if one.name == name]
+    found = [row for row in reversed(rows) if row.name == name]
     if not found:
         raise Http404(f"no task {name} in a suite of this site")
-    same = [one for one in rows if one.name != name and one.benchmark == found[0].benchmark]
+    same = [row for row in rows if row.name != name and row.benchmark == found[0].benchmark]
     entries = _entries(name)
     columns = _columns(found[0], entries)
     column = _column(address, columns)
@@ -102,7 +102,7 @@ def _page(request: HttpRequest, name: str, address: Address) -> str | HttpRespon
         return redirect
     first = excerpts.first(samples, task_column.DOCUMENTS) if run else ()
     standings = task_column.standings(known.board, column) if known.board and column else None
-    title = column.title if column else next((one.title for one in known.entries), "")
+    title = column.title if column else next((entry.title for entry in known.entries), "")
     context = {
         "task": newest,
         "title": newest.titled(title),
@@ -177,27 +177,27 @@ def _agreement(table: items.Table | None, column: SuiteEntry | None) -> Agreemen
     """With the rest of the suite that the page is about."""
     if table is None or column is None:
         return None
-    of_suite = (one for one in table.agreements if one.suite == column.suite.name)
+    of_suite = (agreement for agreement in table.agreements if agreement.suite == column.suite.name)
     return next(of_suite, None)
 
 
 def _told(known: Known) -> list[Version]:
-    keys = [one.pk for one in known.found]
+    keys = [task.pk for task in known.found]
     done = Run.objects.filter(task__in=keys, state=Run.State.DONE).order_by()
     measured = dict(done.values_list("task").annotate(n=Count("pk")))
     return [
         Version(
-            one,
-            str(one.changelog.get(one.version, "")),
-            [entry for entry in known.entries if entry.task_id == one.pk],
-            measured.get(one.pk, 0),
+            task,
+            str(task.changelog.get(task.version, "")),
+            [entry for entry in known.entries if entry.task_id == task.pk],
+            measured.get(task.pk, 0),
         )
-        for one in known.found
+        for task in known.found
     ]
 
 
 def earlier_changes(asked: Sequence[TaskVersion | Suite]) -> list[tuple[str, str]]:
     """Versions in the changelog of the newest, which comes first, that this site never asked."""
-    versions = {one.version for one in asked}
+    versions = {benchmark.version for benchmark in asked}
     changes = asked[0].changelog.items()
     return [(version, str(change)) for version, change in changes if version not in versions]

@@ -49,7 +49,9 @@ def suites(request: HttpRequest) -> HttpResponseBase:
         .order_by()
     )
     default = settings.PLUMBLINE_SUITE.partition("@")[0]
-    in_order = sorted(newest.values(), key=lambda one: (one.name != default, one.title.casefold()))
+    in_order = sorted(
+        newest.values(), key=lambda listed: (listed.name != default, listed.title.casefold())
+    )
     rows = [(suite, benchmarks.get(suite.pk, 0), snapshots.get(suite.pk)) for suite in in_order]
     context = {"rows": rows, "default": default}
     return kept.compressed(request, render_to_string("tasks/suites_page.html", context, request))
@@ -68,8 +70,8 @@ def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
         "reference": _reference(shown),
         "newest": versions[0],
         "snapshot": citation.snapshot,
-        "own": [one for one in asked if one.entry.own],
-        "others": [one for one in asked if not one.entry.own],
+        "own": [task for task in asked if task.entry.own],
+        "others": [task for task in asked if not task.entry.own],
         "shots": any(entry.shots for entry in entries),
         "counted": len({entry.benchmark for entry in entries if entry.counts}),
         "commands": _commands(shown, entries),
@@ -81,7 +83,7 @@ def suite(request: HttpRequest, reference: str) -> HttpResponseBase:
         "earlier": earlier_changes(versions),
         "citation": citation,
         "licence": LICENCE,
-        "dataset": citation.dataset([one.entry for one in asked], _downloads(request, shown)),
+        "dataset": citation.dataset([task.entry for task in asked], _downloads(request, shown)),
     }
     return kept.compressed(request, render_to_string("tasks/suite_page.html", context, request))
 
@@ -121,7 +123,7 @@ def _newest_snapshots(suites: Iterable[Suite]) -> dict[int, BoardSnapshot]:
     newest = Suite.objects.filter(pk__in=[suite.pk for suite in suites]).values_list(
         Subquery(published.order_by("-built").values("pk")[:1])
     )
-    return {one.suite_id: one for one in BoardSnapshot.objects.filter(pk__in=newest)}
+    return {snapshot.suite_id: snapshot for snapshot in BoardSnapshot.objects.filter(pk__in=newest)}
 
 
 def _asked(entries: Iterable[SuiteEntry]) -> Iterable[Asked]:

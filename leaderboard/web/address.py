@@ -51,7 +51,7 @@ class Address:
             return bounded(self._request.GET.get(name, ""))
         values = [bounded(value, LONGEST_LIST) for value in self._request.GET.getlist(name)]
         if separator == ",":
-            values = [bounded(one) for value in values for one in value.split(",")]
+            values = [bounded(part) for value in values for part in value.split(",")]
             values = list(dict.fromkeys(filter(None, values)))
         else:
             values = [bounded(value, LONGEST // 2) for value in values[:2]]

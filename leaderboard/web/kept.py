@@ -184,7 +184,8 @@ def _sent(request: HttpRequest, page: Page) -> HttpResponseBase:
 def _takes_gzip(request: HttpRequest) -> bool:
     offered = request.headers.get("Accept-Encoding", "").lower().replace(" ", "").split(",")
     return any(
-        one == "gzip" or (one.startswith("gzip;q=") and one != "gzip;q=0") for one in offered
+        coding == "gzip" or (coding.startswith("gzip;q=") and coding != "gzip;q=0")
+        for coding in offered
     )
 
 

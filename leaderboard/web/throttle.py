@@ -79,7 +79,9 @@ def visitor_of(request: HttpRequest) -> str:
     anybody could have written.
     """
     peer = str(request.META.get("REMOTE_ADDR", ""))
-    passed_on = [one.strip() for one in request.headers.get("X-Forwarded-For", "").split(",")]
+    passed_on = [
+        address.strip() for address in request.headers.get("X-Forwarded-For", "").split(",")
+    ]
     proxies = settings.PLUMBLINE_PROXIES
     by_proxies = passed_on[-proxies] if 0 < proxies <= len(passed_on) else peer
     return _network(by_proxies) or _network(peer) or UNKNOWN

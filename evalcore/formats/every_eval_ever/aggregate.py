@@ -46,7 +46,10 @@ def write(
     written = []
     if samples:
         instances = list(instances_of(record, samples, aggregate["evaluation_id"]))
-        write_whole(lines, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in instances))
+        write_whole(
+            lines,
+            "".join(json.dumps(instance, ensure_ascii=False) + "\n" for instance in instances),
+        )
         aggregate["detailed_evaluation_results"] = {
             "format": "jsonl",
             "file_path": lines.relative_to(folder).as_posix(),

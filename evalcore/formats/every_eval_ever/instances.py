@@ -72,18 +72,20 @@ def _content(sample: Sample, score: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reference(sample: Sample) -> list[str]:
-    chosen = [sample["choices"][one] for one in sample["gold"] if 0 <= one < len(sample["choices"])]
+    chosen = [
+        sample["choices"][place] for place in sample["gold"] if 0 <= place < len(sample["choices"])
+    ]
     return chosen or [sample["target"]]
 
 
 def _answers(sample: Sample) -> list[str]:
     """What was written; of choices the one that was taken, else how likely the text is."""
     responses = sample["responses"]
-    if written := [one["text"] for one in responses if one["text"] is not None]:
+    if written := [response["text"] for response in responses if response["text"] is not None]:
         return written
     if sample["pick"] is not None and sample["choices"]:
         return [sample["choices"][sample["pick"]]]
-    return [str(one["loglikelihood"]) for one in responses]
+    return [str(response["loglikelihood"]) for response in responses]
 
 
 def _extracted(sample: Sample, filter: str, answers: Sequence[str]) -> str:
@@ -95,6 +97,6 @@ def _extracted(sample: Sample, filter: str, answers: Sequence[str]) -> str:
 
 
 def _tokens(sample: Sample) -> dict[str, int]:
-    read = sum(one["n_context_tokens"] or 0 for one in sample["responses"])
-    written = sum(len(one["token_ids"] or ()) for one in sample["responses"])
+    read = sum(response["n_context_tokens"] or 0 for response in sample["responses"])
+    written = sum(len(response["token_ids"] or ()) for response in sample["responses"])
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}

@@ -48,15 +48,17 @@ def _instances(path: Path, content: Mapping[str, Any]) -> Iterator[Mapping[str, 
 def _samples(instances: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One sample for each document: of ours the one that went along, of others what is said."""
     whole = [
-        json.loads(one["metadata"]["sample"])
-        for one in instances
-        if "sample" in (one.get("metadata") or {})
+        json.loads(instance["metadata"]["sample"])
+        for instance in instances
+        if "sample" in (instance.get("metadata") or {})
     ]
     if whole:
         return whole
     by_document: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for one in instances:
-        by_document.setdefault((one["evaluation_name"], one["sample_id"]), []).append(one)
+    for instance in instances:
+        by_document.setdefault((instance["evaluation_name"], instance["sample_id"]), []).append(
+            instance
+        )
     return [_sample(lines, place) for place, lines in enumerate(by_document.values())]
 
 
@@ -65,12 +67,12 @@ def _sample(lines: Sequence[Mapping[str, Any]], place: int) -> dict[str, Any]:
     prompt = first["input"].get("formatted") or first["input"]["raw"]
     scores = [
         {
-            "metric": one.get("evaluation_result_id") or one["evaluation_name"],
+            "metric": line.get("evaluation_result_id") or line["evaluation_name"],
             "filter": "none",
-            "value": float(one["evaluation"]["score"]),
+            "value": float(line["evaluation"]["score"]),
             "item": None,
         }
-        for one in lines
+        for line in lines
     ]
     return foreign_sample(
         task=first["evaluation_name"],
@@ -91,11 +93,11 @@ def _record(content: Mapping[str, Any], n_samples: int) -> RunRecord:
     whole = library.get("additional_details", {}).get("record")
     results = content["evaluation_results"]
     if whole:
-        rows = [json.loads(one["score_details"]["details"]["row"]) for one in results]
+        rows = [json.loads(result["score_details"]["details"]["row"]) for result in results]
         return RunRecord.of({**json.loads(whole), "results": rows})
     name = results[0]["evaluation_name"] if results else content["evaluation_id"]
     key = digest_of([library, content["evaluation_id"]])
-    rows = [_row(one, key) for one in results]
+    rows = [_row(result, key) for result in results]
     return RunRecord.of(
         {
             "task": name,

@@ -36,8 +36,8 @@ def _sample(lines: list[Line], task: str, config: Mapping[str, Any]) -> dict[str
     first = lines[0]
     output_type = config.get("output_type", "generate_until")
     kind = _KINDS.get(output_type, output_type)
-    arguments = [_argument(kind, one) for one in first["arguments"].values()]
-    responses = [_response(kind, one) for results in first["resps"] for one in results]
+    arguments = [_argument(kind, argument) for argument in first["arguments"].values()]
+    responses = [_response(kind, result) for results in first["resps"] for result in results]
     scores = [score for line in lines for score in _scores(line)]
     is_choice = output_type == "multiple_choice"
     answer = _answer(first["target"], is_choice)
@@ -64,7 +64,9 @@ def _sample(lines: list[Line], task: str, config: Mapping[str, Any]) -> dict[str
         filtered=[
             {
                 "filter": line["filter"],
-                "values": json.dumps([_result(kind, one) for one in line["filtered_resps"]]),
+                "values": json.dumps(
+                    [_result(kind, response) for response in line["filtered_resps"]]
+                ),
             }
             for line in lines
         ],

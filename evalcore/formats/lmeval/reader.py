@@ -139,7 +139,9 @@ def _record(
         groups={group: groups[group] for group in subgroups},
         chat=_chat(results),
         system_instruction=results.get("system_instruction"),
-        generation={leaf: one["generation_kwargs"] for leaf, one in own.items() if _generates(one)},
+        generation={
+            leaf: config["generation_kwargs"] for leaf, config in own.items() if _generates(config)
+        },
     )
 
 
@@ -194,7 +196,8 @@ def _model_args(results: Mapping[str, Any]) -> dict[str, Any]:
 def _arguments(config: Mapping[str, Any], metric: str) -> dict[str, Any]:
     """What the task's entry passes to a metric, and the filters, as far as they have a name."""
     entry: Mapping[str, Any] = next(
-        (one for one in config.get("metric_list") or () if one.get("metric") == metric), {}
+        (measure for measure in config.get("metric_list") or () if measure.get("metric") == metric),
+        {},
     )
     passed = {key: value for key, value in entry.items() if key not in _NOT_PASSED}
     filters = re.sub(r" at 0x[0-9a-f]+", "", str(config.get("filter_list")))
@@ -216,7 +219,7 @@ def _within(name: str, groups: Mapping[str, Any]) -> list[str]:
     """The group and the groups inside it, from the whole to its parts."""
     if name not in groups:
         return []
-    return [name, *(one for member in groups[name]["members"] for one in _within(member, groups))]
+    return [name, *(leaf for member in groups[name]["members"] for leaf in _within(member, groups))]
 
 
 def _rows(results: Mapping[str, Any], task: str, whole: str, run: str) -> Iterator[ResultRow]:

@@ -68,7 +68,9 @@ def results_json(
         if row.task in leaves:
             direction[row.task][row.metric] = row.higher_is_better
     generation = {
-        leaf: one for record in reversed(records) for leaf, one in record.generation.items()
+        leaf: settings
+        for record in reversed(records)
+        for leaf, settings in record.generation.items()
     }
     for name, group in reversed(groups.items()):
         _propagate(name, group["members"], shots, direction)
@@ -107,9 +109,14 @@ def results_json(
             "mode": first.mode,
             "run_keys": {record.task: record.run_key for record in records},
             "failures": [
-                {"task": one.task, "metric": one.metric, "filter": one.filter, "reason": one.reason}
+                {
+                    "task": failure.task,
+                    "metric": failure.metric,
+                    "filter": failure.filter,
+                    "reason": failure.reason,
+                }
                 for record in records
-                for one in record.failures
+                for failure in record.failures
             ],
         },
     }

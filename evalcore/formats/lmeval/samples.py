@@ -87,7 +87,7 @@ def logged_sample(sample: Sample, filter: str) -> dict[str, Any]:
     A metric that could not be computed for it is left out.
     """
     answer = sample.get("answer")
-    arguments = [arguments_of(one) for one in sample["arguments"]]
+    arguments = [arguments_of(argument) for argument in sample["arguments"]]
     scores = {
         score["metric"]: item_of(score)
         for score in sample["scores"]
@@ -124,7 +124,7 @@ def _as_line(logged: dict[str, Any]) -> dict[str, Any]:
         **logged,
         "target": str(logged["target"]),
         "arguments": {
-            f"gen_args_{place}": {f"arg_{which}": one for which, one in enumerate(each)}
+            f"gen_args_{place}": {f"arg_{which}": argument for which, argument in enumerate(each)}
             for place, each in enumerate(logged["arguments"])
         },
         "resps": _as_text(logged["resps"]),

@@ -131,10 +131,10 @@ class Examinee:
                 found[place] = response
         if missing := len(encoded) - len(found):
             raise Failed(f"{missing} of {len(encoded)} requests have no answer")
-        for place, one in enumerate(encoded):
-            if found[place].key != one.key:
+        for place, request in enumerate(encoded):
+            if found[place].key != request.key:
                 raise Failed(f"the answer to request {place} bears the key of another request")
-        return [(one, found[place]) for place, one in enumerate(encoded)]
+        return [(request, found[place]) for place, request in enumerate(encoded)]
 
     def apart(self, pairs: Iterable[tuple[float, float, str]]) -> str:
         """How far pairs of loglikelihoods are apart at most, in words.

@@ -31,14 +31,14 @@ def answers(examinee: Examinee) -> str:
         ),
         "generate_until": (examinee.can.generate, [written(context) for context in CONTEXTS[:2]]),
     }
-    requests = [one for can, asked in kinds.values() if can for one in asked]
+    requests = [request for can, asked in kinds.values() if can for request in asked]
     if not requests:
         raise Failed("it states that it answers nothing")
     found = examinee.ask(requests)
-    keys = [one.key for one, _ in found]
+    keys = [encoded.key for encoded, _ in found]
     if len(set(keys)) != len(keys):
         raise Failed("two requests that differ have one key, and would share an answer")
-    if [one.key for one in examinee.model.encode(requests)] != keys:
+    if [encoded.key for encoded in examinee.model.encode(requests)] != keys:
         raise Failed("the same requests have other keys when they are read again")
     for request, (_, response) in zip(requests, found, strict=True):
         if response.kind != request.kind:
@@ -59,16 +59,16 @@ def tokenisation(examinee: Examinee) -> str:
     examinee.needs("loglikelihood", tokens=True)
     reference = examinee.known_reference()
     compared = 0
-    for request, one in zip(SCORED, examinee.model.encode(SCORED), strict=True):
+    for request, encoded in zip(SCORED, examinee.model.encode(SCORED), strict=True):
         context = reference.tokens(request.context.rstrip())
         targets = reference.tokens(request.context + request.continuation)[len(context) :]
-        if one.n_truncated or not targets:  # a token spans the two
+        if encoded.n_truncated or not targets:  # a token spans the two
             continue
-        found = [*one.tokens, one.targets[-1]]
-        if (found, list(one.targets)) != (context + targets, targets):
+        found = [*encoded.tokens, encoded.targets[-1]]
+        if (found, list(encoded.targets)) != (context + targets, targets):
             raise Failed(
-                f"{shown(request)}: it reads {found}, of which {len(one.targets)} are scored; the "
-                f"tokenizer reads {context + targets}, of which {len(targets)} are"
+                f"{shown(request)}: it reads {found}, of which {len(encoded.targets)} are scored; "
+                f"the tokenizer reads {context + targets}, of which {len(targets)} are"
             )
         compared += 1
     return f"{compared} texts"

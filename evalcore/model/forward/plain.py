@@ -172,7 +172,12 @@ def dtype_of_logits(model: Any) -> torch.dtype:
 def _columns(batch: Sequence[Row], targets: Rows) -> list[int]:
     """The positions that any row of the batch is scored at."""
     return sorted(
-        {place for row in batch for one in row.requests for place in _places(row, targets[one])}
+        {
+            place
+            for row in batch
+            for request in row.requests
+            for place in _places(row, targets[request])
+        }
     )
 
 

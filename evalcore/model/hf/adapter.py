@@ -140,8 +140,8 @@ def _telling_tokens(model: Any, config: Any, weights: Mapping[str, Tensor]) -> l
     size = len(table)
     tokens = [*range(0, size, max(1, size // PLACES))][:PLACES]
     named = getattr(config, "trainable_token_indices", None) or []
-    for one in named.values() if isinstance(named, Mapping) else [named]:
-        tokens += [token for token in one[:OWN_TOKENS] if 0 <= token < size]
+    for indices in named.values() if isinstance(named, Mapping) else [named]:
+        tokens += [token for token in indices[:OWN_TOKENS] if 0 <= token < size]
     for weight in weights.values():
         if weight.dim() != 2 or size not in weight.shape:
             continue

@@ -200,7 +200,11 @@ class HuggingFaceLM(Reader):
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError for a model that sees what follows, or does not fit the memory."""
-        writing = {i: one for i, one in enumerate(requests) if isinstance(one, GenerationRequest)}
+        writing = {
+            i: request
+            for i, request in enumerate(requests)
+            if isinstance(request, GenerationRequest)
+        }
         self._first_pass = self._first_pass or FirstPass(self._model)
         with libraries_fault("it fails when it is computed"), evaluating(self._model):
             yield from scored(requests, self._scorer.answers)

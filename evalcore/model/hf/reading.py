@@ -110,12 +110,12 @@ class Reader:
         except ValueError as problem:
             raise ModelError(f"--model_args: rolling_stride: {problem}") from None
         encoded = [EncodedRequest.scoring(*window) for window in windows]
-        shown = [[list(one.tokens), list(one.targets)] for one in encoded]
+        shown = [[list(request.tokens), list(request.targets)] for request in encoded]
         return RollingRequest(
             key=digest_of({"kind": "loglikelihood_rolling", "windows": shown}),
             tokens=tuple(tokens),
             windows=tuple(encoded),
-            n_context_tokens=sum(one.n_context_tokens for one in encoded),
+            n_context_tokens=sum(request.n_context_tokens for request in encoded),
         )
 
     def _generations(self, request: Request, seed: int) -> list[GenerationRequest]:
@@ -148,13 +148,13 @@ class Reader:
         drawn = [{"seed": seed, "repeat": repeat} for repeat in range(request.repeats)]
         return [
             GenerationRequest(
-                key=digest_of({**asked, **one} if plan.sampled else asked),
+                key=digest_of({**asked, **request} if plan.sampled else asked),
                 tokens=tuple(tokens),
                 plan=plan,
                 n_context_tokens=len(tokens),
                 n_truncated=cut,
             )
-            for one in drawn
+            for request in drawn
         ]
 
     @cached_property
@@ -171,7 +171,7 @@ class Reader:
         return stated
 
     def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
-        parts = (part for one in encoded for part in (one.tokens, one.targets))
+        parts = (part for request in encoded for part in (request.tokens, request.targets))
         highest = max((max(part) for part in parts if part), default=0)
         known = self._vocabulary()
         if highest >= known:

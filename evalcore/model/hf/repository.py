@@ -78,7 +78,7 @@ def fetch(name: str, revision: str, inside: str, *, weights: bool) -> Path:
     raises.
     """
     folder = _download(
-        name, revision, [inside + one for one in (*CONFIGURATION, *TOKENIZER, TEMPLATES)]
+        name, revision, [inside + file for file in (*CONFIGURATION, *TOKENIZER, TEMPLATES)]
     )
     named = _versions(folder / inside) + (weight_files(folder / inside) if weights else [])
     if not named:
@@ -100,13 +100,15 @@ def weight_files(folder: Path) -> list[str]:
 
 def _versions(folder: Path) -> list[str]:
     named = [_object(folder / file).get(key) for file, key in VERSIONED]
-    return _plain_names([one for some in named if isinstance(some, list) for one in some], ".json")
+    return _plain_names(
+        [name for some in named if isinstance(some, list) for name in some], ".json"
+    )
 
 
 def _plain_names(named: Iterable[object], suffix: str) -> list[str]:
     """Those that name one file beside the configuration, and nothing else."""
     plain = re.compile(rf"[\w.-]{{1,200}}{re.escape(suffix)}", re.ASCII)
-    return sorted({one for one in named if isinstance(one, str) and plain.fullmatch(one)})
+    return sorted({name for name in named if isinstance(name, str) and plain.fullmatch(name)})
 
 
 def _object(file: Path) -> dict[str, Any]:

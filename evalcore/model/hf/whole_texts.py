@@ -17,14 +17,14 @@ def scored(requests: Sequence[EncodedRequest], score: Score) -> Answers:
     parts: list[tuple[int, int, EncodedRequest]] = []
     windows: dict[int, dict[int, Response]] = {}
     done: list[tuple[int, Response]] = []
-    for index, one in enumerate(requests):
-        if isinstance(one, RollingRequest):
+    for index, request in enumerate(requests):
+        if isinstance(request, RollingRequest):
             windows[index] = {}
-            parts += [(index, place, window) for place, window in enumerate(one.windows)]
-            if not one.windows:
-                done.append((index, _whole(one, {})))
-        elif not isinstance(one, GenerationRequest):
-            parts.append((index, 0, one))
+            parts += [(index, place, window) for place, window in enumerate(request.windows)]
+            if not request.windows:
+                done.append((index, _whole(request, {})))
+        elif not isinstance(request, GenerationRequest):
+            parts.append((index, 0, request))
     if done:
         yield done
     for pack in score([part for _, _, part in parts]):

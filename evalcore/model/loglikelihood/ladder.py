@@ -231,7 +231,7 @@ class Ladder:
             run.answered = (
                 run.answered_alone(self._model, self._softmax)
                 if step.name == "plain"
-                else {one: tried.found[place] for one, place in asked.answers.items()}
+                else {request: tried.found[place] for request, place in asked.answers.items()}
             )
         return verdict
 

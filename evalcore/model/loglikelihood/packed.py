@@ -107,7 +107,7 @@ class PackedPath:
         counts = [len(tokens) for tokens in targets]
         todo = plan(sequences, counts, budget=budget)
         first = np.concatenate([[0], np.cumsum(counts)])
-        tokens = np.fromiter((token for one in targets for token in one), np.int64, first[-1])
+        tokens = np.fromiter((token for target in targets for token in target), np.int64, first[-1])
         logprobs = np.empty(len(tokens), np.float32)
         greedy = np.empty(len(tokens), np.bool_)
         runner = PackRunner(self.model, todo)

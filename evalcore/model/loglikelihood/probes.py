@@ -73,14 +73,14 @@ class Probes:
         entries = list(zip(self.sequences, self.targets, strict=True))
         place_of = {entry: place for place, entry in enumerate(entries)}
         answers = dict(self.answers)
-        for one in requests:
-            entry = tuple(sequences[one]), tuple(targets[one])
+        for request in requests:
+            entry = tuple(sequences[request]), tuple(targets[request])
             if len(entry[1]) > ANSWERED:
                 continue
             if entry not in place_of:
                 place_of[entry] = len(entries)
                 entries.append(entry)
-            answers[one] = place_of[entry]
+            answers[request] = place_of[entry]
         return replace(
             self,
             sequences=tuple(fed for fed, _ in entries),
@@ -98,7 +98,7 @@ def probes_of(sequences: Rows, targets: Rows) -> Probes:
     """
     found = list(dict.fromkeys(_probes(sequences, targets)))
     probes = Probes(tuple(fed for fed, _ in found), tuple(asked for _, asked in found), len(found))
-    same = (one for one, fed in enumerate(sequences) if tuple(fed) in probes.rows)
+    same = (request for request, fed in enumerate(sequences) if tuple(fed) in probes.rows)
     return probes.answering(same, sequences, targets)
 
 
@@ -111,23 +111,26 @@ def _probes(sequences: Rows, targets: Rows) -> Iterator[tuple[Tokens, Tokens]]:
         return fed[-(END + len(asked)) :], asked
 
     requests = range(len(sequences))
-    longest = max(requests, key=lambda one: len(sequences[one]))
+    longest = max(requests, key=lambda request: len(sequences[request]))
     yield whole(longest)
     alike = _most_alike(sequences, longest)
     if alike is not None:
         yield whole(alike)
-    shortest = min(requests, key=lambda one: len(sequences[one]))
+    shortest = min(requests, key=lambda request: len(sequences[request]))
     groups = [
         [members[0] for fed, members in family.items() if fed]
         for family in families_of(sequences, targets).values()
         if len(family) > 1
     ]
     if groups:
-        group = max(groups, key=lambda group: max(len(sequences[one]) for one in group))
+        group = max(groups, key=lambda group: max(len(sequences[request]) for request in group))
         yield from map(end, group[:SIBLINGS])
         # A memory may be wrong only from some token on.
         yield end(
-            max((one for group in groups for one in group), key=lambda one: len(targets[one]))
+            max(
+                (request for group in groups for request in group),
+                key=lambda request: len(targets[request]),
+            )
         )
     else:
         fed, asked = end(longest)
@@ -173,7 +176,7 @@ class Reference:
     @property
     def answers(self) -> dict[int, Scores]:
         """To requests of the run."""
-        return {one: self._scores[place] for one, place in self._probes.answers.items()}
+        return {request: self._scores[place] for request, place in self._probes.answers.items()}
 
     @cached_property
     def _allowance(self) -> float:
@@ -182,7 +185,7 @@ class Reference:
         model, probes = self._model, self._probes
         if not is_half(model):
             return 0.0
-        place = max(range(probes.n_compared), key=lambda one: len(probes.sequences[one]))
+        place = max(range(probes.n_compared), key=lambda row: len(probes.sequences[row]))
         fed, targets = probes.sequences[place], probes.targets[place]
         rows = torch.tensor([fed] * COPIES, device=model.device)
         places = torch.arange(len(fed) - len(targets), len(fed), device=model.device)
@@ -194,7 +197,7 @@ class Reference:
             for column, token in enumerate(targets)
         ]
         alone = _total(self._scores[place])
-        noise = max(abs(_total(one) - alone) for _, one in scores_of(logits, asked))
+        noise = max(abs(_total(score) - alone) for _, score in scores_of(logits, asked))
         return max(TIMES_NOISE * noise, coarseness(logits, model.dtype))
 
     def difference(
@@ -257,7 +260,7 @@ class Run:
     def _read_with_probes(self) -> Iterator[int]:
         """Continuations of contexts that are read for the probes anyway."""
         for family in families_of(self._sequences, self._targets).values():
-            members = [one for requests in family.values() for one in requests]
+            members = [request for requests in family.values() for request in requests]
             if len(members) <= FAMILY and not self.probes.answers.keys().isdisjoint(members):
                 yield from members
 

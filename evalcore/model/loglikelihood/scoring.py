@@ -97,18 +97,18 @@ class Scorer:
         self._choice = choice
         if choice.answered:
             yield [
-                (places[one], self._response(waiting[places[one]], scores, choice.step.name))
-                for one, scores in choice.answered.items()
+                (places[index], self._response(waiting[places[index]], scores, choice.step.name))
+                for index, scores in choice.answered.items()
             ]
-        left = [one for one in range(len(places)) if one not in choice.answered]
-        sequences, targets = ([of[one] for one in left] for of in (sequences, targets))
+        left = [index for index in range(len(places)) if index not in choice.answered]
+        sequences, targets = ([of[index] for index in left] for of in (sequences, targets))
         for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
             yield [
                 (
-                    places[left[one]],
-                    self._response(waiting[places[left[one]]], scores, choice.step.name),
+                    places[left[index]],
+                    self._response(waiting[places[left[index]]], scores, choice.step.name),
                 )
-                for one, scores in pack
+                for index, scores in pack
             ]
 
     def _make_room(self, problem: str) -> None:

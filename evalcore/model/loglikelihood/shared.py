@@ -66,7 +66,9 @@ class SharedPath:
     def _scores(self, context: Tokens, family: Family, targets: Rows) -> list[tuple[int, Scores]]:
         output = self.model(self._row(context), use_cache=True)
         first = output.logits[0, -1:]
-        name = next((one for one in MEMORIES if getattr(output, one, None) is not None), None)
+        name = next(
+            (memory for memory in MEMORIES if getattr(output, memory, None) is not None), None
+        )
         waiting = [fed for fed in family if fed]
         if waiting and name is None:
             raise NotImplementedError("the model keeps nothing between two calls")

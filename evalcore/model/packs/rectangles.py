@@ -121,9 +121,9 @@ def _tree_blocks(pieces: Sequence[Piece], most_rows: int) -> tuple[list[Block], 
     close_tile()
     close_run()
     cross = [
-        Block((one.rows_start, one.rows_end), (one.run_start, one.body_end))
-        for one in branchings
-        if one.rows_start < one.rows_end
+        Block((branching.rows_start, branching.rows_end), (branching.run_start, branching.body_end))
+        for branching in branchings
+        if branching.rows_start < branching.rows_end
     ]
     return own, cross
 
@@ -148,13 +148,13 @@ def _inherited_blocks(inherited: Sequence[Inherited], pieces: Sequence[Piece]) -
     """
     blocks: list[Block] = []
     position = 0
-    for one in inherited:
-        position += pieces[one.piece].length
-        if blocks and blocks[-1].rows[1] == one.end:
+    for branching in inherited:
+        position += pieces[branching.piece].length
+        if blocks and blocks[-1].rows[1] == branching.end:
             blocks.pop()
         elif blocks:
-            blocks[-1] = replace(blocks[-1], rows=(one.end, blocks[-1].rows[1]))
-        blocks.append(Block((0, one.end), (0, position), inherited=True))
+            blocks[-1] = replace(blocks[-1], rows=(branching.end, blocks[-1].rows[1]))
+        blocks.append(Block((0, branching.end), (0, position), inherited=True))
     return blocks
 
 

@@ -111,7 +111,7 @@ class DecodingPass(Pass):
         self._hidden: dict[tuple[int, int | None], Tensor] = {}
         self._shared = _texts_of_blocks(seats)
         self._positions_below = [
-            [seat.length for seat in seats if any(one is block for one in seat.blocks)]
+            [seat.length for seat in seats if any(held is block for held in seat.blocks)]
             for block, _ in self._shared
         ]
         """Of the texts of each block."""

@@ -103,7 +103,9 @@ def ends_of(plan: Plan, model: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end a text: the tokenizer's EOS, the model's and the task's own."""
     stated = dict(plan.options).get("eos_token_id", model.generation_config.eos_token_id)
     several = stated if isinstance(stated, list | tuple) else [stated]
-    return frozenset(int(one) for one in (*several, tokenizer.eos_token_id) if one is not None)
+    return frozenset(
+        int(token) for token in (*several, tokenizer.eos_token_id) if token is not None
+    )
 
 
 def response_of(

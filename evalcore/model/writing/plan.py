@@ -116,9 +116,9 @@ class Writer:
         if self._path != "plain":
             # Those whose next token is chosen from the model's own distribution alone.
             free = {
-                index: one
-                for index, one in requests.items()
-                if self._blind(one.plan) and self._beams(one.plan) == 1
+                index: request
+                for index, request in requests.items()
+                if self._blind(request.plan) and self._beams(request.plan) == 1
             }
             for pack in self._continuous.answers(free):
                 for index, _ in pack:
@@ -192,7 +192,7 @@ class Writer:
         if len(requests) == 1:
             return "any"
         if self._company is None:
-            shortest, *others = sorted({one.tokens for one in requests.values()}, key=len)
+            shortest, *others = sorted({request.tokens for request in requests.values()}, key=len)
             pair = [shortest, others[0] if others else shortest[::-1]]
             padding = 0 if len(pair[1]) > len(shortest) else 3
             if self._reads_as_alone(pair, len(pair[1]) + padding):

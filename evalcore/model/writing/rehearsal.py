@@ -64,7 +64,7 @@ def borders_of(model: Any) -> list[int]:
     config = model.config.get_text_config()
     stated = [config.to_dict(), getattr(config, "rope_parameters", None) or {}]
     found = {where.get(name) for where in stated for name in BORDERS}
-    return sorted(one for one in found if isinstance(one, int) and one > 0)
+    return sorted(length for length in found if isinstance(length, int) and length > 0)
 
 
 def rehearse(

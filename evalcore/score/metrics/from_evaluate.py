@@ -21,7 +21,8 @@ Texts = Sequence[Any]
 
 def accuracy(references: Texts, predictions: Texts, normalize: bool = True) -> dict[str, float]:
     """The share, or without `normalize` the number, of equal pairs."""
-    right = sum(one == other for one, other in zip(references, predictions, strict=True))
+    pairs = zip(references, predictions, strict=True)
+    right = sum(reference == prediction for reference, prediction in pairs)
     return {"accuracy": right / len(references) if normalize else float(right)}
 
 

@@ -87,7 +87,7 @@ class _Maker:
 
     def subsets(self, task: ScoredTask) -> Iterable[ResultRow]:
         """The task's numbers on each of its subsets; a subset that allows none has none."""
-        failed = {(one.metric, one.filter) for one in [*task.failures, *self.failures]}
+        failed = {(failure.metric, failure.filter) for failure in [*task.failures, *self.failures]}
         names = dict.fromkeys(sample["subset"] for sample in task.samples if sample["subset"])
         for name in names:
             part = task.only(lambda sample: sample["subset"] == name)  # noqa: B023
@@ -286,7 +286,9 @@ def _labels_of_questions(parts: Sequence[Part], column: Column) -> list[Hashable
         return [row for of_part in rows for row in of_part]
     if all(labels == named[0] for labels in named):
         return [label for of_part in clusters for label in of_part or ()]
-    places = [{label: at for at, label in enumerate(dict.fromkeys(one or ()))} for one in clusters]
+    places = [
+        {label: at for at, label in enumerate(dict.fromkeys(cluster or ()))} for cluster in clusters
+    ]
     return [
         place[label]
         for place, of_part in zip(places, clusters, strict=True)

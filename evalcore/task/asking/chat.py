@@ -34,7 +34,7 @@ class Chat:
     def conversation(self, messages: Sequence[Message]) -> Conversation:
         asked = messages if self.multiturn else _one_question(messages)
         return Conversation(
-            turns=tuple(Turn(one.role, one.content) for one in asked),
+            turns=tuple(Turn(message.role, message.content) for message in asked),
             answer_begins=asked[-1].role != "assistant",
             template=self.template,
         )

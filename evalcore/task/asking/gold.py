@@ -12,7 +12,7 @@ NO_CHOICE = -100
 def gold_of(answer: Any, choices: Sequence[str]) -> list[int]:
     """The positions of the right choices; NO_CHOICE stands for an answer that is none of them."""
     stated = answer if isinstance(answer, list) else [answer]
-    return [_position(one, choices) for one in stated]
+    return [_position(target, choices) for target in stated]
 
 
 def _position(answer: Any, choices: Sequence[str]) -> int:

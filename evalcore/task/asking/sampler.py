@@ -157,7 +157,7 @@ class StrictOwnSampler(OwnSampler):
         asked = question.asked()
         # Copies it cannot know from the question: from that it is told apart by `eval_doc`.
         alike = [(id(doc), self._asked(doc)) for doc in self._by_text.get(asked.text, ())]
-        copies = {own for own, one in alike if one.is_copy(asked) and one.digest != asked.digest}
+        copies = {own for own, doc in alike if doc.is_copy(asked) and doc.digest != asked.digest}
         pool = [doc for doc in self.pool if id(doc) not in copies] if copies else self.pool
         key = random.Random(question.key(self.seed, self.benchmark))  # noqa: S311
         rows = self._ask(self._new(key.getrandbits(64), pool), question.doc)

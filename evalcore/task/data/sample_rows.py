@@ -76,10 +76,10 @@ def _configurations(readme: Path, _: int) -> dict[str, dict[str, list[str]]]:
 
     stated: dict[str, Any] = (metadata_load(readme) or {}) if readme.is_file() else {}
     return {
-        str(one["config_name"]): {
-            str(file["split"]): names_of(file["path"]) for file in one["data_files"]
+        str(config["config_name"]): {
+            str(file["split"]): names_of(file["path"]) for file in config["data_files"]
         }
-        for one in stated.get("configs", [])
+        for config in stated.get("configs", [])
     }
 
 

@@ -196,7 +196,7 @@ class Family:
         if part.value is None and self._values:
             return [f"{part.name}_{value}" for value in self._values]
         tasks = self.tasks_of(part.style)
-        return tasks if part.value is None else [tasks[one] for one in self._values[part.value]]
+        return tasks if part.value is None else [tasks[name] for name in self._values[part.value]]
 
     def _names(self, style: Style, member: int | None, asked: Keys | None = None) -> dict[str, Any]:
         """What a template can name: the member's values, the style's, how a row reads.

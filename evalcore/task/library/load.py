@@ -114,8 +114,8 @@ class TaskLibrary:
         found = self._named(name)
         if not found:
             raise self._unreadable(name) or self._unknown(name)
-        each = (one for entry in found for one in entry.taken_apart(self._entries))
-        return list({one.name: one for one in each}.values())
+        each = (part for entry in found for part in entry.taken_apart(self._entries))
+        return list({entry.name: entry for entry in each}.values())
 
     def _named(self, name: str) -> list[Entry]:
         if name in self._entries:

@@ -155,7 +155,7 @@ class Members:
             inline = {**stated.values, "task": f"{inside[-1]}::{name}"}
             return self._tasks(file, inline, stated.place_in(file))
         each = self.entries[name].taken_apart(self.entries)
-        return [spec for one in each for spec in self._build(one, stated, inside)]
+        return [spec for member in each for spec in self._build(member, stated, inside)]
 
 
 def _name_by_data(item: Mapping[str, Any]) -> str:

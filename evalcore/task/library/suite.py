@@ -169,12 +169,14 @@ def load_suite(path: Path, library: TaskLibrary) -> Suite:
     ]
     reported = values.get("reported_elsewhere")
     if isinstance(reported, dict):
-        asked = {one.task for entry in benchmarks if entry for one in entry.styles.values()}
+        asked = {
+            reference.task for entry in benchmarks if entry for reference in entry.styles.values()
+        }
         values["reported_elsewhere"] = _reported(reported, asked, problems)
     problems.settle()
     values |= {
         "version": version_text(values["version"]),
-        "benchmarks": tuple(one for one in benchmarks if one),
+        "benchmarks": tuple(benchmark for benchmark in benchmarks if benchmark),
         "fewshot_seeds": tuple(seeds),
         "changelog": {str(key): str(text) for key, text in values.get("changelog", {}).items()},
     }
@@ -238,8 +240,8 @@ class _Entry:
         if own not in styles:
             self.problems.expected(f"{self.place}.own", f"one of {', '.join(styles)}", own)
         asked = {
-            style: self._asked(style, one, normalised and self.stated.get("counts", True))
-            for style, one in styles.items()
+            style: self._asked(style, reference, normalised and self.stated.get("counts", True))
+            for style, reference in styles.items()
         }
         people = self._people()
         if self.problems.found or None in asked.values():
@@ -249,7 +251,7 @@ class _Entry:
             for key in ("benchmark", "title", "own", "shots", "counts")
             if key in self.stated
         }
-        styles_asked = {style: one for style, one in asked.items() if one}
+        styles_asked = {style: reference for style, reference in asked.items() if reference}
         return SuiteBenchmark(**shown, styles=styles_asked, people=people)
 
     def _people(self) -> People | None:
