@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -15,6 +16,9 @@ from demo.screenshots import FLAGS
 from tests import groups, shots
 from tests.services import missing
 from tests.tasks.exported import export_to
+
+gc.set_threshold(10_000, 20, 50)
+"""What a test process imports stays: to look for garbage among it took a tenth of its time."""
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +77,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # In each of several processes, after pytest-django has put them into its own order.
     if hasattr(config, "workerinput"):
         groups.order(items)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

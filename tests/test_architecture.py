@@ -72,9 +72,9 @@ def past_the_doors(file: Path) -> Iterator[str]:
     own = file.parts[1] if file.parts[0] == "leaderboard" else ""
     for node in ast.walk(ast.parse((ROOT / file).read_text())):
         if isinstance(node, ast.Import):
-            named = [(one.name.split("."), "") for one in node.names]
+            named = [(name.name.split("."), "") for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            named = [(node.module.split("."), one.name) for one in node.names]
+            named = [(node.module.split("."), name.name) for name in node.names]
         else:
             continue
         for (package, room, *below), name in ((one, name) for one, name in named if len(one) > 1):

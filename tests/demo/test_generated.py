@@ -216,7 +216,9 @@ def test_files_hold_the_answers_behind_the_numbers(filled: Filled, library: Task
     runs = Run.objects.filter(artifacts__kind=Artifact.Kind.SAMPLES)
     assert runs.count() == 6
     for run in runs:
-        paths = {one.kind: artifacts.path_of(one.sha256) for one in run.artifacts.all()}
+        paths = {
+            artifact.kind: artifacts.path_of(artifact.sha256) for artifact in run.artifacts.all()
+        }
         record = RunRecord.read(paths["record"])
         samples = list(read_samples(paths["samples"]))
         own = run.results.get(subset="")

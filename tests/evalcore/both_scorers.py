@@ -116,7 +116,7 @@ class Scene:
         raw: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for name in task.instances[0].filtered_resps:
             for doc_id, doc in task.doc_iterator(rank=0, limit=None, world_size=1):
-                results = [one.filtered_resps[name] for one in by_doc[doc_id]]
+                results = [instance.filtered_resps[name] for instance in by_doc[doc_id]]
                 for metric, value in task.process_results(doc, results).items():
                     raw[metric, name].append(value)
         numbers, _ = _compute_task_aggregations(task, raw, iters)

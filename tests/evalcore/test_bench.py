@@ -46,9 +46,9 @@ def asks_of(name: str, folder: Path) -> list[Ask]:
     replace(workload, documents=SMALL["documents"], shots=shots).write(folder)
     spec: Any = TaskLibrary([folder]).one(name)
     return [
-        Ask(one.kind, one.context, one.continuation, one.generation, number)
+        Ask(request.kind, request.context, request.continuation, request.generation, number)
         for number, item in enumerate(task_of(spec, mode="compat").items())
-        for one in item.requests
+        for request in item.requests
     ]
 
 

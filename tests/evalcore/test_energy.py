@@ -53,7 +53,7 @@ def machine(tmp_path):
 
 
 def test_packages_and_memory_are_counted_and_nothing_that_is_in_another(machine):
-    assert {one.part for one in processor_counters(machine.folder)} == {PACKAGE, MEMORY}
+    assert {counter.part for counter in processor_counters(machine.folder)} == {PACKAGE, MEMORY}
 
 
 def test_joules_are_what_the_counter_has_gone_up_by(machine):
@@ -106,7 +106,7 @@ def records(machine, tasks, names, journal=None) -> list[RunRecord]:
     specs = [TaskLibrary([tasks]).one(name) for name in names]
     settings, meter = Settings(bootstrap_iters=0), machine.meter()
     found = evaluate(Warm(machine), specs, settings, Silent(), journal, meter=meter)
-    return [one.record for one in found]
+    return [evaluation.record for evaluation in found]
 
 
 def test_a_record_has_what_its_answers_took_and_its_source(machine, tmp_path):

@@ -179,8 +179,8 @@ class Examinee(ToyLM):
         return super().encode(requests, seed=seed)
 
     def answer(self, requests):
-        self.asked.append([one.request for one in requests])
-        if any(self.refuses in one.request.context for one in requests):
+        self.asked.append([request.request for request in requests])
+        if any(self.refuses in request.request.context for request in requests):
             raise ModelError("it does not like that")
         yield from super().answer(requests)
 
@@ -225,8 +225,8 @@ def until_error(evaluations):
     """The tasks that were finished, and what ended them."""
     finished = []
     try:
-        for one in evaluations:
-            finished.append(one.record.task)
+        for evaluation in evaluations:
+            finished.append(evaluation.record.task)
     except EvalError as error:
         return finished, error
     return finished, None
@@ -242,7 +242,7 @@ def told(evaluation):
 
 def test_neighbours_of_one_benchmark_are_asked_together_and_given_out_in_turn(world):
     model, watch = Examinee(), Audience()
-    names = [one.record.task for one in run(world, model, watch=watch)]
+    names = [evaluation.record.task for evaluation in run(world, model, watch=watch)]
     assert names == ALL
     assert [len(requests) for requests in model.asked] == [72, 36, 36]
     done = {task: (done, total) for task, done, total in watch.told}
@@ -252,7 +252,7 @@ def test_neighbours_of_one_benchmark_are_asked_together_and_given_out_in_turn(wo
 
 def test_a_group_counts_by_its_tasks(world):
     groups = world.select(["a_plain", "toy_group", "a_short"])
-    assert [[one.name for one in alike] for alike in benchmarks_of(groups)] == [
+    assert [[spec.name for spec in alike] for alike in benchmarks_of(groups)] == [
         ["a_plain"], ["toy_group"], ["a_short"],
     ]  # fmt: skip
 
@@ -266,8 +266,10 @@ def test_work_ahead_changes_no_record(world):
 
 
 def test_asked_together_or_by_itself_a_task_has_the_same_record(world):
-    together = [told(one) for one in run(world, Examinee())]
-    assert together == [told(one) for name in ALL for one in run(world, Examinee(), [name])]
+    together = [told(evaluation) for evaluation in run(world, Examinee())]
+    assert together == [
+        told(evaluation) for name in ALL for evaluation in run(world, Examinee(), [name])
+    ]
 
 
 def test_a_model_and_its_tokenizer_work_at_once(world, tmp_path):
@@ -277,7 +279,7 @@ def test_a_model_and_its_tokenizer_work_at_once(world, tmp_path):
     arguments = Arguments.of({"pretrained": str(tiny.make(tmp_path / "m")), "dtype": "float32"})
     names = ["a_plain", "toy_written", "b_drawn", "toy_rolling", "c_plain", "toy_shots"]
     records = [
-        [told(one) for one in run(world, kind(arguments, device="cpu"), names)]
+        [told(evaluation) for evaluation in run(world, kind(arguments, device="cpu"), names)]
         for kind in (HuggingFaceLM, Alone)
     ]
     for beside, alone in zip(*records, strict=True):
@@ -293,7 +295,7 @@ def test_equal_requests_of_two_tasks_are_asked_once(world, tmp_path):
     chosen = Settings(bootstrap_iters=0)
     pair = list(evaluate(model, [*world.select(["a_plain"]), twin], chosen, watch))
     assert [len(requests) for requests in model.asked] == [36]
-    assert [one.record.requests["total"] for one in pair] == [36, 36]
+    assert [evaluation.record.requests["total"] for evaluation in pair] == [36, 36]
     assert pair[0].record.results[0].value == pair[1].record.results[0].value
 
 
@@ -322,7 +324,7 @@ def test_nothing_runs_ahead_once_it_was_stopped(world):
     with pytest.raises(Stopped):
         list(run(world, model, watch=Audience(stop_at="b_drawn")))
     assert len(model.asked) == 2
-    assert not [one for one in threading.enumerate() if "evalcore-prepare" in one.name]
+    assert not [thread for thread in threading.enumerate() if "evalcore-prepare" in thread.name]
 
 
 def test_who_waits_to_draw_goes_first_and_draws_what_it_drew_before():
@@ -354,11 +356,14 @@ def test_who_waits_to_draw_goes_first_and_draws_what_it_drew_before():
 
 
 def test_a_record_says_what_took_how_long(world):
-    for one in run(world, Examinee()):
-        timing = one.record.timing
+    for evaluation in run(world, Examinee()):
+        timing = evaluation.record.timing
         assert list(timing) == ["prompts", "tokens", "answers", "scores"]
-        assert sum(timing.values()) == pytest.approx(one.record.seconds, abs=0.005)
-        assert RunRecord.of(json.loads(json.dumps(dataclasses.asdict(one.record)))) == one.record
+        assert sum(timing.values()) == pytest.approx(evaluation.record.seconds, abs=0.005)
+        assert (
+            RunRecord.of(json.loads(json.dumps(dataclasses.asdict(evaluation.record))))
+            == evaluation.record
+        )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["ls", "tags"]])

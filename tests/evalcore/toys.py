@@ -192,4 +192,7 @@ def evaluated_strictly(tasks: Path) -> list[Evaluation]:
 def write_run(folder: Path, evaluations: list[Evaluation]) -> list[Path]:
     """The records, each with its samples beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [one.write(folder, f"{one.record.task}_{STAMP}")[0] for one in evaluations]
+    return [
+        evaluation.write(folder, f"{evaluation.record.task}_{STAMP}")[0]
+        for evaluation in evaluations
+    ]

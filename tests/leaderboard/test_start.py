@@ -66,7 +66,7 @@ def test_boards_are_rendered_before_the_first_reader_comes(environment: dict[str
     python(environment, "-m", "demo.generated", *size)
     python(environment, "manage.py", "collectstatic", "--noinput")
     *boards, other = started(environment, *BOARDS, "/?q=llama")
-    assert [(one["status"], one["rendered"]) for one in boards] == [(200, [])] * len(BOARDS)
+    assert [(board["status"], board["rendered"]) for board in boards] == [(200, [])] * len(BOARDS)
     assert "board/page.html" in other["rendered"]
 
 

@@ -120,7 +120,10 @@ def census_of(test_data: Path) -> Census:
 
 def drawn_of(census: Census) -> list[Candidate]:
     """The 200 that are run: of those, lm-evaluation-harness can load each."""
-    return draw([one for one in census.candidates if one.name not in NOT_RUN_BY_LM_EVAL], DRAWN)
+    return draw(
+        [candidate for candidate in census.candidates if candidate.name not in NOT_RUN_BY_LM_EVAL],
+        DRAWN,
+    )
 
 
 LM_EVALS_GROUPS = (

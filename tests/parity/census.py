@@ -51,7 +51,8 @@ class Census:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Census:
         found = [
-            Candidate(**{**one, "features": tuple(one["features"])}) for one in fields["candidates"]
+            Candidate(**{**candidate, "features": tuple(candidate["features"])})
+            for candidate in fields["candidates"]
         ]
         return cls(found, fields["tasks"], fields["uses"])
 
@@ -88,7 +89,7 @@ def _configurations(readme: Path) -> dict[str, set[str]]:
     _, front_matter, _ = readme.read_text(encoding="utf-8").split("---\n", 2)
     stated = yaml.load(front_matter, yaml.CSafeLoader)["configs"]
     return {
-        configuration["config_name"]: {one["split"] for one in configuration["data_files"]}
+        configuration["config_name"]: {file["split"] for file in configuration["data_files"]}
         for configuration in stated
     }
 

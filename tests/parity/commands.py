@@ -135,7 +135,7 @@ def read(out: Path) -> Files:
 
 def _array(part: Any) -> Any:
     """lm-eval writes an array as the text that numpy prints."""
-    return [float(one) for one in part.strip("[]").split()] if isinstance(part, str) else part
+    return [float(number) for number in part.strip("[]").split()] if isinstance(part, str) else part
 
 
 def chat_model(folder: Path) -> Path:

@@ -61,7 +61,7 @@ def ours(
     lm = HuggingFaceLM(
         arguments, device="cpu", path=path, batch_size=1 if path == "plain" else None
     )
-    encoded = lm.encode([Request("loglikelihood", *one) for one in asked])
+    encoded = lm.encode([Request("loglikelihood", *arguments) for arguments in asked])
     found = dict(pair for pack in lm.answer(encoded) for pair in pack)
     return [(found[place].loglikelihood, found[place].is_greedy) for place in range(len(encoded))]
 
@@ -111,6 +111,6 @@ def _questions(answers: Sequence[Answer]) -> list[list[float]]:
 
 def _other_picks(some: Sequence[Answer], others: Sequence[Answer]) -> int:
     return sum(
-        one.index(max(one)) != other.index(max(other))
-        for one, other in zip(_questions(some), _questions(others), strict=True)
+        question.index(max(question)) != other.index(max(other))
+        for question, other in zip(_questions(some), _questions(others), strict=True)
     )

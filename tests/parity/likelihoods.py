@@ -64,5 +64,6 @@ def _first(line: Mapping[str, Any]) -> list[tuple[float, str]]:
         return []
     firsts = [responses[0] for responses in line["resps"]]
     return [
-        (float(one[0]), one[1]) if isinstance(one, list) else (float(one), "") for one in firsts
+        (float(first[0]), first[1]) if isinstance(first, list) else (float(first), "")
+        for first in firsts
     ]

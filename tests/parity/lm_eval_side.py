@@ -166,7 +166,9 @@ def run(
         bootstrap_iters=setting.bootstrap_iters,
         confirm_run_unsafe_code=True,  # of recorded responses, in a sandbox of ours
     )
-    samples = {task: [as_logged(one) for one in of] for task, of in results["samples"].items()}
+    samples = {
+        task: [as_logged(sample) for sample in of] for task, of in results["samples"].items()
+    }
     return {
         "results": results["results"],
         "groups": results.get("groups", {}),
@@ -177,7 +179,10 @@ def run(
         "samples": samples,
         "task_hashes": {
             task: hash_string(
-                "".join(one["doc_hash"] + one["prompt_hash"] + one["target_hash"] for one in of)
+                "".join(
+                    sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"]
+                    for sample in of
+                )
             )
             for task, of in samples.items()
         },

@@ -87,7 +87,7 @@ class Order:
                 "names": tuple(fields["names"]),
                 "folders": tuple(fields["folders"]),
                 "exported": tuple(fields["exported"]),
-                "settings": tuple(_setting(one) for one in fields["settings"]),
+                "settings": tuple(_setting(setting) for setting in fields["settings"]),
             }
         )
 

@@ -118,9 +118,9 @@ def run(library: TaskLibrary, model: FakeLM, name: str, setting: Setting) -> dic
         **{part: results[part] for part in shown},
         "groups": results.get("groups", {}),
         "failures": [
-            f"{one.task}, {one.metric}, {one.filter}: {one.reason}"
+            f"{failure.task}, {failure.metric}, {failure.filter}: {failure.reason}"
             for evaluation in done
-            for one in evaluation.record.failures
+            for failure in evaluation.record.failures
         ],
         "samples": {
             leaf: [json.loads(line) for line in task_lines(rows)] for leaf, rows in samples.items()

@@ -54,7 +54,12 @@ def main() -> None:
         pairs = run_both(hub, work / "home", work / "both", parts_of(drawn, exported))
         commands = run_commands(hub, work / "home", chat_model(work), work / "commands", exported)
     DOCUMENT.write_text("\n".join(document(census, drawn, pairs, commands)), encoding="utf-8")
-    wrong = [str(one) for pair in pairs if pair.compared for one in pair.compared.differences]
+    wrong = [
+        str(difference)
+        for pair in pairs
+        if pair.compared
+        for difference in pair.compared.differences
+    ]
     sys.stderr.write(f"{DOCUMENT}: {len(wrong)} differences\n")
 
 
@@ -135,10 +140,10 @@ def recorded(pairs: Sequence[Pair]) -> Iterator[str]:
         counts = [
             len({pair.name for pair in own}),
             len(own),
-            sum(one.documents for one in done),
-            sum(one.requests for one in done),
-            sum(one.numbers for one in done),
-            sum(len(one.differences) for one in done),
+            sum(compared.documents for compared in done),
+            sum(compared.requests for compared in done),
+            sum(compared.numbers for compared in done),
+            sum(len(compared.differences) for compared in done),
         ]
         rows.append((part, *(f"{count:,}" for count in counts)))
     header = ("", "names", "runs", "documents", "requests", "numbers", "differences")
@@ -182,7 +187,7 @@ def families(pairs: Sequence[Pair]) -> Iterator[str]:
         ]
         about = path.read_text(encoding="utf-8").splitlines()[0]
         if own and about.startswith("# "):
-            wrong = sum(len(one.differences) for one in own)
+            wrong = sum(len(pair.differences) for pair in own)
             rows.append((f"`{path.name}`", about[2:].rstrip("."), str(len(own)), str(wrong)))
     yield from table(("file", "what it makes use of", "runs", "differences"), rows)
 
@@ -200,10 +205,10 @@ def the_draw(census: Census, drawn: Sequence[Candidate], pairs: Sequence[Pair]) 
         f"{len(drawn)} of these were drawn by seed {SEED}: in turns one at random from each folder "
         "and kind of request, so that small folders come in whole. All of them:"
     )
-    here = Counter((one.folder, one.output_type) for one in census.candidates)
+    here = Counter((candidate.folder, candidate.output_type) for candidate in census.candidates)
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in drawn:
-        strata[one.folder, one.output_type].append(one.name)
+    for candidate in drawn:
+        strata[candidate.folder, candidate.output_type].append(candidate.name)
     rows = [
         (
             folder,
@@ -340,7 +345,7 @@ def unproved(census: Census, drawn: Sequence[Candidate]) -> Iterator[str]:
             *(f"{count:,}" for count in (uses, here[feature], run[feature])),
             "" if run[feature] else INSTEAD.get(feature, "only by a file of ours, if above"),
         )
-        for feature, uses in sorted(census.uses.items(), key=lambda one: (-one[1], one[0]))
+        for feature, uses in sorted(census.uses.items(), key=lambda use: (-use[1], use[0]))
         if uses >= SHOWN_USES or feature in KINDS_OF_TASK
     ]
     yield from table(("feature", "its tasks", "with data here", "drawn", ""), rows)
@@ -374,7 +379,7 @@ INSTEAD = {
 
 
 def _count(candidates: Iterable[Candidate]) -> Counter[str]:
-    return Counter(feature for one in candidates for feature in one.features)
+    return Counter(feature for candidate in candidates for feature in candidate.features)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ CHAT_TEMPLATE = "(tests/parity/table.py: render_chat)"
 
 def render_chat(messages: Sequence[Message], add_generation_prompt: bool) -> str:
     """Every role and every border of a message can be seen in the prompt."""
-    closed = "".join(f"<|{one['role']}|>{one['content']}<|end|>\n" for one in messages)
+    closed = "".join(f"<|{message['role']}|>{message['content']}<|end|>\n" for message in messages)
     if add_generation_prompt:
         return f"{closed}<|assistant|>"
     return closed.removesuffix("<|end|>\n")

@@ -89,7 +89,8 @@ def their_answers(model: Any, kind: str, arguments: Sequence[tuple[Any, ...]]) -
 
     # lm-eval writes into the generation arguments that it is given.
     instances = [
-        Instance(kind, {}, copy.deepcopy(one), number) for number, one in enumerate(arguments)
+        Instance(kind, {}, copy.deepcopy(argument), number)
+        for number, argument in enumerate(arguments)
     ]
     return list(getattr(model, kind)(instances, disable_tqdm=True))
 
@@ -106,7 +107,7 @@ def compare_texts(
     requests = [Request("generate_until", context, generation=how) for context, how in asked]
     found = our_answers(ours, requests)
     expected = their_answers(theirs, "generate_until", asked)
-    assert [one.text for one in found] == expected
+    assert [answer.text for answer in found] == expected
     return found
 
 
@@ -191,10 +192,10 @@ def test_model_arguments_mean_the_same(
         ("loglikelihood", scored),
         ("loglikelihood_rolling", [(text,) for text in whole]),
     ):
-        requests = [Request(kind, *("", *one)[-2:]) for one in asked]  # type: ignore[arg-type]
+        requests = [Request(kind, *("", *arguments)[-2:]) for arguments in asked]  # type: ignore[arg-type]
         found = [answer.loglikelihood for answer in our_answers(ours, requests)]
         answers = their_answers(theirs, kind, asked)
-        expected = [one[0] if isinstance(one, tuple) else one for one in answers]
+        expected = [answer[0] if isinstance(answer, tuple) else answer for answer in answers]
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-4)
     compare_texts(
         ours, theirs, [(text, {"until": ["\n"], "max_gen_toks": 12}) for text in texts(9, 60)]
@@ -230,9 +231,9 @@ def test_an_adapter_is_applied_alike(tmp_path: Path) -> None:
     adapter = str(tiny.adapt(folder, tmp_path / "adapter"))
     ours, theirs = our_model(folder, peft=adapter), their_model(folder, peft=adapter)
     asked = [(text, " wood") for text in texts(3, 9)]
-    found = our_answers(ours, [Request("loglikelihood", *one) for one in asked])
+    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
     expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
-    assert [one.loglikelihood for one in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
     compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
 
 

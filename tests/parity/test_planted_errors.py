@@ -151,8 +151,11 @@ def test_one_shifted_logit_of_a_model_is_found(tmp_path: Path) -> None:
     def found(folder: Path) -> tuple[list[Any], list[str]]:
         answers = our_answers(our_model(folder), requests)
         report = compare_likelihoods(
-            {n: _line([one.loglikelihood, one.is_greedy]) for n, one in enumerate(answers)},
-            {n: _line(one) for n, one in enumerate(theirs)},
+            {
+                n: _line([answer.loglikelihood, answer.is_greedy])
+                for n, answer in enumerate(answers)
+            },
+            {n: _line(logged) for n, logged in enumerate(theirs)},
         )
         return answers, report.beyond
 

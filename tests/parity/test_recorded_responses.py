@@ -39,18 +39,22 @@ def test_two_hundred_of_lm_evals_own_files_are_drawn_from_all_folders_with_data(
     census: Census, drawn: list[Candidate], pairs: list[Pair]
 ) -> None:
     assert len(drawn) == DRAWN
-    strata = {(one.folder, one.output_type) for one in census.candidates}
-    left_out = {(one.folder, one.output_type) for one in census.candidates} - {
-        (one.folder, one.output_type) for one in drawn
+    strata = {(candidate.folder, candidate.output_type) for candidate in census.candidates}
+    left_out = {(candidate.folder, candidate.output_type) for candidate in census.candidates} - {
+        (candidate.folder, candidate.output_type) for candidate in drawn
     }
     assert left_out == {
-        (one.folder, one.output_type) for one in census.candidates if one.name in NOT_RUN_BY_LM_EVAL
+        (candidate.folder, candidate.output_type)
+        for candidate in census.candidates
+        if candidate.name in NOT_RUN_BY_LM_EVAL
     }
     assert len(strata) > 30
-    largest = Counter((one.folder, one.output_type) for one in drawn).most_common(1)[0]
+    largest = Counter((candidate.folder, candidate.output_type) for candidate in drawn).most_common(
+        1
+    )[0]
     assert largest[1] < DRAWN / 10, largest
     run = {pair.name for pair in pairs if pair.part == DRAWN_PART and pair.compared}
-    assert run == {one.name for one in drawn}
+    assert run == {candidate.name for candidate in drawn}
 
 
 def test_a_task_fails_in_one_engine_only_if_it_fails_in_the_other(pairs: list[Pair]) -> None:

@@ -54,7 +54,9 @@ def test_a_draw_takes_from_every_folder_before_it_takes_twice_from_one(size: int
     drawn = draw(candidates, size, seed=3)
     assert len(set(drawn)) == size
     assert drawn == draw(candidates[::-1], size, seed=3)
-    per_folder = [sum(one.folder == f"folder {number}" for one in drawn) for number in range(7)]
+    per_folder = [
+        sum(candidate.folder == f"folder {number}" for candidate in drawn) for number in range(7)
+    ]
     assert max(per_folder) - min(per_folder) <= 1
 
 
@@ -64,6 +66,8 @@ class TestAgainstTheFolder:
     def test_the_document_lists_what_is_drawn(
         self, written: str, census: Census, drawn: list[Candidate]
     ) -> None:
-        assert [one.name for one in drawn if f"`{one.name}`" not in written] == [], AGAIN
+        assert [
+            candidate.name for candidate in drawn if f"`{candidate.name}`" not in written
+        ] == [], AGAIN
         assert f"seed {SEED}" in " ".join(written.split())
         assert f"{len(census.candidates)} have" in " ".join(written.split())

@@ -45,7 +45,11 @@ def both(
 def test_every_request_hash_and_generated_text_is_the_same(both: tuple[Files, Files]) -> None:
     ours, theirs = both
     compared = compare(ours.outcome, theirs.outcome, MEASURED)
-    wrong = [str(one) for one in compared.differences if one.kind in ("text", "hash", "response")]
+    wrong = [
+        str(difference)
+        for difference in compared.differences
+        if difference.kind in ("text", "hash", "response")
+    ]
     assert wrong == []
     assert compared.documents >= 24
     assert ours.results["task_hashes"] == theirs.results["task_hashes"]
@@ -67,7 +71,11 @@ def test_loglikelihoods_agree_and_no_prediction_changes(
 def test_every_score_and_standard_error_is_the_same(both: tuple[Files, Files]) -> None:
     ours, theirs = both
     compared = compare(ours.outcome, theirs.outcome, MEASURED)
-    wrong = [str(one) for one in compared.differences if one.kind in ("score", "aggregate")]
+    wrong = [
+        str(difference)
+        for difference in compared.differences
+        if difference.kind in ("score", "aggregate")
+    ]
     assert wrong == []
     assert compared.numbers >= 10
 

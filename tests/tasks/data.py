@@ -39,5 +39,7 @@ def _real_splits(dataset: str) -> dict[str, set[str]]:
     """By configuration; a single one counts as the default, too."""
     readme = TEST_DATA / "datasets" / dataset / "README.md"
     stated = (metadata_load(readme) or {}).get("configs", []) if readme.is_file() else []
-    splits = {one["config_name"]: {file["split"] for file in one["data_files"]} for one in stated}
+    splits = {
+        config["config_name"]: {file["split"] for file in config["data_files"]} for config in stated
+    }
     return {**splits, "default": next(iter(splits.values()))} if len(splits) == 1 else splits

@@ -32,7 +32,10 @@ def rendered(library: TaskLibrary, name: str, shots: int) -> Any:
         leaves = [leaf for spec in library.select([name]) for leaf in spec.leaves()]
         return [
             [
-                [[one.kind, one.context, one.continuation] for one in item.requests],
+                [
+                    [request.kind, request.context, request.continuation]
+                    for request in item.requests
+                ],
                 str(item.target),
                 item.gold,
             ]

@@ -106,7 +106,7 @@ def _of_groups(ours: GroupSpec, theirs: GroupSpec) -> Iterator[str]:
         yield f"members: {_apart(*leaves)}"
     yield from _version(ours, theirs)
     for entry in theirs.aggregate_metric_list:
-        if not any(_aggregates(one, entry) for one in ours.aggregate_metric_list):
+        if not any(_aggregates(own, entry) for own in ours.aggregate_metric_list):
             yield f"aggregate_metric_list: ours {ours.aggregate_metric_list}, theirs {entry}"
 
 
@@ -166,7 +166,9 @@ def _written(ours: TaskSpec, theirs: TaskSpec) -> Iterator[tuple[str, Any, Any]]
     yield "fewshot split", _examples_from(ours), _examples_from(theirs)
     yield "sampler", str(ours.fewshot.sampler), str(theirs.fewshot.sampler)
     yield "dataset_kwargs", _data(ours), _data(theirs)
-    filters = [{one.name: _steps(one) for one in spec.filter_list} for spec in (ours, theirs)]
+    filters = [
+        {filter_.name: _steps(filter_) for filter_ in spec.filter_list} for spec in (ours, theirs)
+    ]
     yield "filters", list(filters[0]), list(filters[1])
     for name in filters[0].keys() & filters[1].keys():
         if "a function" not in str(filters[1][name]):
@@ -219,7 +221,7 @@ def _argument(key: str, value: Any) -> Any:
     if key == "regex_pattern":
         return str(_parsed(value))
     if key == "regexes_to_ignore":
-        return sorted({str(_parsed(one)) for one in value})
+        return sorted({str(_parsed(each)) for each in value})
     return json_ready(value)
 
 
@@ -259,13 +261,13 @@ def _of_items(ours: Sequence[Item], theirs: Sequence[Item]) -> Iterator[str]:
 def _asked(item: Item) -> list[Any]:
     return [
         [
-            one.kind,
-            one.context,
-            one.continuation,
-            one.generation and dict(one.generation),
-            one.repeats,
+            request.kind,
+            request.context,
+            request.continuation,
+            request.generation and dict(request.generation),
+            request.repeats,
         ]
-        for one in item.requests
+        for request in item.requests
     ]
 
 
@@ -341,8 +343,8 @@ def main() -> int:
         for name in names:
             found = differences(ours, theirs, name)
             wrong += bool(found)
-            for one in found:
-                sys.stdout.write(f"{name}: {one}\n")
+            for difference in found:
+                sys.stdout.write(f"{name}: {difference}\n")
     sys.stdout.write(f"{len(names) - wrong} of {len(names)} are the same\n")
     return 1 if wrong else 0
 

@@ -80,7 +80,7 @@ def test_what_is_scored_is_what_the_article_says(
     spec = spec_of(library, style, document["subject"])
     item = asked(tmp_path, spec, document)
     assert item.choices == article["scored"][style]
-    assert [one.continuation for one in item.requests] == [
+    assert [request.continuation for request in item.requests] == [
         f" {text}" for text in article["scored"][style]
     ]
     assert item.gold == [RIGHT]
@@ -97,7 +97,7 @@ def test_helm_counts_the_letter_that_comes_first_in_the_whole_vocabulary(
     item = asked(tmp_path, scored, document)
     # Of a multiple choice, exact_match is whether the right letter is what the model would write.
     assert [entry.metric for entry in scored.metric_list] == ["exact_match"]
-    assert [one.continuation for one in item.requests] == [" A", " B", " C", " D"]
+    assert [request.continuation for request in item.requests] == [" A", " B", " C", " D"]
 
     generated = spec_of(library, "helm-generate", document["subject"])
     item = asked(tmp_path, generated, document)

@@ -82,11 +82,11 @@ def test_tasks_with_the_intent_of_lm_evals_own_ask_the_same(
     if real:
         if not TEST_DATA.is_dir():
             missing(f"the test data, {TEST_DATA}")
-        specs = {one: library.select([one.ours])[0] for one in intents}
+        specs = {intent: library.select([intent.ours])[0] for intent in intents}
         intents = [
-            one
-            for one, spec in specs.items()
-            if all(has_real(leaf) for leaf in spec.leaves()) and not one.differs
+            intent
+            for intent, spec in specs.items()
+            if all(has_real(leaf) for leaf in spec.leaves()) and not intent.differs
         ]
     assert len(intents) > 100
     assert not list(problems(intents, tmp_path, real=real))

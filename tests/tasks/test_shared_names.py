@@ -49,8 +49,10 @@ def told(both: tuple[TaskLibrary, TaskLibrary], names: list[str]) -> list[str]:
     for name in names:
         found = differences(*both, name)
         known, _ = KNOWN.get(name, ("", ""))
-        wrong += [f"{name}: {one}" for one in found if not known or known not in one]
-        if known and not any(known in one for one in found):
+        wrong += [
+            f"{name}: {difference}" for difference in found if not known or known not in difference
+        ]
+        if known and not any(known in difference for difference in found):
             wrong.append(f"{name}: the difference that KNOWN lists is gone")
     return wrong
 

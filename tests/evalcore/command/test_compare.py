@@ -41,8 +41,8 @@ def scores(run: Path, task: str, metric: str) -> np.ndarray:
     return np.array(
         [
             score["value"]
-            for one in read_runs([run])
-            for sample in one.samples
+            for known in read_runs([run])
+            for sample in known.samples
             if sample["task"] == task
             for score in sample["scores"]
             if (score["metric"], score["filter"]) == (metric, "none")
@@ -52,7 +52,11 @@ def scores(run: Path, task: str, metric: str) -> np.ndarray:
 
 def test_the_difference_is_that_of_the_same_documents(runs):
     differences, _ = compare(list(read_runs([runs / "a"])), list(read_runs([runs / "b"])))
-    (one,) = [one for one in differences if (one.task, one.metric) == ("toy_choice", "acc")]
+    (one,) = [
+        difference
+        for difference in differences
+        if (difference.task, difference.metric) == ("toy_choice", "acc")
+    ]
     a, b = scores(runs / "a", "toy_choice", "acc"), scores(runs / "b", "toy_choice", "acc")
     assert (one.n, one.a, one.b) == (12, pytest.approx(a.mean()), pytest.approx(b.mean()))
     assert one.paired == paired_difference(a, b)
@@ -63,14 +67,14 @@ def test_the_difference_is_that_of_the_same_documents(runs):
 
 def test_a_group_is_compared_over_the_documents_of_its_tasks(runs):
     differences, _ = compare(list(read_runs([runs / "a"])), list(read_runs([runs / "b"])))
-    (one,) = [one for one in differences if one.task == "toy_group"]
+    (one,) = [difference for difference in differences if difference.task == "toy_group"]
     assert one.n == 24
     assert one.paired.difference == pytest.approx(one.a - one.b)
 
 
 def test_what_is_no_mean_over_documents_is_refused(runs):
     _, refusals = compare(list(read_runs([runs / "a"])), list(read_runs([runs / "b"])))
-    assert {one.metric for one in refusals} == {
+    assert {refusal.metric for refusal in refusals} == {
         "mcc", "bleu", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"
     }  # fmt: skip
 
@@ -88,7 +92,7 @@ def test_what_is_no_mean_over_documents_is_refused(runs):
 def test_what_was_asked_otherwise_is_not_compared(runs, capsys, other, reason):
     main(["compare", str(runs / "a"), str(runs / other)])
     said = capsys.readouterr().out.splitlines()
-    (line,) = [one for one in said if one.startswith("not compared: toy_shots, acc (none)")]
+    (line,) = [line for line in said if line.startswith("not compared: toy_shots, acc (none)")]
     assert "not comparable: " in line
     assert reason in line
 
@@ -118,7 +122,7 @@ def chats(tmp_path_factory) -> Path:
         )  # fmt: skip
         records = write_run(folder / name, runs)
         assert main(["verify", *map(str, records)]) == 0
-        theirs = results_json([one.record for one in runs], {"model_args": of_model})
+        theirs = results_json([run.record for run in runs], {"model_args": of_model})
         (folder / f"{name}.json").write_text(json.dumps(theirs))
     return folder
 
@@ -136,7 +140,9 @@ def chats(tmp_path_factory) -> Path:
 def test_what_a_chat_template_is_told_is_part_of_the_question(chats, capsys, suffix, other, reason):
     main(["compare", str(chats / f"plain{suffix}"), str(chats / f"{other}{suffix}")])
     said = capsys.readouterr().out.splitlines()
-    (line,) = [one for one in said if one.startswith("not compared: toy_written, exact_match (st")]
+    (line,) = [
+        line for line in said if line.startswith("not compared: toy_written, exact_match (st")
+    ]
     assert "not comparable: " in line
     assert reason in line
     main(["compare", str(chats / f"plain{suffix}"), str(chats / f"again{suffix}")])
@@ -145,8 +151,8 @@ def test_what_a_chat_template_is_told_is_part_of_the_question(chats, capsys, suf
 
 def test_a_journal_gives_no_answer_that_was_told_to_think_otherwise(chats):
     journalled = {
-        one.source.parent.name: one.record.requests["journalled"]
-        for one in read_runs(
+        run.source.parent.name: run.record.requests["journalled"]
+        for run in read_runs(
             [chats / name for name in ("plain", "again", "thinking", "brief", "cut")]
         )
     }
@@ -156,7 +162,7 @@ def test_a_journal_gives_no_answer_that_was_told_to_think_otherwise(chats):
 def test_the_json_has_every_number_and_every_refusal(runs, capsys):
     assert main(["compare", str(runs / "a"), str(runs / "b"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert {one["metric"] for one in said["numbers"]} == {"acc", "acc_norm", "exact_match"}
+    assert {number["metric"] for number in said["numbers"]} == {"acc", "acc_norm", "exact_match"}
     first = said["numbers"][0]
     assert first["low"] <= first["difference"] <= first["high"]
     assert all(refusal["reason"] for refusal in said["refused"])

@@ -84,7 +84,7 @@ def test_exports_in_every_eval_ever_s_form_are_valid_by_its_schemas(run, test_da
         aggregate.validate(written)
         lines = folder / written["detailed_evaluation_results"]["file_path"]
         assert lines == path.with_name(f"{path.stem}_samples.jsonl")
-        numbers = {one["evaluation_result_id"] for one in written["evaluation_results"]}
+        numbers = {result["evaluation_result_id"] for result in written["evaluation_results"]}
         for line in map(json.loads, lines.read_text().splitlines()):
             instance.validate(line)
             assert line["evaluation_id"] == written["evaluation_id"]
@@ -95,8 +95,8 @@ def test_uncertainty_goes_along_to_every_eval_ever(run, tmp_path):
     folder = converted(run, "every-eval-ever", tmp_path)
     known = {
         (row.task, row.metric, row.filter): row
-        for one in read_runs([run])
-        for row in one.record.results
+        for known in read_runs([run])
+        for row in known.record.results
     }
     for path in folder.rglob("*.json"):
         for result in json.loads(path.read_text())["evaluation_results"]:
@@ -111,7 +111,7 @@ def test_uncertainty_goes_along_to_every_eval_ever(run, tmp_path):
 
 def test_the_flat_table_has_a_row_for_every_number(run, tmp_path):
     rows = pq.read_table(converted(run, "parquet", tmp_path) / "results.parquet").to_pylist()
-    numbers = [row for one in read_runs([run]) for row in one.record.results]
+    numbers = [row for known in read_runs([run]) for row in known.record.results]
     assert [row["value"] for row in rows] == [row.value for row in numbers]
     assert {row["model"] for row in rows} == {"fake"}
 

@@ -560,7 +560,9 @@ def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
     (path,) = (tmp_path / "out").rglob("record_*.json")
     record = RunRecord.read(path)
     assert {row.n for row in record.results} == {12}
-    marked = [one["contaminated"] for one in read_samples(path.with_name(record.samples.file))]
+    marked = [
+        sample["contaminated"] for sample in read_samples(path.with_name(record.samples.file))
+    ]
     assert {*marked} == {True, False, None}
     assert record.clean_results[0].n == marked.count(False)
     assert main(["verify", str(path)]) == 0

@@ -96,13 +96,13 @@ def both(request, tmp_path_factory):
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     evaluations = evaluated(tasks, names, **settings)
     samples = {
-        leaf: [sample for sample in one.samples if sample["task"] == leaf]
-        for one in evaluations
-        for leaf in one.record.configs
+        leaf: [sample for sample in evaluation.samples if sample["task"] == leaf]
+        for evaluation in evaluations
+        for leaf in evaluation.record.configs
     }
     hashes = {leaf: task_hash(of_leaf) for leaf, of_leaf in samples.items()}
-    ours = results_json([one.record for one in evaluations], {}, hashes)
-    lines = {leaf: list(map(json.loads, task_lines(one))) for leaf, one in samples.items()}
+    ours = results_json([evaluation.record for evaluation in evaluations], {}, hashes)
+    lines = {leaf: list(map(json.loads, task_lines(sample))) for leaf, sample in samples.items()}
     return theirs_in(folder / "theirs"), (json.loads(json.dumps(ours)), lines)
 
 

@@ -19,7 +19,7 @@ class Around:
         return self.lm.encode(requests, seed=seed)
 
     def answer(self, requests):
-        changed = [self.asked(one) for one in requests]
+        changed = [self.asked(request) for request in requests]
         for pack in self.lm.answer(changed):
             yield [
                 (place, replace(self.answered(requests[place], response), key=requests[place].key))
@@ -65,10 +65,10 @@ class ReadsWithoutBos(Around):
     def encode(self, requests, *, seed=1234):
         bos = self.info.special_tokens["bos"][1]
         return [
-            replace(one, tokens=one.tokens[1:])
-            if is_scored(one) and one.tokens[0] == bos and one.n_context_tokens > 1
-            else one
-            for one in super().encode(requests, seed=seed)
+            replace(request, tokens=request.tokens[1:])
+            if is_scored(request) and request.tokens[0] == bos and request.n_context_tokens > 1
+            else request
+            for request in super().encode(requests, seed=seed)
         ]
 
 
@@ -109,7 +109,7 @@ class DependsOnTheBatch(Around):
     """As padding does that is attended to."""
 
     def answer(self, requests):
-        longest = max(len(one.tokens) for one in requests)
+        longest = max(len(request.tokens) for request in requests)
         for pack in super().answer(requests):
             yield [
                 (
@@ -142,8 +142,8 @@ class DependsOnTheTime(Around):
         self.calls += 1
         for pack in super().answer(requests):
             yield [
-                (place, replace(one, loglikelihood=one.loglikelihood - 0.01 * self.calls))
-                for place, one in pack
+                (place, replace(answer, loglikelihood=answer.loglikelihood - 0.01 * self.calls))
+                for place, answer in pack
             ]
 
 
@@ -159,16 +159,18 @@ class CutsTheEnd(Around):
         encoded = super().encode(requests, seed=seed)
         (first, *_) = super().encode([type(requests[0])("loglikelihood", "a", " b")])
         return [
-            replace(one, tokens=(one.tokens[0],) * (len(one.tokens) - 1) + first.tokens[:1])
-            if is_scored(one) and one.n_truncated
-            else one
-            for one in encoded
+            replace(
+                request, tokens=(request.tokens[0],) * (len(request.tokens) - 1) + first.tokens[:1]
+            )
+            if is_scored(request) and request.n_truncated
+            else request
+            for request in encoded
         ]
 
 
 class CountsNoCut(Around):
     def encode(self, requests, *, seed=1234):
-        return [replace(one, n_truncated=0) for one in super().encode(requests, seed=seed)]
+        return [replace(request, n_truncated=0) for request in super().encode(requests, seed=seed)]
 
 
 class MixesAnswersUp(Around):
@@ -190,7 +192,7 @@ class LosesAnAnswer(Around):
 
 class OneKeyForAll(Around):
     def encode(self, requests, *, seed=1234):
-        return [replace(one, key="k") for one in super().encode(requests, seed=seed)]
+        return [replace(request, key="k") for request in super().encode(requests, seed=seed)]
 
 
 class ScoresNoRepeat(Around):

@@ -85,7 +85,7 @@ def _of_tokens(mode: Any) -> Iterator[tuple[str, str]]:
                 given = {"pretrained": str(folder), "dtype": "float32", **arguments}
                 model = HuggingFaceLM.from_arguments(given, device="cpu", mode=mode)
                 for of_kind in ("loglikelihood", "loglikelihood_rolling", "generate_until"):
-                    asked = [one for one in REQUESTS if one.kind == of_kind]
+                    asked = [request for request in REQUESTS if request.kind == of_kind]
                     found = _together(model.encode(asked, seed=7))
                     yield f"{mode}, {kind}, {name}, {of_kind}", found
                 template = model.chat_template()
@@ -112,14 +112,17 @@ def _of_tasks() -> Iterator[tuple[str, str]]:
 def _of_run(name: str, evaluations: Any) -> Iterator[tuple[str, str]]:
     for evaluation in evaluations:
         record = evaluation.record
-        told = [[one["prompt"], one["arguments"], one["responses"]] for one in evaluation.samples]
+        told = [
+            [sample["prompt"], sample["arguments"], sample["responses"]]
+            for sample in evaluation.samples
+        ]
         yield f"{name}, {record.task}, conversation", digest_of(record.chat)
         yield f"{name}, {record.task}, prompts and answers", digest_of(told)
         yield f"{name}, {record.task}, documents", record.docs_digest
 
 
 def _together(encoded: Any) -> str:
-    return digest_of([one.key for one in encoded])
+    return digest_of([request.key for request in encoded])
 
 
 if __name__ == "__main__":

@@ -90,13 +90,13 @@ class Speaker:
     deaf = False
 
     def loglikelihood(self, requests):
-        return [(-float(len("".join(one.args))), False) for one in requests]
+        return [(-float(len("".join(request.args))), False) for request in requests]
 
     def loglikelihood_rolling(self, requests):
-        return [-float(len(one.args[0])) for one in requests]
+        return [-float(len(request.args[0])) for request in requests]
 
     def generate_until(self, requests):
-        return [self._said(one.args[1]["until"]) for one in requests]
+        return [self._said(request.args[1]["until"]) for request in requests]
 
     def _said(self, stops):
         said = "What a fine table it is."
@@ -174,7 +174,7 @@ def test_what_a_backend_states_that_it_cannot_do_is_not_asked(lm):
             )
 
         def encode(self, requests, *, seed=1234):
-            assert {one.kind for one in requests} == {"loglikelihood"}
+            assert {request.kind for request in requests} == {"loglikelihood"}
             return super().encode(requests, seed=seed)
 
     report = examine(Listens(lm), reference=lm.reference)

@@ -50,7 +50,7 @@ def written(toys, **settings):
 def test_a_chat_server_is_sent_the_messages(toys):
     sent, finished = written(toys, system_instruction="Be brief.")
     messages, answer_begins = sent[0]
-    assert [one["role"] for one in messages] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
     assert messages[0]["content"] == "Be brief."
     assert messages[-1]["content"] == "What is the capital of country 0? Number?"
     assert answer_begins
@@ -84,7 +84,7 @@ def test_a_text_is_made_once_of_a_conversation_that_several_choices_follow(toys)
 
 def test_a_conversation_is_asked_as_its_text_is():
     def render(turns, answer_begins):
-        return "".join(one["content"] for one in turns) + "!" * answer_begins
+        return "".join(turn["content"] for turn in turns) + "!" * answer_begins
 
     template = ChatTemplate(text="T", name=None, render=render)
     said = Conversation((Turn("user", "a "), Turn("assistant", "b")), False, template)

@@ -23,7 +23,9 @@ WRITTEN = Request("generate_until", "2 + 2 =", generation={"until": ["\n"]}, rep
 def answers_of(model, requests):
     encoded = model.encode(requests)
     found = dict(pair for pack in model.answer(encoded) for pair in pack)
-    assert [found[index].key for index in range(len(encoded))] == [one.key for one in encoded]
+    assert [found[index].key for index in range(len(encoded))] == [
+        request.key for request in encoded
+    ]
     return [found[index] for index in range(len(encoded))]
 
 
@@ -66,7 +68,7 @@ def test_two_objects_share_no_answers_unless_they_say_who_they_are():
 
 def test_seeds_and_repeats_of_a_text_have_keys_of_their_own():
     model = FakeLM(lambda *_: "")
-    keys = {one.key for seed in (1, 2) for one in model.encode([WRITTEN], seed=seed)}
+    keys = {request.key for seed in (1, 2) for request in model.encode([WRITTEN], seed=seed)}
     assert len(keys) == 6
 
 
@@ -134,7 +136,7 @@ def test_a_backend_names_its_own_way_to_compute(tmp_path):
     class Reuses(ToyLM):
         def answer(self, requests):
             for pack in super().answer(requests):
-                yield [(place, replace(one, path="prefix cache")) for place, one in pack]
+                yield [(place, replace(response, path="prefix cache")) for place, response in pack]
 
     (finished,) = evaluate(
         Reuses(), ["toy_choice"], include_path=write_toys(tmp_path / "toys"),
@@ -143,8 +145,8 @@ def test_a_backend_names_its_own_way_to_compute(tmp_path):
     path, samples = finished.write(tmp_path, "it")
     record = RunRecord.read(path)
     assert record.paths == {"prefix cache": record.requests["total"]}
-    responses = [one["responses"] for one in read_samples(samples)]
-    assert {one["path"] for of_row in responses for one in of_row} == {"prefix cache"}
+    responses = [sample["responses"] for sample in read_samples(samples)]
+    assert {response["path"] for of_row in responses for response in of_row} == {"prefix cache"}
     journal = Journal(tmp_path / "journal", Reuses().info.model_key)
     assert journal[responses[0][0]["key"]].path == "prefix cache"
     journal.close()

@@ -253,7 +253,7 @@ def test_samples_are_found_by_their_digest(run, capsys, called):
     path = record_of(run, "toy_plain")
     stated = RunRecord.read(path).samples
     rows = list(read_samples(run / stated.file))
-    write_samples(run / "y.parquet", [{**one, "prompt": "?"} for one in rows])
+    write_samples(run / "y.parquet", [{**row, "prompt": "?"} for row in rows])
     (run / stated.file).rename(run / called)
     assert main(["verify", str(path)]) == 0, capsys.readouterr().out
     (run / called).unlink()
@@ -351,7 +351,7 @@ def test_samples_of_before_say_what_they_leave_out(tmp_path, capsys):
     run = evaluated(tasks, "toy_mixed", mode="compat", samples={"toy_mixed": [1, 2, 5, 6]})
     write_run(tmp_path / "run", run)
     path = record_of(tmp_path / "run", "toy_mixed")
-    spoil_samples(path, lambda samples: [one.update(several_answers=None) for one in samples])
+    spoil_samples(path, lambda samples: [sample.update(several_answers=None) for sample in samples])
     assert main(["verify", str(path)]) == 0
     said = capsys.readouterr().out
     assert "not computed again: toy_mixed: scores: document 0" in said

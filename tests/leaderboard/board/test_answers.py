@@ -229,5 +229,5 @@ def test_what_is_kept_never_outgrows_its_room_and_the_newest_stays(
         page = Page(key.encode() * size, "", listed=True)
         kept.put(key, page)
         assert kept.get(key) == page
-        found = [kept.get(one) for one in "abcdef"]
-        assert sum(len(one.compressed) for one in found if one) <= 100
+        found = [kept.get(key) for key in "abcdef"]
+        assert sum(len(answer.compressed) for answer in found if answer) <= 100

@@ -270,7 +270,7 @@ def test_disagreements_are_sorted_by_score_then_by_margin() -> None:
     one, two = (np.array(scores, float) for scores in ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0]))
     both = Vector(layout(n=n), False, one), Vector(layout(n=n), False, two)
     partings = Partings(*both, base, other, higher_is_better=True)
-    assert [Outcome(int(one)).name for one in partings.outcome] == [
+    assert [Outcome(int(outcome)).name for outcome in partings.outcome] == [
         "BASE", "BASE", "OTHER", "WRONG", "ALIKE"
     ]  # fmt: skip
     assert partings.places("all", "size").tolist() == [1, 2, 0, 3]

@@ -115,14 +115,14 @@ def test_the_average_adds_the_tasks_as_independent_parts(
     client: Client, pair: str, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
     by_task = [paired_difference(scores(weak, t), scores(strong, t)) for t in TASKS]
-    variances = [(one.stderr / 2) ** 2 for one in by_task]
+    variances = [(part.stderr / 2) ** 2 for part in by_task]
     value, low, high = differences(get(client, pair))[-1]
-    assert value == pytest.approx(sum(one.difference for one in by_task) / 2)
+    assert value == pytest.approx(sum(part.difference for part in by_task) / 2)
     # About 118 degrees of freedom: a quantile of 1.98.
     assert (high - low) / 2 == pytest.approx(1.98 * np.sqrt(sum(variances)), rel=2e-3)
     board = published.newest(suite, "own")
     assert board is not None
-    averages = [board.average.value[board.row_of[one.pk]] for one in (weak, strong)]
+    averages = [board.average.value[board.row_of[variant.pk]] for variant in (weak, strong)]
     assert value == pytest.approx(averages[0] - averages[1])
 
 
@@ -325,7 +325,7 @@ def test_the_largest_disagreement_comes_first(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     def margin(row: dict[str, Any]) -> float:
-        values = [one["loglikelihood"] for one in row["responses"]]
+        values = [response["loglikelihood"] for response in row["responses"]]
         right = values.pop(row["gold"][0])
         return float(right - max(values))
 
@@ -428,7 +428,7 @@ def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
     Run.objects.filter(variant=weak).update(
         engine_version="0.2.0", environment={"device": "cuda", "torch": "2.9.1"}
     )
-    runs = [run_of(one, "facts") for one in (strong, weak)]
+    runs = [run_of(variant, "facts") for variant in (strong, weak)]
     html = get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs))
     expected = paired_difference(scores(weak, "facts"), scores(strong, "facts"))
     (found,) = differences(html)
@@ -441,7 +441,7 @@ def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
 def test_another_way_of_asking_the_same_questions_is_said(
     client: Client, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
-    runs = [run_of(one, "facts") for one in (strong, weak)]
+    runs = [run_of(variant, "facts") for variant in (strong, weak)]
     Run.objects.filter(pk=runs[1].pk).update(mode="compat")
     html = text(get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs)))
     assert "asked the same questions, but not in the same way: scoring mode." in html
@@ -465,7 +465,7 @@ def test_runs_that_cannot_be_compared_are_named(
         task__name="facts"
     )
     keys = [
-        *(str(run_of(one, "facts").pk) for one in (strong, weak)),
+        *(str(run_of(variant, "facts").pk) for variant in (strong, weak)),
         str(waiting.pk),
         str(run_of(weak, "sums").pk),
         "00000000-0000-0000-0000-000000000000",
@@ -588,7 +588,7 @@ def test_a_json_file_holds_the_same_questions_and_the_pins(
         for name in ("A.score", "B.score", "A.margin", "B.margin"):
             assert told[name] == float(row[name])
     assert file["about"]["A.model"] == "lab/strong"
-    pins = {(one["benchmark"], one["side"]): one for one in file["about"]["pins"]}
+    pins = {(pin["benchmark"], pin["side"]): pin for pin in file["about"]["pins"]}
     assert set(pins) == {("facts", "A"), ("facts", "B")}
     for side, variant in (("A", strong), ("B", weak)):
         run = run_of(variant, "facts")
@@ -700,7 +700,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_change_of_a_run_is_followed(
     client: Client, pair: str, strong: Variant, weak: Variant, by: str, change: dict[str, Any]
 ) -> None:
-    runs = [run_of(one, "facts") for one in (strong, weak)]
+    runs = [run_of(variant, "facts") for variant in (strong, weak)]
     address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}" if by == "run" else pair
     before = get(client, address)
     assert get(client, address) == before
@@ -748,7 +748,7 @@ def test_a_new_board_and_a_flag_are_followed(client: Client, pair: str, suite: S
 def test_runs_that_a_page_suggests_are_those_there_are(
     client: Client, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
-    runs = [run_of(one, "facts") for one in (strong, weak)]
+    runs = [run_of(variant, "facts") for variant in (strong, weak)]
     address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}"
     assert "lab/newcomer" not in get(client, address)
     make.evaluated("lab/newcomer", suite, {"cloze": 0.5, "mmlu": 0.5}, n=N)

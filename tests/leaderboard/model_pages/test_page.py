@@ -90,7 +90,9 @@ def test_how_far_styles_lie_apart_has_an_interval_and_says_how_it_is_known(
         r"Spread over styles [^|]*?questions", text(section(get(client), "scores"))
     )
     assert len(spreads) == 2
-    assert all(re.search(r"[\d.]+ ±[\d.]+ points, Cloze over MMLU-style", one) for one in spreads)
+    assert all(
+        re.search(r"[\d.]+ ±[\d.]+ points, Cloze over MMLU-style", spread) for spread in spreads
+    )
     assert "on the same questions" in spreads[0]
 
 
@@ -325,7 +327,7 @@ def more_runs(variant: Variant, suite: Suite, n: int) -> None:
     )
     Run.objects.bulk_create(
         Run(
-            variant=one,
+            variant=variant,
             task=entry.task,
             shots=0,
             run_key=entry.run_key,
@@ -335,8 +337,8 @@ def more_runs(variant: Variant, suite: Suite, n: int) -> None:
             error_class="ModelError",
             error_message="no luck",
         )
-        for one in variants
+        for variant in variants
     )
     Submission.objects.bulk_create(
-        Submission(variant=one, suite=suite, requested_revision="main") for one in variants
+        Submission(variant=variant, suite=suite, requested_revision="main") for variant in variants
     )

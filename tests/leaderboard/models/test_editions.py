@@ -132,7 +132,9 @@ def test_numbers_move_at_the_end_of_the_transaction_and_in_order(suite: Suite) -
     with CaptureQueriesContext(connection) as queries:
         claim = claims.claim_next(worker)
     assert claim is not None
-    told = [one["sql"] for one in queries if not one["sql"].startswith(("SAVEPOINT", "RELEASE"))]
+    told = [
+        query["sql"] for query in queries if not query["sql"].startswith(("SAVEPOINT", "RELEASE"))
+    ]
     assert ['"leaderboard_edition"' in sql for sql in told[-2:]] == [True, True]
     assert not any('"leaderboard_edition"' in sql for sql in told[:-2])
     assert re.search('ORDER BY (1|"leaderboard_edition"."of") ASC', told[-2]), told[-2]

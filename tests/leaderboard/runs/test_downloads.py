@@ -135,7 +135,7 @@ def test_every_eval_ever_s_files_are_valid_and_belong_together(
     pointer = Path(whole["detailed_evaluation_results"]["file_path"])
     response = client.get(f"/runs/{runs[task].pk}/every_eval_ever_samples.jsonl")
     assert response["Content-Disposition"] == f'attachment; filename="{pointer.name}"'
-    numbers = {one["evaluation_result_id"] for one in whole["evaluation_results"]}
+    numbers = {result["evaluation_result_id"] for result in whole["evaluation_results"]}
     lines = [json.loads(line) for line in content(response).decode().splitlines()]
     assert lines
     for line in lines:

@@ -85,7 +85,7 @@ def _said(client: Client, address: str) -> str:
     if response.streaming:
         lines = content(response).decode().splitlines()
         whole = lines if address.endswith(".jsonl") else ["\n".join(lines)]
-        return "\n".join(json.dumps(json.loads(one), ensure_ascii=False) for one in whole)
+        return "\n".join(json.dumps(json.loads(line), ensure_ascii=False) for line in whole)
     return html_module.unescape(response.content.decode())
 
 

@@ -51,11 +51,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()
     if isinstance(value, Scores | Ranks | StyleGap | BestOf):
-        return [plain(getattr(value, one.name)) for one in fields(value)]
+        return [plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Models):
         return list(value)
     if isinstance(value, tuple):
-        return [plain(one) for one in value]
+        return [plain(each) for each in value]
     return dict(value) if hasattr(value, "keys") else value
 
 
@@ -64,8 +64,8 @@ def test_every_field_is_what_it_was(models: int, tmp_path: Path) -> None:
     board = synthetic_board(models)
     board = with_everything(board) if models > 3 else board
     read = read_back(board, tmp_path)
-    for one in fields(Board):
-        assert plain(getattr(read, one.name)) == plain(getattr(board, one.name)), one.name
+    for field in fields(Board):
+        assert plain(getattr(read, field.name)) == plain(getattr(board, field.name)), field.name
     assert (0, 0) not in read.why
 
 

@@ -375,7 +375,7 @@ def test_who_asks_for_every_past_day_fills_no_disk(suite: Suite, monkeypatch: An
     for moment in moments:
         assert published.at(suite, OWN, moment) is not None
     assert newest is not None
-    unpacked = {one.name for one in snapshot_file.folder_of("x").parent.iterdir()}
+    unpacked = {path.name for path in snapshot_file.folder_of("x").parent.iterdir()}
     past = [row.sha256 for row in rows[:-1] if row.sha256 in unpacked]
     assert past == [row.sha256 for row in rows[2:4]]
     again = published.at(suite, OWN, moments[0])

@@ -163,7 +163,7 @@ def test_means_over_parts_are_paired_part_by_part(suite: Suite) -> None:
     apart = asked[0] - asked[1]
     assert found.paired[0]
     assert found.difference.value[0] == pytest.approx(
-        np.mean([apart[part == one].mean() for one in range(3)])
+        np.mean([apart[part == third].mean() for third in range(3)])
     )
 
 
@@ -174,7 +174,7 @@ def test_the_best_of_means_over_parts_is_such_a_mean(suite: Suite) -> None:
     every_set(lambda layout: replace(layout, tasks=("large", "small"), task=part))
     ScoreVector.objects.update(weighting="parts")
     (best,) = built(suite).best
-    means = np.mean([asked[:, part == one].mean(axis=1) for one in range(2)], axis=0)
+    means = np.mean([asked[:, part == half].mean(axis=1) for half in range(2)], axis=0)
     expected = best_by_part(asked[None], part, draws=style_facts.DRAWS)
     assert best.column[0] == means.argmax()
     assert best.score.value[0] == pytest.approx(means.max())
@@ -185,7 +185,7 @@ def test_the_best_of_means_over_parts_is_such_a_mean(suite: Suite) -> None:
 
 def test_parts_of_one_question_each_have_no_best(suite: Suite) -> None:
     make.evaluated("lab/one", suite, SKILL, n=N)
-    part, names = np.arange(N, dtype=np.int32), tuple(f"part {one}" for one in range(N))
+    part, names = np.arange(N, dtype=np.int32), tuple(f"part {document}" for document in range(N))
     every_set(lambda layout: replace(layout, tasks=names, task=part))
     ScoreVector.objects.update(weighting="parts")
     assert built(suite).best[0].column[0] == -1

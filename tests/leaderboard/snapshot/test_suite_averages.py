@@ -117,7 +117,7 @@ def test_over_several_draws_the_mean_is_shown_with_the_draws_part_in_its_interva
     score = board.score(0, 0)
     assert score is not None
     assert score.draws == 3
-    assert score.value == pytest.approx(sum(one.value for one in values) / 3)
+    assert score.value == pytest.approx(sum(value.value for value in values) / 3)
     assert (score.low, score.high) == pytest.approx((expected.low, expected.high))
     assert score.sd_of_draws == pytest.approx(expected.sd_of_draws)
     make.publish(suite)

@@ -155,7 +155,7 @@ def test_passages_of_different_length_count_by_their_questions():
     members = [np.flatnonzero(labels == label) for label in range(30)]
     largest = []
     for _ in range(5000):
-        drawn = np.concatenate([members[one] for one in generator.integers(0, 30, 30)])
+        drawn = np.concatenate([members[number] for number in generator.integers(0, 30, 30)])
         largest.append(scores[:, drawn].mean(axis=1).max())
     _, bounds = best(scores, draws=5000, clusters=labels.tolist())
     expected = np.quantile(largest, (0.025, 0.975))

@@ -644,7 +644,7 @@ def test_the_best_of_a_mean_over_parts_is_shown_with_its_interval(
         own.update(questions=vectors.questions_row(parted), weighting="parts")
     make.publish(suite)
     asked = answers(variant, "facts")
-    means = np.mean([asked[:, part == one].mean(axis=1) for one in range(2)], axis=0)
+    means = np.mean([asked[:, part == half].mean(axis=1) for half in range(2)], axis=0)
     best = board_of(suite).best[0].score
     ends = f"{100 * best.low[0]:.1f}–{100 * best.high[0]:.1f}"  # one side is much longer
     shown = cells(get(client), "Best, derived")[0]

@@ -250,7 +250,7 @@ def test_the_ends_of_the_column_and_the_way_to_all_of_it(client: Client, suite: 
     shown = re.findall(r'title="([0-9.]+), 95% interval', ends)
     assert len(shown) == 10
     assert float(shown[0]) == pytest.approx(best)
-    assert [float(one) for one in shown] == sorted(map(float, shown), reverse=True)
+    assert [float(number) for number in shown] == sorted(map(float, shown), reverse=True)
     assert "lab/m11" not in ends
     assert 'href="/?sort=facts"' in ends
     assert client.get("/?sort=facts").status_code == 200

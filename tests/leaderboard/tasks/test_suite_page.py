@@ -116,7 +116,7 @@ def test_search_engines_read_it_as_a_dataset(client: Client, suite: Suite) -> No
     assert described["url"] == "http://testserver/suites/demo@1.1"
     assert described["license"].startswith("https://creativecommons.org/")
     assert "dateModified" not in described
-    assert [one["name"] for one in described["variableMeasured"]][:2] == [
+    assert [measured["name"] for measured in described["variableMeasured"]][:2] == [
         "Facts, Cloze",
         "Facts, MMLU-style",
     ]

@@ -322,7 +322,7 @@ def test_another_setting_makes_other_pages_where_they_show_it(
 ) -> None:
     run = Run.objects.filter(state=Run.State.DONE).first()
     assert run is not None
-    for address in (one.replace("RUN", str(run.pk)) for one in addresses):
+    for address in (address.replace("RUN", str(run.pk)) for address in addresses):
         tag = client.get(address)["ETag"]
         assert client.get(address, headers={"if-none-match": tag}).status_code == 304
         before = getattr(settings, setting)

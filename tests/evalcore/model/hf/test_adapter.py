@@ -98,12 +98,12 @@ def test_it_is_computed_as_peft_does(base, tmp_path, kind, dtype):
     ("weights", "config", "said"),
     [
         (
-            lambda given: {key.replace(QUERY, "query"): one for key, one in given.items()},
+            lambda given: {key.replace(QUERY, "query"): weight for key, weight in given.items()},
             {},
             [r"lacks 4 weights.*q_proj\.lora_A\.weight", r"4 weights of its file.*query\.lora_A"],
         ),
         (
-            lambda given: {key: one for key, one in given.items() if "layers.1." not in key},
+            lambda given: {key: weight for key, weight in given.items() if "layers.1." not in key},
             {},
             [r"lacks 4 weights.*layers\.1\."],
         ),
@@ -125,7 +125,7 @@ def test_a_file_that_does_not_fit_is_refused_with_the_names(
 
 
 def zero(given):
-    return {key: one * (0 if "lora_B" in key else 1) for key, one in given.items()}
+    return {key: weight * (0 if "lora_B" in key else 1) for key, weight in given.items()}
 
 
 @pytest.mark.parametrize("kind", [{}, {"use_dora": True}, {"r": 1}], ids=["LoRA", "DoRA", "rank 1"])

@@ -56,8 +56,8 @@ def test_batched_answers_equal_those_of_one_request_alone(model):
         for n in range(17)
     ]
     encoded, answers = answers_of(model, requests)
-    for one, answer in zip(encoded, answers, strict=True):
-        total, is_greedy = one_by_one(model, one)
+    for request, answer in zip(encoded, answers, strict=True):
+        total, is_greedy = one_by_one(model, request)
         assert abs(answer.loglikelihood - total) <= 1e-4 + 1e-6 * abs(total)
         assert answer.is_greedy == is_greedy
 

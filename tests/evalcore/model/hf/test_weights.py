@@ -65,7 +65,9 @@ def test_a_journal_never_answers_for_the_weights_of_an_earlier_step(folder, tmp_
         (done,) = evaluate(
             model, "toy_choice", include_path=tasks, limit=6, use_cache=tmp_path / "journal"
         )
-        answers = [one["loglikelihood"] for row in done.samples for one in row["responses"]]
+        answers = [
+            response["loglikelihood"] for row in done.samples for response in row["responses"]
+        ]
         return done.record.requests["journalled"], answers
 
     _, first = ask(lm)

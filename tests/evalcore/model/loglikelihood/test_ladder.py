@@ -152,8 +152,8 @@ def request(context, targets):
 def with_greedy_ones(model, asked):
     """Some more of them, whose targets the model itself finds likeliest."""
     found = []
-    for one in asked[::9]:
-        context = one.tokens[: one.n_context_tokens]
+    for scored in asked[::9]:
+        context = scored.tokens[: scored.n_context_tokens]
         for _ in range(3):
             with torch.inference_mode():
                 context += (int(model(torch.tensor([context])).logits[0, -1].argmax()),)
@@ -175,8 +175,8 @@ def answers_of(scorer, asked):
 
 
 def check(model, asked, answers):
-    for one, answer in zip(asked, answers, strict=True):
-        total, is_greedy = one_by_one(model, one)
+    for scored, answer in zip(asked, answers, strict=True):
+        total, is_greedy = one_by_one(model, scored)
         assert abs(answer.loglikelihood - total) <= 1e-4 + 1e-6 * abs(total)
         assert answer.is_greedy == is_greedy
 
@@ -291,7 +291,7 @@ def test_a_window_that_no_earlier_request_left_is_found_when_one_does(monkeypatc
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, damaged(blind_to_the_window))
     model = model_of("mistral")
     scorer = Scorer(model, batch_size=None)
-    short = [one for one in requests(longest=6) if len(one.tokens) <= WINDOW]
+    short = [scored for scored in requests(longest=6) if len(scored.tokens) <= WINDOW]
     check(model, short, answers_of(scorer, short))
     assert scorer.execution["path"] == "packed"
     check(model, requests(), answers_of(scorer, requests()))
@@ -310,8 +310,11 @@ def test_positions_that_change_with_the_length_of_a_row_leave_each_row_alone():
     }
     model = model_of("phi3", rope_parameters=rope, original_max_position_embeddings=75)
     start = tuple(range(2, 42))
-    asked = [request(start + one.tokens[: one.n_context_tokens], one.targets) for one in requests()]
-    assert any(one.n_context_tokens <= 75 < len(one.tokens) for one in asked)
+    asked = [
+        request(start + scored.tokens[: scored.n_context_tokens], scored.targets)
+        for scored in requests()
+    ]
+    assert any(scored.n_context_tokens <= 75 < len(scored.tokens) for scored in asked)
     scorer = Scorer(model, batch_size=None)
     check(model, asked, answers_of(scorer, asked))
     assert scorer.execution["step"] == "one by one"
@@ -380,7 +383,7 @@ def test_what_the_check_has_computed_is_not_computed_again():
     answers = answers_of(scorer, asked)
     hook.remove()
     check(model, asked, answers)
-    run = Run([one.tokens for one in asked], [one.targets for one in asked])
+    run = Run([scored.tokens for scored in asked], [scored.targets for scored in asked])
     of_causality = 3 * PLACES
     assert sum(fed) <= run.n_unique + run.probes.n_tokens + of_causality
 
@@ -392,10 +395,10 @@ def test_the_check_is_a_hundredth_of_a_long_run():
         lambda _, inputs: fed.append(inputs[0].numel())
     )
     Scorer(model, batch_size=None)._ladder.choose(
-        [one.tokens for one in asked], [one.targets for one in asked], budget=2048
+        [scored.tokens for scored in asked], [scored.targets for scored in asked], budget=2048
     )
     hook.remove()
-    assert sum(fed) <= 0.01 * sum(len(one.tokens) for one in asked)
+    assert sum(fed) <= 0.01 * sum(len(scored.tokens) for scored in asked)
 
 
 def test_the_choice_and_its_reason_are_told_once(caplog):
@@ -430,7 +433,7 @@ def test_a_way_that_failed_by_an_error_of_ours_is_among_the_remarks(monkeypatch,
     (remark,) = remarks_on([done.record, done.record])
     assert remark.startswith("loglikelihood requests were computed ")
     assert "not in packs nor in packs to the model's end: TypeError: an error of ours" in remark
-    assert any(one.levelname == "WARNING" for one in caplog.records)
+    assert any(record.levelname == "WARNING" for record in caplog.records)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_the_budget_changes_no_score_and_no_pass_is_larger(budget):
 def test_keys_and_values_are_kept_while_a_later_pack_needs_them():
     model = model_of("llama", LLAMA)
     sequences, targets = questions(model)
-    todo = plan(sequences, [len(one) for one in targets], budget=50)
+    todo = plan(sequences, [len(target) for target in targets], budget=50)
     runner = PackRunner(model, todo)
     most = 0
     for pack in todo.packs:

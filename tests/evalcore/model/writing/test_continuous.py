@@ -93,7 +93,7 @@ def load(folder, *, dtype="float32", **options):
 
 def requests_of(how, asked=None, repeats=1):
     asked = contexts() if asked is None else asked
-    return [Request("generate_until", one, generation=how, repeats=repeats) for one in asked]
+    return [Request("generate_until", prompt, generation=how, repeats=repeats) for prompt in asked]
 
 
 def answers_of(model, requests):
@@ -120,7 +120,7 @@ def test_texts_are_those_that_batches_give(folders, architecture, how):
 def test_a_text_does_not_depend_on_how_many_are_written(folders, how, count):
     model = load(folders("mistral"))
     asked = [*contexts(1), *contexts(2)][:count]
-    alone = [answers_of(model, requests_of(HOW[how], [one]))[0] for one in asked]
+    alone = [answers_of(model, requests_of(HOW[how], [prompt]))[0] for prompt in asked]
     assert said(answers_of(model, requests_of(HOW[how], asked))) == said(alone)
 
 

@@ -89,7 +89,7 @@ def test_a_penalty_that_sees_the_prompt_does_not_see_the_padding(folder):
     alone = [answers_of(model, [request])[0] for request in requests]
     # Padding with the very token that the shortest prompt, which is padded most, goes on with.
     model.tokenizer.pad_token_id = alone[0].token_ids[0]
-    assert [one.token_ids for one in answers_of(model, requests)] == [
+    assert [answer.token_ids for answer in answers_of(model, requests)] == [
         one.token_ids for one in alone
     ]
 
@@ -124,7 +124,7 @@ def test_top_k_of_one_draws_what_greedy_takes(model):
 def test_a_sampled_text_has_a_key_for_each_seed_and_repeat_a_greedy_one_has_one(model):
     def keys(how):
         request = Request("generate_until", "a", generation=how, repeats=2)
-        return {one.key for seed in (1, 2) for one in model.encode([request], seed=seed)}
+        return {encoded.key for seed in (1, 2) for encoded in model.encode([request], seed=seed)}
 
     assert len(keys(SAMPLED)) == 4
     assert len(keys(GREEDY)) == 1

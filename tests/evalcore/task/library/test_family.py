@@ -78,7 +78,7 @@ def changed(family: Path, old: str, new: str) -> None:
 
 def line_of(file: Path, text: str) -> str:
     """`file:line` of the first line in which the text stands."""
-    (line, *_) = (n for n, one in enumerate(file.read_text().splitlines(), 1) if text in one)
+    (line, *_) = (n for n, line in enumerate(file.read_text().splitlines(), 1) if text in line)
     return f"{file}:{line}: "
 
 

@@ -74,8 +74,8 @@ def test_f1_lies_between_exact_match_and_one_and_has_no_direction(one: str, othe
 @given(st.lists(PHRASES, max_size=4), PHRASES)
 def test_the_best_of_the_accepted_answers_counts(accepted: list[str], said: str) -> None:
     em, f1 = best(accepted, said)
-    assert em == any(normal_form(one) == normal_form(said) for one in accepted)
-    assert f1 == max((overlap(one, said) for one in accepted), default=0)
+    assert em == any(normal_form(right) == normal_form(said) for right in accepted)
+    assert f1 == max((overlap(right, said) for right in accepted), default=0)
 
 
 def test_nothing_accepted_is_nothing_right() -> None:

@@ -30,4 +30,4 @@ def test_questions_on_one_story_have_the_same_name() -> None:
     first, second, third = found["story"]
     assert first == second != third
     assert found["options"][0] == ["a", "b's"]
-    assert list(found["narrative"]) == [one["narrative"] for one in rows]
+    assert list(found["narrative"]) == [row["narrative"] for row in rows]

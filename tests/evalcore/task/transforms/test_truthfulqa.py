@@ -68,10 +68,12 @@ def test_only_differences_of_loglikelihoods_count(
     parts: list[tuple[float, int]], shift: float
 ) -> None:
     labels = [label for _, label in parts]
-    mass = mass_of_the_true(doc(labels), [(one, False) for one, _ in parts])["acc"]
-    shifted = mass_of_the_true(doc(labels), [(one + shift, False) for one, _ in parts])["acc"]
+    mass = mass_of_the_true(doc(labels), [(logprob, False) for logprob, _ in parts])["acc"]
+    shifted = mass_of_the_true(doc(labels), [(logprob + shift, False) for logprob, _ in parts])[
+        "acc"
+    ]
     opposite = doc([1 - label for label in labels])
-    rest = mass_of_the_true(opposite, [(one, False) for one, _ in parts])["acc"]
+    rest = mass_of_the_true(opposite, [(logprob, False) for logprob, _ in parts])["acc"]
     assert mass == pytest.approx(shifted, abs=1e-9)
     assert mass + rest == pytest.approx(1)
 
