@@ -77,7 +77,8 @@ def _run_one(part: str, order: Order, folder: Path, environment: dict[str, str])
     folder.mkdir(parents=True)
     (folder / "order.json").write_text(json.dumps(order.as_json()))
     for side in ("lm_eval_side", "our_side"):
-        command = [sys.executable, "-m", f"tests.parity.{side}", str(folder)]
+        module = f"tests.parity.{side}"
+        command = [sys.executable, "-m", "tests.parity.command", module, str(folder)]
         output = folder / f"{side}.log"
         with output.open("w") as log:
             done = subprocess.run(

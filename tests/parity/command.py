@@ -1,4 +1,4 @@
-"""An engine's command as it is, started quickly: `python -m tests.parity.command MODULE ...`.
+"""A command or a test's process, started quickly: `python -m tests.parity.command MODULE ...`.
 
 YAML is read in C, and lm-evaluation-harness reads no task files of its own, thousands of which no
 case asks for: two thirds of the time that it needs to start.
@@ -6,13 +6,12 @@ case asks for: two thirds of the time that it needs to start.
 
 from __future__ import annotations
 
-import gc
 import runpy
 import sys
 from functools import partialmethod
 from typing import Any
 
-from tests.parity.yaml_once import read_yaml_once
+from tests.parity.quick_start import start_quickly
 
 
 def leave_its_own_tasks_out() -> None:
@@ -23,8 +22,7 @@ def leave_its_own_tasks_out() -> None:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(10_000, 20, 50)  # what is imported stays
-    read_yaml_once()
+    start_quickly()
     del sys.argv[0]
     if sys.argv[0] == "lm_eval":
         leave_its_own_tasks_out()

@@ -1,7 +1,7 @@
 """lm-evaluation-harness on recorded responses; run in a process of its own, against a local Hub.
 
-`python -m tests.parity.lm_eval_side FOLDER` reads FOLDER/order.json, writes FOLDER/table.json and
-one line per task and setting to FOLDER/lm_eval.jsonl (fields: see `Outcome`).
+Started by `command.py` with a FOLDER: it reads FOLDER/order.json, writes FOLDER/table.json and one
+line per task and setting to FOLDER/lm_eval.jsonl (see `outcomes`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from lm_eval.utils import env, handle_non_serializable, hash_string, sanitize_li
 
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
-from tests.parity.yaml_once import read_yaml_once
 
 # It compiles a template again for each document, and looks for what is punctuation among all of
 # Unicode each time that a filter is applied: a third of all its time.
@@ -90,7 +89,6 @@ class RecordingLM(LM):  # type: ignore[misc]
 
 
 def main(arguments: Sequence[str]) -> None:
-    read_yaml_once()
     logging.disable(logging.WARNING)
     # The description of the machine in each results file takes seconds and is not compared.
     evaluator.add_env_info = lambda _: None

@@ -1,6 +1,6 @@
 """evalcore on the responses that lm-evaluation-harness was given; in a process without it.
 
-`python -m tests.parity.our_side FOLDER` reads FOLDER/order.json and FOLDER/table.json and writes
+Started by `command.py` with a FOLDER, of which it reads order.json and table.json; writes
 FOLDER/evalcore.jsonl, line by line what lm_eval_side.py writes.
 """
 
@@ -25,7 +25,6 @@ from evalcore.settings import Settings
 from evalcore.task.library.load import TaskLibrary
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
-from tests.parity.yaml_once import read_yaml_once
 
 
 class RecordedLM(FakeLM):
@@ -56,7 +55,6 @@ class Silent:
 
 
 def main(arguments: Sequence[str]) -> None:
-    read_yaml_once()
     logging.disable(logging.WARNING)
     # Compared is what is asked, also by tasks that publish no text.
     evaluation.without_text = dict

@@ -57,7 +57,7 @@ def problems(intents: Sequence[Intent], place: Path, *, real: bool) -> Iterator[
     asked = json.dumps([[intent.ours, intent.theirs, intent.shots] for intent in intents])
     with serve([merged(place / "hub", real=real)]) as url:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.tasks.rendered"],
+            [sys.executable, "-m", "tests.parity.command", "tests.tasks.rendered"],
             cwd=ROOT,
             env=client_environment(url, place / "home", PYTHONPATH=str(ROOT)),
             input=asked,
