@@ -17,7 +17,8 @@ from typing import Any
 
 from evalcore.errors import TaskError, code_of_others
 from evalcore.model.base import Request
-from evalcore.peer.classes import ConfigurableTask, Instance
+from evalcore.model.text_lm import Instance
+from evalcore.peer.classes import ConfigurableTask
 from evalcore.peer.metrics import Configured
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents

@@ -36,7 +36,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "lm_eval": {},
     "lm_eval.api": {},
     "lm_eval.api.filter": {"Filter": _FILTER},
-    "lm_eval.api.instance": _of(_TASKS, "Instance"),
+    "lm_eval.api.instance": _of("evalcore.model.text_lm", "Instance"),
     "lm_eval.api.metrics": {
         **_of(_FUNCTIONS, "metric_max_over_ground_truths"),
         # Told apart by their identity: a task that names one of them has its standard error.
