@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.errors import TaskError, did_you_mean, keep_ours
+from evalcore.errors import TaskError, code_of_others, did_you_mean
 from evalcore.score.metrics import translation
 from evalcore.stats.sums import TRANSLATION
 from evalcore.task.config import MetricSpec, TaskSpec
@@ -164,15 +164,8 @@ class Aggregation:
 
     def of(self, items: Items) -> float:
         """Raises TaskError if there is no number, whatever the function does."""
-        try:
+        with code_of_others(f"the aggregation {self}"):
             value = float(self.function(self.prepare(items)))
-        except TaskError:
-            raise
-        except BaseException as error:  # the function may be somebody else's code
-            keep_ours(error)
-            raise TaskError(
-                f"the aggregation {self} failed: {type(error).__name__}: {error}"
-            ) from error
         if not np.isfinite(value):
             raise TaskError(f"the aggregation {self} gives {value}")
         return value
