@@ -13,6 +13,7 @@ from evalcore.model.conformance.examinee import (
     Examinee,
     Failed,
     NotAsked,
+    asked_of,
     shown,
     written,
 )
@@ -23,17 +24,10 @@ LONGEST_WRITTEN = 200_000
 
 def answers(examinee: Examinee) -> str:
     """Each request is answered once, under its key; equal requests have one key, others another."""
-    kinds = {
-        "loglikelihood": (examinee.can.loglikelihood, SCORED[:4]),
-        "loglikelihood_rolling": (
-            examinee.can.rolling,
-            [Request("loglikelihood_rolling", "", context) for context in CONTEXTS],
-        ),
-        "generate_until": (examinee.can.generate, [written(context) for context in CONTEXTS[:2]]),
-    }
-    requests = [one for can, asked in kinds.values() if can for one in asked]
-    if not requests:
-        raise Failed("it states that it answers nothing")
+    try:
+        requests = asked_of(examinee, most_scored=4, most_written=2)
+    except NotAsked as nothing:
+        raise Failed(str(nothing)) from None
     found = examinee.ask(requests)
     keys = [one.key for one, _ in found]
     if len(set(keys)) != len(keys):
