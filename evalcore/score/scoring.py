@@ -160,7 +160,7 @@ def _enter(
             failed.setdefault(origin, []).append((position, why))
             whole = why if why.startswith(origin) else f"{origin}: {why}"
             of_document.why_null = of_document.why_null or whole
-        _judge(of_document, one, given, scored.primary_metric)
+        _judge(of_document, one, given, scored.spec.primary_metric)
     undeclared = [name for name, of_filter in scored.items if of_filter == filter]
     for name in dict.fromkeys([*measures.names, *undeclared]):
         lacking = failed.get(measures.origin(name), [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, first_of
 from evalcore.keys import comparability_key
 from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
@@ -234,8 +234,7 @@ def aggregate_group(
         having = [part for part in parts if part.row(column)]
         lacking = [part.task.name for part in parts if not part.row(column)]
         if not having or (lacking and mode == "strict"):
-            some = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if lacking[3:] else "")
-            problems[column] = f"there is no such number of {some}"
+            problems[column] = f"there is no such number of {first_of(lacking)}"
             continue
         weighted = entry.weight_by_size
         found[column] = _of_column(column, having, weighted, mode, same_questions)

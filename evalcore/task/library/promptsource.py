@@ -139,12 +139,12 @@ def prompted(spec: TaskSpec | GroupSpec, wanted: str, place: str) -> TaskSpec | 
     if not any(sign in wanted for sign in "*?["):
         (task,) = tasks
         return dataclasses.replace(task, task=f"{spec.task}{SIGN}{wanted}")
-    metrics = dict.fromkeys(metric.name for metric in spec.metric_list)
+    metrics = dict.fromkeys(spec.metrics)
     return GroupSpec(
         group=f"{spec.task}{SIGN}{wanted}",
         group_alias=f"{spec.alias}, {len(tasks)} prompts",
         members=tuple(tasks),
-        aggregate_metric_list=tuple(AggregateSpec(metric=metric) for metric in metrics),
+        aggregate_metric_list=tuple(AggregateSpec(metric=one) for one in metrics),
         metadata=spec.metadata,
         about=spec.about,
         source=spec.source,

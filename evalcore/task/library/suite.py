@@ -13,7 +13,7 @@ from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.config import TaskSpec
 from evalcore.task.fields import (
     COUNT,
     COUNTS,
@@ -286,7 +286,8 @@ class _Entry:
                 )
             return str(value)
 
-        metric = chosen("metric", _metrics_of(spec))
+        extra = spec.about.extra_metrics if isinstance(spec, TaskSpec) else ()
+        metric = chosen("metric", sorted({*spec.metrics, *extra}))
         if normalised and spec.about.chance is None:
             guess = next((leaf.name for leaf in spec.leaves() if leaf.about.chance is None), None)
             if guess:
@@ -295,9 +296,3 @@ class _Entry:
         filters = list(dict.fromkeys(every))
         filter = chosen("filter", filters, filters[0] if len(filters) == 1 else None)
         return Asked(task=spec.name, metric=metric, filter=filter)
-
-
-def _metrics_of(spec: TaskSpec | GroupSpec) -> list[str]:
-    if isinstance(spec, GroupSpec):
-        return sorted({str(aggregate.metric) for aggregate in spec.aggregate_metric_list})
-    return sorted({*(metric.name for metric in spec.metric_list), *spec.about.extra_metrics})
