@@ -28,7 +28,7 @@ from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
-from evalcore.task.functions import FunctionRef, GivenFunction
+from evalcore.task.functions import FunctionRef, GivenFunction, at_hand
 from evalcore.task.parse import TASK_KINDS, parse_task
 
 _METHODS = (
@@ -142,7 +142,7 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
         raise TaskError(f"The task {spec.name} names no class")
     made_by = spec.python_class.load()
     config = {
-        **_loaded(spec.class_config),
+        **at_hand(spec.class_config),
         "task": spec.task,
         "metadata": spec.told_to_code,
     }
@@ -156,15 +156,6 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
         )
     made.config["task"] = spec.name
     return made
-
-
-def _loaded(value: Any) -> Any:
-    """The configuration with its functions at hand, as a class expects it."""
-    if isinstance(value, FunctionRef):
-        return value.value()
-    if isinstance(value, dict):
-        return {key: _loaded(entry) for key, entry in value.items()}
-    return [_loaded(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:

@@ -230,6 +230,15 @@ def functions_in(part: Any) -> Iterator[FunctionRef]:
             yield from functions_in(getattr(part, field.name))
 
 
+def at_hand(part: Any) -> Any:
+    """A part of a configuration with what stands for the functions that it names."""
+    if isinstance(part, FunctionRef):
+        return part.value()
+    if isinstance(part, Mapping):
+        return {key: at_hand(value) for key, value in part.items()}
+    return [at_hand(value) for value in part] if isinstance(part, list) else part
+
+
 def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:
     """What the code of a task registers by that name; `functions` are those that the task names.
 

@@ -12,7 +12,7 @@ import functools
 import importlib
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -118,11 +118,7 @@ class _TaskFolders:
     """Finds `lm_eval.tasks.<folder>` in the nearest folder that has it, from the code's upwards."""
 
     @staticmethod
-    def find_spec(
-        name: str,
-        path: Sequence[str] | None = None,  # noqa: ARG004
-        target: ModuleType | None = None,  # noqa: ARG004
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, *_given: object) -> ModuleSpec | None:
         parent, _, own = name.rpartition(".")
         if parent == _TASK_FOLDERS:
             for folder in (_inside[-1], *_inside[-1].parents):
