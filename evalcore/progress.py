@@ -81,12 +81,11 @@ class JsonLines(Show):
             self._last[task] = now
             self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
 
-    def task(self, record: RunRecord, record_path: Path, samples_path: Path) -> None:
-        paths = {"record": str(record_path), "samples": str(samples_path)}
-        self._say(event="task", task=record.task, **paths)
-
-    def without_number(self, _record: RunRecord) -> None:
-        """Nothing: who reads these lines learns it from the error at the end."""
+    def task(self, record: RunRecord, files: tuple[Path, Path], error: EvalError | None) -> None:
+        """Nothing of one without a number: who reads these lines learns it at the end."""
+        if error is None:
+            paths = dict(zip(("record", "samples"), map(str, files), strict=True))
+            self._say(event="task", task=record.task, **paths)
 
     def error(self, error: EvalError) -> None:
         about = {"task": error.task} if error.task else {}
@@ -165,10 +164,7 @@ class Bar(Show):
             self._last = now
             sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
 
-    def task(self, record: RunRecord, *_paths: Path) -> None:
-        self._finished.append(record)
-
-    def without_number(self, record: RunRecord) -> None:
+    def task(self, record: RunRecord, *_: object) -> None:
         self._finished.append(record)
 
     def done(self, files: Mapping[str, Path]) -> None:

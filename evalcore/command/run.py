@@ -192,14 +192,11 @@ class Written:
 
         record = evaluation.record
         stem = f"{folder_name(record.task)}_{self.place.stamp}"
-        record_path, samples_path = evaluation.write(self.place.folder, stem)
+        files = evaluation.write(self.place.folder, stem)
         if self.options.write_out:
             sys.stderr.write(first_prompts(evaluation.samples))
-        if evaluation.error is None:
-            self.options.show.task(record, record_path, samples_path)
-        else:
-            self.options.show.without_number(record)
-        self.done.append((record, samples_path))
+        self.options.show.task(record, files, evaluation.error)
+        self.done.append((record, files[1]))
 
     def finish(self) -> dict[str, Path]:
         """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""

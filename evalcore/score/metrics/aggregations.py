@@ -112,11 +112,6 @@ def _distance(gold: Any, shares: np.ndarray[Any, np.dtype[np.float64]]) -> float
     return float(((shares - right) ** 2).sum())
 
 
-def likelihood(items: Items) -> float:
-    """Mean loglikelihood of the right choice, from (right choice, loglikelihoods)."""
-    return float(mean([sums[gold] for gold, sums in items]))
-
-
 def acc_all(items: Items) -> float:
     """Share of questions all of whose answers are judged rightly, from (judgement, document)."""
     right: dict[tuple[Any, Any], bool] = {}

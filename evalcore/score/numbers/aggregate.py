@@ -269,7 +269,7 @@ def _of_column(
             for row in rows
         ]
         measured = measure_parts(of_tasks, sizes, by_size=weighted)
-    return OfGroup(measured, _compat_stderr_of_group(rows, sizes if weighted else None), parts)
+    return OfGroup(measured, compat_stderr_of_group(rows, sizes if weighted else None), parts)
 
 
 def _labels_of_questions(parts: Sequence[Part], column: Column) -> list[Hashable]:
@@ -301,7 +301,7 @@ def _ask_the_same_documents(parts: Sequence[Part], column: Column) -> bool:
     return len(parts) > 1 and len(asked) == 1
 
 
-def _compat_stderr_of_group(rows: Sequence[ResultRow], sizes: Sequence[int] | None) -> float | None:
+def compat_stderr_of_group(rows: Sequence[ResultRow], sizes: Sequence[int] | None) -> float | None:
     """lm-evaluation-harness's: of the weighted mean pooled, of the plain one by its variance."""
     errors = [row.compat_stderr for row in rows if row.compat_stderr is not None]
     if len(errors) < len(rows):
