@@ -129,7 +129,8 @@ class Members:
         if isinstance(item, str):
             item = {"task": item}
         if isinstance(item, dict) and "dataset_path" in item:
-            item = {"task": _name_by_data(item), **item}
+            parts = (item["dataset_path"], item.get("dataset_name"))
+            item = {"task": "-".join(str(part) for part in parts if part), **item}
         if not isinstance(item, dict) or not ("group" in item or "task" in item):
             raise TaskError(
                 f"{place_of()}: task: expected names, or mappings with `task` or `group`, got "
@@ -151,9 +152,3 @@ class Members:
             return self._tasks(file, inline, stated.place_in(file))
         each = self.entries[name].taken_apart(self.entries)
         return [spec for one in each for spec in self._build(one, stated, inside)]
-
-
-def _name_by_data(item: Mapping[str, Any]) -> str:
-    """The name of a task in a group's list that states none, by its data set."""
-    parts = (item["dataset_path"], item.get("dataset_name"))
-    return "-".join(str(part) for part in parts if part)
