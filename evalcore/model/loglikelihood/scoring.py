@@ -101,13 +101,11 @@ class Scorer:
                 for one, scores in choice.answered.items()
             ]
         left = [one for one in range(len(places)) if one not in choice.answered]
+        places = [places[one] for one in left]
         sequences, targets = ([of[one] for one in left] for of in (sequences, targets))
         for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
             yield [
-                (
-                    places[left[one]],
-                    self._response(waiting[places[left[one]]], scores, choice.step.name),
-                )
+                (places[one], self._response(waiting[places[one]], scores, choice.step.name))
                 for one, scores in pack
             ]
 
