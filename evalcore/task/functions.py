@@ -60,7 +60,8 @@ class FunctionRef:
         module_name, _, function_name = self.name.rpartition(".")
         try:
             with stand_ins(self.folder):
-                module = _module_from(file) if file else _installed(module_name)
+                with attributed_to(self.module_name):
+                    module = _module_from(file) if file else importlib.import_module(module_name)
                 function = getattr(module, function_name)
         except BaseException as error:  # the module is somebody else's code
             keep_ours(error)
@@ -193,8 +194,7 @@ def _module_from(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with attributed_to(name):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
@@ -208,11 +208,6 @@ def _name_of_module(file: Path) -> str:
     results of an older version, and a copy elsewhere imports what lies beside itself.
     """
     return f"evalcore_task_code_{file.stem}_{digest_of([str(file), digest_of_file(file)])[:16]}"
-
-
-def _installed(name: str) -> ModuleType:
-    with attributed_to(name):
-        return importlib.import_module(name)
 
 
 def functions_in(part: Any) -> Iterator[FunctionRef]:
