@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evalcore.errors import EvalError
 from evalcore.remarks import remarks_on
 from evalcore.result_table import result_table
-from evalcore.stopping import SAID, StopRequest
+from evalcore.stopping import SAID, Stoppable
 
 if TYPE_CHECKING:
     from evalcore.record import RunRecord
@@ -32,30 +32,15 @@ def in_words(error: EvalError) -> str:
     return f"evalcore: {type(error).__name__}: {error.reason}\n"
 
 
-class Show:
+class Show(Stoppable):
     """What is told to people or programs while a command works, and how they stop it."""
-
-    def __init__(self) -> None:
-        self._stop = StopRequest()
-
-    def start(self) -> None:
-        self._stop.listen()
-
-    def close(self) -> None:
-        self._stop.close()
-
-    def phase(self, name: str) -> None:
-        self._stop.enter(name)
-
-    def wants_stop(self) -> bool:
-        return self._stop.asked
 
     def error(self, error: EvalError) -> None:
         self._end()
         sys.stderr.write(in_words(error))
 
     def stopped(self) -> None:
-        self._stop.over()
+        self.over()
         self._end()
         sys.stderr.write(f"evalcore: {SAID}\n")
 
