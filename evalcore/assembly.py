@@ -75,7 +75,7 @@ def record_of(
         version=spec.version if isinstance(spec, GroupSpec) else tasks[0].spec.version,
         benchmark=spec.about.benchmark,
         style=spec.about.style or "",
-        primary_metric="bypass" if settings.predict_only else _primary_metric(spec),
+        primary_metric="bypass" if settings.predict_only else spec.primary_metric,
         chance=spec.about.chance,
         shots=shots,
         shot_rule=rule,
@@ -252,17 +252,6 @@ def _shots(spec: TaskSpec | GroupSpec, tasks: Sequence[Task]) -> Shots:
     shots = {task.spec.name: task.shots for task in tasks if task.spec.name in names}
     different = set(shots.values())
     return different.pop() if len(different) == 1 else shots
-
-
-def _primary_metric(spec: TaskSpec | GroupSpec) -> str:
-    """The board's metric: the one that is named, else the first that is measured."""
-    if spec.about.primary_metric:
-        return spec.about.primary_metric
-    if isinstance(spec, TaskSpec):
-        return spec.metric_list[0].name if spec.metric_list else ""
-    if spec.aggregate_metric_list:
-        return str(spec.aggregate_metric_list[0].metric)
-    return _primary_metric(next(spec.leaves()))
 
 
 def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:

@@ -97,6 +97,12 @@ def said_of(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error.reason}") from error
 
 
+def first_of(names: Sequence[str]) -> str:
+    """The names, of many the first three: all 57 tasks of a group may have the same problem."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The nearest known names as the end of a sentence, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)

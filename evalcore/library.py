@@ -210,21 +210,16 @@ def _results_of(
 ) -> dict[str, Any]:
     """The dictionary of lm-evaluation-harness; `command` are its entries about the call."""
     from evalcore.formats.lmeval.results import git_hash, results_json
-    from evalcore.formats.lmeval.samples import logged_samples, task_hash
+    from evalcore.formats.lmeval.samples import logged_samples, task_hashes
 
-    by_task: dict[str, list[Mapping[str, Any]]] = {}
-    for evaluation in finished:
-        for sample in evaluation.samples:
-            by_task.setdefault(sample["task"], []).append(sample)
-    results = results_json(
-        [evaluation.record for evaluation in finished],
-        command,
-        {name: task_hash(of_task) for name, of_task in by_task.items()},
-        git_hash(),
-    )
+    samples = [sample for evaluation in finished for sample in evaluation.samples]
+    hashes = task_hashes(samples)
+    records = [evaluation.record for evaluation in finished]
+    results = results_json(records, command, hashes, git_hash())
     if with_samples:
         results["samples"] = {
-            name: list(logged_samples(of_task)) for name, of_task in by_task.items()
+            name: list(logged_samples([sample for sample in samples if sample["task"] == name]))
+            for name in hashes
         }
     return results
 

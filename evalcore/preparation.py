@@ -129,26 +129,18 @@ class Preparer:
             items.append(task.items())
             if cancelled.is_set():
                 raise Cancelled
+        overlaps: Sequence[list[Overlaps] | None] = [None] * len(tasks)
+        if self._search:
+            each = zip(tasks, items, strict=True)
+            asked = [[task.query_of(item) for item in of_task] for task, of_task in each]
+            overlaps = self._search.search(asked)
         return Prepared(
             spec=spec,
             tasks=tasks,
             items=items,
-            overlaps=self._overlaps(tasks, items),
+            overlaps=overlaps,
             started=started,
             prompt_seconds=time.monotonic() - clock,
-        )
-
-    def _overlaps(
-        self, tasks: Sequence[Task], items: Sequence[Sequence[Item]]
-    ) -> Sequence[list[Overlaps] | None]:
-        """The passages of every document that the training text has, too, in one pass over it."""
-        if self._search is None:
-            return [None] * len(tasks)
-        return self._search.search(
-            [
-                [task.query_of(item) for item in of_task]
-                for task, of_task in zip(tasks, items, strict=True)
-            ]
         )
 
     def _encode(self, parts: Sequence[Prepared]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evalcore.errors import EvalError
 from evalcore.remarks import remarks_on
 from evalcore.result_table import result_table
-from evalcore.stopping import SAID, StopRequest
+from evalcore.stopping import SAID, Stoppable
 
 if TYPE_CHECKING:
     from evalcore.record import RunRecord
@@ -32,30 +32,15 @@ def in_words(error: EvalError) -> str:
     return f"evalcore: {type(error).__name__}: {error.reason}\n"
 
 
-class Show:
+class Show(Stoppable):
     """What is told to people or programs while a command works, and how they stop it."""
-
-    def __init__(self) -> None:
-        self._stop = StopRequest()
-
-    def start(self) -> None:
-        self._stop.listen()
-
-    def close(self) -> None:
-        self._stop.close()
-
-    def phase(self, name: str) -> None:
-        self._stop.enter(name)
-
-    def wants_stop(self) -> bool:
-        return self._stop.asked
 
     def error(self, error: EvalError) -> None:
         self._end()
         sys.stderr.write(in_words(error))
 
     def stopped(self) -> None:
-        self._stop.over()
+        self.over()
         self._end()
         sys.stderr.write(f"evalcore: {SAID}\n")
 
@@ -81,12 +66,11 @@ class JsonLines(Show):
             self._last[task] = now
             self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
 
-    def task(self, record: RunRecord, record_path: Path, samples_path: Path) -> None:
-        paths = {"record": str(record_path), "samples": str(samples_path)}
-        self._say(event="task", task=record.task, **paths)
-
-    def without_number(self, _record: RunRecord) -> None:
-        """Nothing: who reads these lines learns it from the error at the end."""
+    def task(self, record: RunRecord, files: tuple[Path, Path], error: EvalError | None) -> None:
+        """Nothing of one without a number: who reads these lines learns it at the end."""
+        if error is None:
+            paths = dict(zip(("record", "samples"), map(str, files), strict=True))
+            self._say(event="task", task=record.task, **paths)
 
     def error(self, error: EvalError) -> None:
         about = {"task": error.task} if error.task else {}
@@ -165,10 +149,7 @@ class Bar(Show):
             self._last = now
             sys.stderr.write(f"evalcore: {task}: {done} of {total}{speed and f', {speed}'}\n")
 
-    def task(self, record: RunRecord, *_paths: Path) -> None:
-        self._finished.append(record)
-
-    def without_number(self, record: RunRecord) -> None:
+    def task(self, record: RunRecord, *_: object) -> None:
         self._finished.append(record)
 
     def done(self, files: Mapping[str, Path]) -> None:

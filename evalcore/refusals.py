@@ -8,11 +8,11 @@ has answered, is told here. Settings that exclude one another are told where the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalcore.errors import TaskError, did_you_mean
+from evalcore.errors import TaskError, did_you_mean, first_of
 from evalcore.model.base import RequestKind
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.refusals import Need, refuse
@@ -22,12 +22,11 @@ from evalcore.score.metrics.registry import evaluate_metric, metric_of
 from evalcore.settings import Settings
 from evalcore.task.config import GroupSpec, MetricSpec, TaskSpec
 from evalcore.task.functions import functions_in, registered
-from evalcore.task.metadata import TaskMetadata
 
 SAMPLERS = ("default", "first_n", "balanced")
 """The ways to draw examples that have a name; a task may name a class of its own instead."""
 
-Found = Iterator[dict[str, Any]]
+Found = Iterable[dict[str, Any]]
 """For each place where something is asked in vain, what its sentence names."""
 
 
@@ -43,26 +42,21 @@ class Refusal:
         return (self.sentence.format(**named) for named in self.found(spec))
 
 
+def _where(asked: Callable[[Any], object]) -> Callable[[Any], Found]:
+    """For a sentence that names nothing."""
+    return lambda spec: [{}] if asked(spec) else []
+
+
 def _images_and_sound(spec: TaskSpec) -> Found:
     for key in ("doc_to_image", "doc_to_audio"):
         if value := getattr(spec, key):
             yield {"key": key, "value": value}
 
 
-def _unsafe_code(spec: TaskSpec) -> Found:
-    if spec.unsafe_code:
-        yield {}
-
-
 def _unknown_samplers(spec: TaskSpec) -> Found:
     sampler = spec.fewshot.sampler
     if isinstance(sampler, str) and sampler not in SAMPLERS:
         yield {"sampler": sampler, "known": " or ".join(SAMPLERS)}
-
-
-def _no_filters(spec: TaskSpec) -> Found:
-    if not spec.filter_list:
-        yield {}
 
 
 def _unknown_filters(spec: TaskSpec) -> Found:
@@ -104,31 +98,6 @@ def _unknown_in(spec: TaskSpec, entry: MetricSpec) -> Iterator[tuple[str, str]]:
         yield "metric", error.reason
 
 
-def _no_metrics(spec: TaskSpec) -> Found:
-    if not spec.process_results and not spec.metric_list:
-        yield {}
-
-
-def _metrics_twice(spec: TaskSpec) -> Found:
-    yield from _more_than_once([metric.name for metric in spec.metric_list], "metric_list")
-
-
-def _unlisted_primary(spec: TaskSpec) -> Found:
-    names = [metric.name for metric in spec.metric_list]
-    yield from _not_among(names, "metric_list", spec.about)
-
-
-def _no_tasks(spec: GroupSpec) -> Found:
-    if not any(True for _ in spec.leaves()):
-        yield {}
-
-
-def _tasks_twice(spec: GroupSpec) -> Found:
-    for name, count in Counter(leaf.name for leaf in spec.leaves()).items():
-        if count > 1:
-            yield {"name": name, "count": count}
-
-
 def _aggregated_twice(spec: GroupSpec) -> Found:
     entries = spec.aggregate_metric_list
     every = {str(entry.metric) for entry in entries if entry.filter_list is None}
@@ -140,12 +109,7 @@ def _aggregated_twice(spec: GroupSpec) -> Found:
         if str(entry.metric) not in every
         for filter in entry.filter_list or ()
     ]
-    yield from _more_than_once(numbers, "aggregate_metric_list")
-
-
-def _unaggregated_primary(spec: GroupSpec) -> Found:
-    names = [str(entry.metric) for entry in spec.aggregate_metric_list]
-    yield from _not_among(names, "aggregate_metric_list", spec.about)
+    return _more_than_once(numbers, "aggregate_metric_list")
 
 
 def _more_than_once(names: Sequence[str], key: str) -> Found:
@@ -154,21 +118,23 @@ def _more_than_once(names: Sequence[str], key: str) -> Found:
             yield {"key": key, "name": name, "count": count}
 
 
-def _not_among(names: Sequence[str], key: str, about: TaskMetadata) -> Found:
-    if about.primary_metric and about.primary_metric not in names:
-        listed = ", ".join(names) or "nothing"
-        yield {"primary": about.primary_metric, "key": key, "listed": listed}
+def _unlisted_primary(spec: TaskSpec | GroupSpec) -> Found:
+    primary = spec.about.primary_metric
+    if primary and primary not in spec.metrics:
+        key = "metric_list" if isinstance(spec, TaskSpec) else "aggregate_metric_list"
+        yield {"primary": primary, "key": key, "listed": ", ".join(spec.metrics) or "nothing"}
 
 
 _TWICE = "{key}: {name} stands there {count} times: name it once"
-_PRIMARY = (
+_PRIMARY = Refusal(
     "metadata.primary_metric: {primary} is not in {key}, which has {listed}: name one of those, or "
-    "add it there"
+    "add it there",
+    _unlisted_primary,
 )
 UNSAFE = Refusal(
     "unsafe_code: true (scoring runs code that the model wrote): say so with "
     "--confirm_run_unsafe_code",
-    _unsafe_code,
+    _where(lambda spec: spec.unsafe_code),
 )
 
 OF_EVERY_TASK = (
@@ -179,23 +145,27 @@ OF_TASKS_BY_KEYS = (
     Refusal("fewshot_config.sampler: {sampler} is not known: write {known}", _unknown_samplers),
     Refusal(
         "filter_list: empty, so nothing would be scored: name a filter, or leave it out",
-        _no_filters,
+        _where(lambda spec: not spec.filter_list),
     ),
     Refusal("{key}: {name} is not known{hint}", _unknown_filters),
     Refusal("{key}: {why}", _unknown_metrics),
-    Refusal("metric_list: empty: name at least one metric", _no_metrics),
-    Refusal(_TWICE, _metrics_twice),
-    Refusal(_PRIMARY, _unlisted_primary),
+    Refusal(
+        "metric_list: empty: name at least one metric",
+        _where(lambda spec: not spec.process_results and not spec.metric_list),
+    ),
+    Refusal(_TWICE, lambda spec: _more_than_once(spec.metrics, "metric_list")),
+    _PRIMARY,
 )
 """Of those that are no Python class: what such a one measures, its code says."""
 
 OF_WHOLE_GROUPS = (
-    Refusal("task: it has no task: name at least one", _no_tasks),
+    Refusal("task: it has no task: name at least one", _where(lambda spec: not [*spec.leaves()])),
     Refusal(
-        "task: {name} is in it {count} times and would count as often: name it once", _tasks_twice
+        "task: {name} is in it {count} times and would count as often: name it once",
+        lambda spec: _more_than_once([leaf.name for leaf in spec.leaves()], "task"),
     ),
 )
-OF_EVERY_GROUP = (Refusal(_TWICE, _aggregated_twice), Refusal(_PRIMARY, _unaggregated_primary))
+OF_EVERY_GROUP = (Refusal(_TWICE, _aggregated_twice), _PRIMARY)
 
 
 def check_supported(spec: TaskSpec | GroupSpec, *, confirm_unsafe: bool = False) -> None:
@@ -220,14 +190,8 @@ def check_supported(spec: TaskSpec | GroupSpec, *, confirm_unsafe: bool = False)
             look(group, OF_EVERY_GROUP)
     if concerned:
         kind = "group" if isinstance(spec, GroupSpec) else "task"
-        lines = "".join(f"\n  {_some(names)}: {problem}" for problem, names in concerned.items())
+        lines = "".join(f"\n  {first_of(names)}: {problem}" for problem, names in concerned.items())
         raise TaskError(f"The {kind} {spec.name} cannot be run:{lines}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """The names, of many the first ones: all 57 tasks of a group may have the same problem."""
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 KINDS: Mapping[str, RequestKind] = {

@@ -33,17 +33,20 @@ GRACE_ELSEWHERE = 3.0
 """Seconds from the signal to the end of the process, by phase; a pack has as many as it takes."""
 
 
-class StopRequest:
-    """Set by SIGTERM or SIGINT. A second signal kills."""
+class Stoppable:
+    """Notes when SIGTERM or SIGINT asks it to stop. A second signal kills."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self._asked = False
         self._phase = ""
         self._over = False
         self._before: dict[signal.Signals, Any] = {}
         self._tells = -1
 
-    def listen(self) -> None:
+    def wants_stop(self) -> bool:
+        return self._asked
+
+    def start(self) -> None:
         hears, self._tells = os.pipe()
         os.set_blocking(self._tells, False)
         # Written to by Python's own handler in C, also while the main thread is in a library.
@@ -55,7 +58,7 @@ class StopRequest:
 
     def close(self) -> None:
         """The signals mean what they did before, unless one came."""
-        if self.asked or not self._before:
+        if self._asked or not self._before:
             return
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -63,10 +66,10 @@ class StopRequest:
         os.close(self._tells)
         self._before = {}
 
-    def enter(self, phase: str) -> None:
+    def phase(self, name: str) -> None:
         """Raises Stopped where what begins now would be left at once."""
-        self._phase = phase
-        if self.asked and phase not in FINISHES:
+        self._phase = name
+        if self._asked and name not in FINISHES:
             raise Stopped
 
     def over(self) -> None:
@@ -74,7 +77,7 @@ class StopRequest:
         self._over = True
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.asked = True
+        self._asked = True
         signal.signal(number, signal.SIG_DFL)
         if self._over:
             return

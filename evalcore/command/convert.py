@@ -15,7 +15,7 @@ from evalcore.evaluation import Evaluation
 from evalcore.formats import table
 from evalcore.formats.every_eval_ever import aggregate
 from evalcore.formats.lmeval.results import folder_name, results_json
-from evalcore.formats.lmeval.samples import task_hash, write_task_lines
+from evalcore.formats.lmeval.samples import task_hashes, write_task_lines
 from evalcore.formats.run_files import Run
 from evalcore.whole_file import write_whole
 
@@ -64,11 +64,11 @@ def _lm_eval(runs: Sequence[Run], folder: Path) -> list[Path]:
     for (model, time), of_command in commands.items():
         place = folder / folder_name(model)
         place.mkdir(exist_ok=True)
-        hashes = {}
+        hashes: dict[str, str] = {}
         for run in of_command:
+            hashes |= task_hashes(run.samples)
             for leaf in run.record.configs if run.samples else ():
                 samples = [sample for sample in run.samples if sample["task"] == leaf]
-                hashes[leaf] = task_hash(samples)
                 written.append(write_task_lines(samples, leaf, place, time))
         results = results_json([run.record for run in of_command], {}, hashes)
         path = place / f"results_{time}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,25 +18,21 @@ class Notes(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._count: Counter[str] = Counter()
-        self._seen: set[str] = set()
-        self._first: dict[str, str] = {}
+        self._alike: dict[str, list[str]] = defaultdict(list)
+        """By what they have in common."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if text in self._seen:
-            return
-        self._seen.add(text)
-        kind = _PLACE.sub("", text)
-        self._count[kind] += 1
-        if self._count[kind] == 1:
-            self._first[kind] = text
+        alike = self._alike[_PLACE.sub("", text)]
+        if not alike:
             sys.stderr.write(f"evalcore: {text}\n")
+        if text not in alike:
+            alike.append(text)
 
     def end(self) -> None:
-        for kind, count in self._count.items():
-            if count > 1:
-                sys.stderr.write(f"evalcore: {count - 1} more files with: {self._first[kind]}\n")
+        for first, *others in self._alike.values():
+            if others:
+                sys.stderr.write(f"evalcore: {len(others)} more files with: {first}\n")
 
 
 @contextmanager

@@ -192,14 +192,11 @@ class Written:
 
         record = evaluation.record
         stem = f"{folder_name(record.task)}_{self.place.stamp}"
-        record_path, samples_path = evaluation.write(self.place.folder, stem)
+        files = evaluation.write(self.place.folder, stem)
         if self.options.write_out:
             sys.stderr.write(first_prompts(evaluation.samples))
-        if evaluation.error is None:
-            self.options.show.task(record, record_path, samples_path)
-        else:
-            self.options.show.without_number(record)
-        self.done.append((record, samples_path))
+        self.options.show.task(record, files, evaluation.error)
+        self.done.append((record, files[1]))
 
     def finish(self) -> dict[str, Path]:
         """Writes lm-evaluation-harness's files about everything that was finished, if asked to."""
@@ -215,23 +212,21 @@ class Written:
     def _results(self) -> tuple[str, dict[str, Path]]:
         """The results JSON, and what was written where: that and, if asked for, samples."""
         from evalcore.formats.lmeval.results import git_hash, results_json
-        from evalcore.formats.lmeval.samples import task_hash, write_task_lines
+        from evalcore.formats.lmeval.samples import task_hashes, write_task_lines
         from evalcore.record import read_samples
 
         options, place = self.options, self.place
         path = place.folder / f"{place.stem}_{place.stamp}.json"
         files = {"results": path}
-        hashes = {}
+        hashes: dict[str, str] = {}
         n_files = 0
         for record, samples_path in self.done:
-            of_leaf: dict[str, list[Any]] = {leaf: [] for leaf in record.configs}
-            for sample in read_samples(samples_path):
-                of_leaf[sample["task"]].append(sample)
-            for leaf, samples in of_leaf.items():
-                hashes[leaf] = task_hash(samples)
-                if options.log_samples or options.predict_only:
-                    write_task_lines(samples, leaf, place.folder, place.stamp)
-                    n_files += 1
+            samples = list(read_samples(samples_path))
+            hashes |= task_hashes(samples)
+            for leaf in record.configs if options.log_samples or options.predict_only else ():
+                of_leaf = [sample for sample in samples if sample["task"] == leaf]
+                write_task_lines(of_leaf, leaf, place.folder, place.stamp)
+                n_files += 1
         if n_files:
             files[f"samples of {n_files} task{'s' * (n_files > 1)}"] = place.folder
         records = [record for record, _ in self.done]

@@ -153,9 +153,8 @@ def _plain_text(path: Path) -> Text:
 def _json_lines(path: Path) -> Text:
     """Every text in a row is a document, whatever its field is called."""
     with _opened(path) as file:
-        number = 0
-        while line := file.readline(LONGEST_LINE):
-            number += 1
+        lines = iter(partial(file.readline, LONGEST_LINE), b"")
+        for number, line in enumerate(lines, start=1):
             if len(line) == LONGEST_LINE:
                 raise TaskError(
                     f"decontaminate: {path}, line {number} is longer than {LONGEST_LINE} bytes; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,8 @@ class SamplesFinder:
     """
 
     def __init__(self) -> None:
-        self._digests: dict[Path, str] = {}
-        self._rows: dict[Path, int | None] = {}
+        self._digest = cache(digest_of_file)
+        self._rows_of = cache(_rows_of)
 
     def find(self, folder: Path, stated: SampleFile) -> Path | None:
         """The file in `folder` with the stated digest.
@@ -149,21 +150,14 @@ class SamplesFinder:
         alike = [path for path in tables if self._rows_of(path) == stated.rows]
         return sorted(alike, key=lambda path: path.stat().st_mtime, reverse=True)
 
-    def _rows_of(self, path: Path) -> int | None:
-        """Rows of a table of samples; None for what is none. Only its end is read."""
-        if path not in self._rows:
-            try:
-                found = pq.read_metadata(path)
-                is_of_samples = _OF_SAMPLES in found.schema.names
-                self._rows[path] = found.num_rows if is_of_samples else None
-            except (OSError, pa.ArrowInvalid):
-                self._rows[path] = None
-        return self._rows[path]
 
-    def _digest(self, path: Path) -> str:
-        if path not in self._digests:
-            self._digests[path] = digest_of_file(path)
-        return self._digests[path]
+def _rows_of(path: Path) -> int | None:
+    """Rows of a table of samples; None for what is none. Only its end is read."""
+    try:
+        found = pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return found.num_rows if _OF_SAMPLES in found.schema.names else None
 
 
 def _begins_as_parquet(path: Path) -> bool:

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from evalcore.record import (
     ROWS_PER_GROUP,
     SAMPLE_SCHEMA,
-    ResultRow,
     RunRecord,
     samples_table,
 )
@@ -28,28 +27,28 @@ _RECORD = b"evalcore.record"
 
 def write_results(records: Sequence[RunRecord], path: Path) -> None:
     """One row for each number."""
-    rows = [_flat(record, row) for record in records for row in record.results]
+    rows = [
+        {
+            "model": record.model_name,
+            "commit": record.model["commit"],
+            "dtype": record.model["dtype"],
+            "adapter": record.model.get("adapter"),
+            "run": record.task,
+            **asdict(row),
+            "version": record.version,
+            "shots": json.dumps(record.shots),
+            "mode": record.mode,
+            "limit": record.limit,
+            "run_key": record.run_key,
+            "engine": record.engine["name"],
+            "engine_version": record.engine["version"],
+            "started": record.started,
+        }
+        for record in records
+        for row in record.results
+    ]
     with whole_file(path) as unfinished:
         pq.write_table(pa.Table.from_pylist(rows), unfinished, compression="zstd")
-
-
-def _flat(record: RunRecord, row: ResultRow) -> dict[str, Any]:
-    return {
-        "model": record.model_name,
-        "commit": record.model["commit"],
-        "dtype": record.model["dtype"],
-        "adapter": record.model.get("adapter"),
-        "run": record.task,
-        **asdict(row),
-        "version": record.version,
-        "shots": json.dumps(record.shots),
-        "mode": record.mode,
-        "limit": record.limit,
-        "run_key": record.run_key,
-        "engine": record.engine["name"],
-        "engine_version": record.engine["version"],
-        "started": record.started,
-    }
 
 
 def write_run(record: RunRecord, samples: Sequence[Mapping[str, Any]], path: Path) -> None:

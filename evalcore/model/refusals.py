@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalcore.errors import ModelError
+from evalcore.errors import ModelError, first_of
 from evalcore.model.base import RequestKind
 from evalcore.model.capabilities import Capabilities
 
 Need = Literal[RequestKind, "conversations", "images", "a known length"]
 """What a task, or the caller, asks of a backend."""
-
-NAMED = 3
-"""Tasks that a refusal names; of more it says how many."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,6 @@ def refuse(capabilities: Capabilities, needs: Mapping[Need, Sequence[str]]) -> N
 
 def _sentence(refusal: Refusal, capabilities: Capabilities, tasks: Sequence[str]) -> str:
     names = list(dict.fromkeys(tasks))
-    who = ", ".join(names[:NAMED]) or "the task"
-    if len(names) > NAMED:
-        who = f"{who} and {len(names) - NAMED} more"
+    who = first_of(names) or "the task"
     need = "needs" if len(names) < 2 else "need"
     return refusal.sentence.format(backend=capabilities.backend, who=who, need=need)

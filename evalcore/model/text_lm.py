@@ -78,19 +78,29 @@ class Instance:
     """A request under the names that lm-evaluation-harness gives its parts."""
 
     request_type: str
-    arguments: tuple[Any, ...]
-    idx: int = 0
-    doc: Mapping[str, Any] | None = None
-    doc_id: int | None = None
-    task_name: str | None = None
-    repeats: int = 1
-    metadata: tuple[Any, ...] = (None, None, None)
+    doc: Mapping[str, Any] | None
+    arguments: Any
+    idx: int
+    metadata: tuple[str | None, int | None, int | None] = (None, None, None)
+    """The task's name, the document's row, and how often the model is asked."""
     resps: list[Any] = field(default_factory=list)
     filtered_resps: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def task_name(self) -> str | None:
+        return self.metadata[0]
+
+    @property
+    def doc_id(self) -> int | None:
+        return self.metadata[1]
+
+    @property
+    def repeats(self) -> int | None:
+        return self.metadata[2]
+
+    @property
     def args(self) -> tuple[Any, ...]:
-        return self.arguments
+        return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
 
 
 OF_TEXTS = partial(
@@ -169,12 +179,14 @@ class TextLM(TextBackend):
         method = getattr(self._lm, kind, None)
         if method is None:
             raise ModelError(f"{self._name} has no method {kind}, which the task needs")
-        answers = list(method([Instance(kind, request.request.arguments) for _, request in pack]))
+        once = (None, None, 1)
+        asked = [Instance(kind, None, request.request.arguments, 0, once) for _, request in pack]
+        answers = list(method(asked))
         if len(answers) != len(pack):
             raise ModelError(f"{self._name}.{kind} gave {len(answers)} answers to {len(pack)}")
         return [
-            (index, response_of(one, answer))
-            for (index, one), answer in zip(pack, answers, strict=True)
+            (index, response_of(request, answer))
+            for (index, request), answer in zip(pack, answers, strict=True)
         ]
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:

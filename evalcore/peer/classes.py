@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from evalcore.errors import TaskError
+from evalcore.model.text_lm import Instance
 from evalcore.task.asking.prompt import Doc, DocReader
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import load_data
@@ -29,36 +29,6 @@ _DEFAULTS = {
     "should_decontaminate": False,
     "unsafe_code": False,
 }
-
-
-@dataclass
-class Instance:
-    """A request as task code writes it."""
-
-    request_type: str
-    doc: Doc
-    arguments: Any
-    idx: int
-    metadata: tuple[str | None, int | None, int | None] = (None, None, None)
-    """The task's name, the document's row, and how often the model is asked."""
-    resps: list[Any] = field(default_factory=list)
-    filtered_resps: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def task_name(self) -> str | None:
-        return self.metadata[0]
-
-    @property
-    def doc_id(self) -> int | None:
-        return self.metadata[1]
-
-    @property
-    def repeats(self) -> int | None:
-        return self.metadata[2]
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
 
 
 class Config(dict[str, Any]):

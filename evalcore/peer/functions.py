@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from evalcore.score.filters.registry import FILTERS
@@ -54,11 +55,6 @@ def metric_max_over_ground_truths(
     return max(metric(prediction, truth) for truth in ground_truths)
 
 
-def register_filter(name: str) -> Callable[[type], type]:
-    """Makes a filter class of task code known by name to the tasks of that code."""
-    return _registering("filter", name)
-
-
 def register_metric(
     *,
     metric: str,
@@ -69,11 +65,6 @@ def register_metric(
     """Makes a function of task code a metric of its tasks."""
     about = {"higher_is_better": higher_is_better, "aggregation": aggregation}
     return _registering("metric", metric, **about)
-
-
-def register_aggregation(name: str) -> Callable[[Any], Any]:
-    """Makes a function of task code an aggregation of its tasks."""
-    return _registering("aggregation", name)
 
 
 _NAMES: Mapping[Kind, Collection[str]] = {
@@ -92,6 +83,12 @@ def _registering(kind: Kind, name: str, **about: Any) -> Callable[[Any], Any]:
         return registered
 
     return register_it
+
+
+register_filter = partial(_registering, "filter")
+"""Makes a filter class of task code known by name to the tasks of that code."""
+register_aggregation = partial(_registering, "aggregation")
+"""Makes a function of task code an aggregation of its tasks."""
 
 
 def register_model(*_names: str) -> Callable[[Any], Any]:

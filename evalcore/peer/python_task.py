@@ -17,7 +17,8 @@ from typing import Any
 
 from evalcore.errors import TaskError, code_of_others
 from evalcore.model.base import Request
-from evalcore.peer.classes import ConfigurableTask, Instance
+from evalcore.model.text_lm import Instance
+from evalcore.peer.classes import ConfigurableTask
 from evalcore.peer.metrics import Configured
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
@@ -27,7 +28,7 @@ from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData
 from evalcore.task.data.seeds import FixedRandomness
-from evalcore.task.functions import FunctionRef, GivenFunction
+from evalcore.task.functions import FunctionRef, GivenFunction, at_hand
 from evalcore.task.parse import TASK_KINDS, parse_task
 
 _METHODS = (
@@ -143,7 +144,7 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
         raise TaskError(f"The task {spec.name} names no class")
     made_by = spec.python_class.load()
     config = {
-        **_loaded(spec.class_config),
+        **at_hand(spec.class_config),
         "task": spec.task,
         "metadata": spec.told_to_code,
     }
@@ -157,15 +158,6 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
         )
     made.config["task"] = spec.name
     return made
-
-
-def _loaded(value: Any) -> Any:
-    """The configuration with its functions at hand, as a class expects it."""
-    if isinstance(value, FunctionRef):
-        return value.value()
-    if isinstance(value, dict):
-        return {key: _loaded(entry) for key, entry in value.items()}
-    return [_loaded(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:

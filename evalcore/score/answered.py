@@ -36,7 +36,20 @@ class Answered:
 
     @cached_property
     def choices(self) -> Choices:
-        return Choices.of(self)
+        item = self.item
+        count = len(item.choices)
+        if len(self.results) not in (count, 2 * count):
+            raise TaskError(f"{len(self.results)} results for {count} choices")
+        sums = tuple(result[0] for result in self.results)
+        return Choices(
+            texts=item.choices,
+            loglikelihoods=sums[:count],
+            is_greedy=tuple(bool(result[1]) for result in self.results[:count]),
+            without_context=sums[count:],
+            tokens=tuple(len(response.token_ids) for response in self.responses[:count]),
+            gold=_gold(item),
+            several=item.several_answers,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,23 +68,6 @@ class Choices:
     """Right choices by position; NO_CHOICE, or below 0, for an answer that is none."""
     several: bool
     """Whether the task gives a list of right choices for each document."""
-
-    @classmethod
-    def of(cls, answered: Answered) -> Choices:
-        item = answered.item
-        count = len(item.choices)
-        if len(answered.results) not in (count, 2 * count):
-            raise TaskError(f"{len(answered.results)} results for {count} choices")
-        sums = tuple(result[0] for result in answered.results)
-        return cls(
-            texts=item.choices,
-            loglikelihoods=sums[:count],
-            is_greedy=tuple(bool(result[1]) for result in answered.results[:count]),
-            without_context=sums[count:],
-            tokens=tuple(len(response.token_ids) for response in answered.responses[:count]),
-            gold=_gold(item),
-            several=item.several_answers,
-        )
 
     @cached_property
     def likeliest(self) -> int:

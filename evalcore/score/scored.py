@@ -32,12 +32,6 @@ class ScoredTask:
     def name(self) -> str:
         return self.spec.name
 
-    @property
-    def primary_metric(self) -> str:
-        """The board's metric: the one that is named, else the first of the task's."""
-        listed = self.spec.metric_list
-        return self.spec.about.primary_metric or (listed[0].name if listed else "")
-
     def enter(self, metric: str, filter: str, item: Any, position: int) -> None:
         """What a metric gave for the document at this position."""
         self.items.setdefault((metric, filter), []).append(item)

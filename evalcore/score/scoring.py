@@ -149,10 +149,10 @@ def _enter(
     """Enters what one filter's results are worth into the documents' marks and the columns."""
     measures = scored.measures
     failed: dict[str, list[tuple[int, str]]] = {}
-    for position, (of_document, one, given) in enumerate(
+    for position, (of_document, document, given) in enumerate(
         zip(marks, answered, processed, strict=True)
     ):
-        of_document.filtered.append({"filter": filter, "values": as_json(list(one.results))})
+        of_document.filtered.append({"filter": filter, "values": as_json(list(document.results))})
         for name, item in given.items.items():
             scored.enter(name, filter, item, position)
             of_document.scores.append(score_of(name, filter, item))
@@ -160,7 +160,7 @@ def _enter(
             failed.setdefault(origin, []).append((position, why))
             whole = why if why.startswith(origin) else f"{origin}: {why}"
             of_document.why_null = of_document.why_null or whole
-        _judge(of_document, one, given, scored.primary_metric)
+        _judge(of_document, document, given, scored.spec.primary_metric)
     undeclared = [name for name, of_filter in scored.items if of_filter == filter]
     for name in dict.fromkeys([*measures.names, *undeclared]):
         lacking = failed.get(measures.origin(name), [])

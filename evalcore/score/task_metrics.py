@@ -12,7 +12,7 @@ from evalcore.score.metrics.aggregations import Aggregation, aggregation_from, a
 from evalcore.score.metrics.loglikelihoods import loglikelihood_of_gold
 from evalcore.score.metrics.registry import METRICS, OURS, Metric, evaluate_metric, metric_of
 from evalcore.task.config import DEFAULT_METRICS, MetricSpec, TaskSpec
-from evalcore.task.functions import FunctionRef
+from evalcore.task.functions import FunctionRef, at_hand
 
 MEAN = Aggregation("mean", mean)
 PROCESS_RESULTS = "process_results"
@@ -68,7 +68,7 @@ class Measures:
         if spec.output_type != "generate_until":
             order = list(METRICS)
             self.of_task.sort(
-                key=lambda one: order.index(one.name) if one.name in order else len(order)
+                key=lambda metric: order.index(metric.name) if metric.name in order else len(order)
             )
         for name in spec.about.extra_metrics:
             if name not in self.aggregations and name not in self.problems:
@@ -154,7 +154,7 @@ class Measures:
         if metric is None or (self.by_the_task and not extra):
             return
         (self.extra if extra else self.of_task).append(
-            Measure(name, metric, _given(entry.arguments), as_lm_eval)
+            Measure(name, metric, at_hand(entry.arguments), as_lm_eval)
         )
 
     def _likelihood(self) -> Metric:
@@ -174,11 +174,3 @@ class Measures:
         generates = self.spec.output_type == "generate_until"
         metric = None if hf_evaluate and generates else metric_of(name, self.spec)
         return metric or evaluate_metric(name)
-
-
-def _given(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a metric, with what a file names by `!function` at hand."""
-    return {
-        key: value.value() if isinstance(value, FunctionRef) else value
-        for key, value in arguments.items()
-    }

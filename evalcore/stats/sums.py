@@ -53,8 +53,13 @@ def occurrences(drawn: NDArray[np.int64], kinds: int) -> NDArray[np.int64]:
     return np.bincount(flat.ravel(), minlength=draws * kinds).reshape(draws, kinds)
 
 
-def _mean(items: Sequence[Any]) -> SumStatistic:
-    return SumStatistic(_numbers(items), lambda sums, n: sums[:, 0] / n)
+def _of_numbers(
+    columns: int, value: Callable[[Array, Array], Values]
+) -> Callable[[Sequence[Any]], SumStatistic]:
+    return lambda items: SumStatistic(_numbers(items, columns), value)
+
+
+_mean = _of_numbers(1, lambda sums, n: sums[:, 0] / n)
 
 
 def _nanmean(items: Sequence[Any]) -> SumStatistic:
@@ -63,22 +68,6 @@ def _nanmean(items: Sequence[Any]) -> SumStatistic:
     known = ~np.isnan(numbers)
     rows = np.stack([np.where(known, numbers, 0.0), known], axis=1)
     return SumStatistic(rows, lambda sums, _: _ratio(sums[:, 0], sums[:, 1], np.nan))
-
-
-def _perplexity(items: Sequence[Any]) -> SumStatistic:
-    return SumStatistic(_numbers(items), lambda sums, n: _exp(-sums[:, 0] / n))
-
-
-def _weighted_perplexity(items: Sequence[Any]) -> SumStatistic:
-    return SumStatistic(
-        _numbers(items, 2), lambda sums, _: _exp(-_ratio(sums[:, 0], sums[:, 1], np.nan))
-    )
-
-
-def _bits_per_byte(items: Sequence[Any]) -> SumStatistic:
-    return SumStatistic(
-        _numbers(items, 2), lambda sums, _: -_ratio(sums[:, 0], sums[:, 1], np.nan) / np.log(2)
-    )
 
 
 def _brier_score(items: Sequence[Any]) -> SumStatistic:
@@ -175,9 +164,13 @@ def _translation(metric: str, items: Sequence[Any]) -> SumStatistic:
 _FORMS: Mapping[str, Callable[[Sequence[Any]], SumStatistic]] = {
     "mean": _mean,
     "nanmean": _nanmean,
-    "perplexity": _perplexity,
-    "weighted_perplexity": _weighted_perplexity,
-    "bits_per_byte": _bits_per_byte,
+    "perplexity": _of_numbers(1, lambda sums, n: _exp(-sums[:, 0] / n)),
+    "weighted_perplexity": _of_numbers(
+        2, lambda sums, _: _exp(-_ratio(sums[:, 0], sums[:, 1], np.nan))
+    ),
+    "bits_per_byte": _of_numbers(
+        2, lambda sums, _: -_ratio(sums[:, 0], sums[:, 1], np.nan) / np.log(2)
+    ),
     "brier_score": _brier_score,
     "f1": _f1,
     "matthews_corrcoef": _mcc,

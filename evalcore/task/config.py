@@ -79,8 +79,30 @@ class FewshotSpec:
     fewshot_indices: list[int] | None = None
 
 
+class _Spec:
+    """What tasks and groups have in common."""
+
+    about: TaskMetadata
+
+    @property
+    def version(self) -> str:
+        return self.about.version
+
+    def parts(self) -> Iterator[TaskSpec | GroupSpec]:
+        """It and everything inside it, in order."""
+        raise NotImplementedError
+
+    def leaves(self) -> Iterator[TaskSpec]:
+        """The task, or those of the group and of its groups, in order."""
+        return (part for part in self.parts() if isinstance(part, TaskSpec))
+
+    def groups(self) -> Iterator[GroupSpec]:
+        """The group and every group inside it."""
+        return (part for part in self.parts() if isinstance(part, GroupSpec))
+
+
 @dataclass(frozen=True, kw_only=True)
-class TaskSpec:
+class TaskSpec(_Spec):
     """One task, resolved: includes merged, overrides applied, defaults filled in."""
 
     task: str
@@ -143,8 +165,14 @@ class TaskSpec:
         return self.task_alias or self.task
 
     @property
-    def version(self) -> str:
-        return self.about.version
+    def metrics(self) -> list[str]:
+        """Their names, as listed."""
+        return [entry.name for entry in self.metric_list]
+
+    @property
+    def primary_metric(self) -> str:
+        """The board's metric: the one that is named, else the first that is measured."""
+        return self.about.primary_metric or next(iter(self.metrics), "")
 
     @property
     def eval_split(self) -> str | None:
@@ -159,12 +187,6 @@ class TaskSpec:
     def parts(self) -> Iterator[TaskSpec | GroupSpec]:
         yield self
 
-    def leaves(self) -> Iterator[TaskSpec]:
-        yield self
-
-    def groups(self) -> Iterator[GroupSpec]:
-        yield from ()
-
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateSpec:
@@ -177,7 +199,7 @@ class AggregateSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSpec:
+class GroupSpec(_Spec):
     """A named set of tasks and groups whose scores may be aggregated."""
 
     group: str
@@ -197,19 +219,17 @@ class GroupSpec:
         return self.group_alias or self.group
 
     @property
-    def version(self) -> str:
-        return self.about.version
+    def metrics(self) -> list[str]:
+        """Those that it aggregates, as listed."""
+        return [str(entry.metric) for entry in self.aggregate_metric_list]
+
+    @property
+    def primary_metric(self) -> str:
+        """As of a task; of a group that aggregates nothing that of its first task."""
+        named = self.about.primary_metric or next(iter(self.metrics), None)
+        return named or next(self.leaves()).primary_metric
 
     def parts(self) -> Iterator[TaskSpec | GroupSpec]:
-        """This group and everything inside it, in order."""
         yield self
         for member in self.members:
             yield from member.parts()
-
-    def leaves(self) -> Iterator[TaskSpec]:
-        """The tasks of the group and of its groups, in order."""
-        return (part for part in self.parts() if isinstance(part, TaskSpec))
-
-    def groups(self) -> Iterator[GroupSpec]:
-        """This group and every group inside it."""
-        return (part for part in self.parts() if isinstance(part, GroupSpec))

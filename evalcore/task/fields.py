@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,10 +96,11 @@ class Problems:
         inside: str = "",
         *,
         others: bool = False,
+        needed: Collection[str] = (),
     ) -> None:
-        """Notes every value of the wrong kind in `values`, and every unknown key.
+        """Notes every value of the wrong kind in `values`, every unknown key and every missing one.
 
-        `others`: there may be other keys, which are not our business.
+        `others`: there may be other keys, which are not our business; `needed`: those that must be.
         """
         prefix = f"{inside}." if inside else ""
         for key, value in values.items():
@@ -110,6 +111,8 @@ class Problems:
                 self.add(f"{prefix}{key}", f"unknown key{hint}")
             elif not kinds[key].accepts(value):
                 self.expected(f"{prefix}{key}", kinds[key].expected, value)
+        for key in (key for key in needed if key not in values):
+            self.missing(f"{prefix}{key}", f"expected {kinds[key].expected}")
 
     def expected(self, key: str, expected: str, value: object) -> None:
         self.add(key, f"expected {expected}, got {_shown(value)}")

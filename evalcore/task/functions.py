@@ -60,7 +60,8 @@ class FunctionRef:
         module_name, _, function_name = self.name.rpartition(".")
         try:
             with stand_ins(self.folder):
-                module = _module_from(file) if file else _installed(module_name)
+                with attributed_to(self.module_name):
+                    module = _module_from(file) if file else importlib.import_module(module_name)
                 function = getattr(module, function_name)
         except BaseException as error:  # the module is somebody else's code
             keep_ours(error)
@@ -193,8 +194,7 @@ def _module_from(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with attributed_to(name):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
@@ -210,11 +210,6 @@ def _name_of_module(file: Path) -> str:
     return f"evalcore_task_code_{file.stem}_{digest_of([str(file), digest_of_file(file)])[:16]}"
 
 
-def _installed(name: str) -> ModuleType:
-    with attributed_to(name):
-        return importlib.import_module(name)
-
-
 def functions_in(part: Any) -> Iterator[FunctionRef]:
     """Every function that a task, or a part of its configuration, names."""
     if isinstance(part, FunctionRef):
@@ -228,6 +223,15 @@ def functions_in(part: Any) -> Iterator[FunctionRef]:
     elif dataclasses.is_dataclass(part):
         for field in dataclasses.fields(part):
             yield from functions_in(getattr(part, field.name))
+
+
+def at_hand(part: Any) -> Any:
+    """A part of a configuration with what stands for the functions that it names."""
+    if isinstance(part, FunctionRef):
+        return part.value()
+    if isinstance(part, Mapping):
+        return {key: at_hand(value) for key, value in part.items()}
+    return [at_hand(value) for value in part] if isinstance(part, list) else part
 
 
 def registered(kind: Kind, name: str, functions: Iterable[FunctionRef]) -> Registered | None:

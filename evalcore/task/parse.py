@@ -204,7 +204,13 @@ def _check_parts(values: dict[str, Any], problems: Problems) -> None:
         for step, function in enumerate(_mappings(pipeline.get("filter"))):
             if "function" not in function:
                 problems.missing(f"{inside}.filter[{step}].function", "name the filter")
-    _check_filter_names(values, problems)
+    names = [pipeline.get("name") for pipeline in _mappings(values.get("filter_list"))]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            problems.add(
+                f"filter_list[{number}].name",
+                f"{name!r} is the name of another one, too: only one would be scored, rename it",
+            )
     arguments = values.get("generation_kwargs")
     if isinstance(arguments, dict):
         until = {"until": optional(one_of(TEXT, TEXTS))}  # the rest is the model's business
@@ -213,16 +219,6 @@ def _check_parts(values: dict[str, Any], problems: Problems) -> None:
     if isinstance(data, dict):
         revision = {"revision": optional(TEXT)}
         problems.check(data, revision, inside="dataset_kwargs", others=True)
-
-
-def _check_filter_names(values: dict[str, Any], problems: Problems) -> None:
-    names = [pipeline.get("name") for pipeline in _mappings(values.get("filter_list"))]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            problems.add(
-                f"filter_list[{number}].name",
-                f"{name!r} is the name of another one, too: only one would be scored, rename it",
-            )
 
 
 _PIPELINE_KINDS: dict[str, Kind] = {"name": TEXT, "filter": MAPPINGS}

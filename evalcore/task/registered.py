@@ -20,8 +20,6 @@ Kind = Literal["filter", "metric", "aggregation"]
 class Registered:
     """A filter class, or the function of a metric or aggregation."""
 
-    kind: Kind
-    name: str
     value: Any
     file: str
     """Where it is defined."""
@@ -60,7 +58,7 @@ def register(kind: Kind, name: str, value: Any, **about: Any) -> None:
     """
     made_in = str(getattr(value, "__module__", ""))
     file = str(getattr(sys.modules.get(made_in), "__file__", made_in))
-    made = Registered(kind, name, value, file, **about)
+    made = Registered(value, file, **about)
     for module in _loading:
         earlier = by_module.setdefault(module, {}).setdefault((kind, name), made)
         if not earlier.is_like(made):

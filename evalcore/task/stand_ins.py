@@ -12,7 +12,7 @@ import functools
 import importlib
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -36,7 +36,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "lm_eval": {},
     "lm_eval.api": {},
     "lm_eval.api.filter": {"Filter": _FILTER},
-    "lm_eval.api.instance": _of(_TASKS, "Instance"),
+    "lm_eval.api.instance": _of("evalcore.model.text_lm", "Instance"),
     "lm_eval.api.metrics": {
         **_of(_FUNCTIONS, "metric_max_over_ground_truths"),
         # Told apart by their identity: a task that names one of them has its standard error.
@@ -118,11 +118,7 @@ class _TaskFolders:
     """Finds `lm_eval.tasks.<folder>` in the nearest folder that has it, from the code's upwards."""
 
     @staticmethod
-    def find_spec(
-        name: str,
-        path: Sequence[str] | None = None,  # noqa: ARG004
-        target: ModuleType | None = None,  # noqa: ARG004
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, *_given: object) -> ModuleSpec | None:
         parent, _, own = name.rpartition(".")
         if parent == _TASK_FOLDERS:
             for folder in (_inside[-1], *_inside[-1].parents):

@@ -25,8 +25,8 @@ _ENVIRONMENT.filters["regex_replace"] = _regex_replace
 
 
 @functools.cache
-def _compiled(template: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(template)
+def compiled(environment: SandboxedEnvironment, template: str) -> jinja2.Template:
+    return environment.from_string(template)
 
 
 def render(template: str, doc: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def render(template: str, doc: Mapping[str, Any]) -> str:
     Raises TaskError: not a template, a column that the document lacks, an error inside it.
     """
     try:
-        return _compiled(template).render(doc)
+        return compiled(_ENVIRONMENT, template).render(doc)
     except jinja2.UndefinedError as error:
         raise TaskError(
             f"the template {template!r} asks for what a document lacks: {error.message}; "

@@ -18,7 +18,7 @@ from evalcore.task.library.load import TaskLibrary
 from evalcore.verify.lmeval import check_their_numbers
 from evalcore.verify.numbers import check_numbers
 from evalcore.verify.report import Level, Report
-from evalcore.verify.scores import of_responses, of_scores
+from evalcore.verify.scores import scored_tasks
 from evalcore.verify.specs import spec_of
 
 __all__ = ["Level", "Report", "verify"]
@@ -42,8 +42,7 @@ def verify(run: Run, library: TaskLibrary, level: Level) -> Report:
     try:
         _check_file(run, report)
         spec = spec_of(record, library)
-        scored = (of_responses if level == "rescore" else of_scores)(run, spec, report)
-        check_numbers(run, spec, scored, report)
+        check_numbers(run, spec, scored_tasks(run, spec, report), report)
     except EvalError as error:
         report.give_up(error.reason)
     except (KeyError, TypeError, ValueError) as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import sqrt
 from typing import Any
 
 from evalcore.errors import TaskError
@@ -20,8 +19,8 @@ from evalcore.formats.run_files import Run
 from evalcore.record import ResultRow
 from evalcore.score.metrics.aggregations import AGGREGATIONS, Aggregation
 from evalcore.score.metrics.registry import METRICS
+from evalcore.score.numbers.aggregate import compat_stderr_of_group
 from evalcore.score.sample import item_of
-from evalcore.stats import pooled_standard_error
 from evalcore.stats.resampling import compat_draws, compat_stderr
 from evalcore.verify.report import Report, same
 
@@ -90,12 +89,10 @@ def _check_group(what: str, row: ResultRow, parts: Sequence[ResultRow], report: 
     plain = sum(part.value for part in parts) / len(parts)
     is_weighted = same(row.value, weighted)
     report.compare(f"{what}, value", row.value, weighted if is_weighted else plain)
-    errors = [part.compat_stderr for part in parts if part.compat_stderr is not None]
-    if row.compat_stderr is None or len(errors) < len(parts):
+    ways = (compat_stderr_of_group(parts, weights) for weights in (None, sizes))
+    found = [error for error in ways if error is not None]
+    if row.compat_stderr is None or not found:
         return
-    found = [sqrt(sum(error**2 for error in errors)) / len(errors)]
-    if sum(sizes) > len(sizes):
-        found.append(pooled_standard_error(errors, sizes))
     agreeing = next((error for error in found if same(row.compat_stderr, error)), found[-1])
     report.compare(f"{what}, standard error", row.compat_stderr, agreeing)
 

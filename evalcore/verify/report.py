@@ -37,6 +37,10 @@ class Report:
     def compare(self, what: str, stated: Any, found: Any) -> None:
         """Counts a figure; notes it where the two differ."""
         self.numbers += 1
+        self.check(what, stated, found)
+
+    def check(self, what: str, stated: Any, found: Any) -> None:
+        """Notes where the two differ."""
         if not same(stated, found):
             self.differ(what, stated, found)
 

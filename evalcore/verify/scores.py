@@ -20,18 +20,34 @@ from evalcore.verify.report import Report, same
 Sample = dict[str, Any]
 
 
-def of_scores(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
-    """Each leaf task with the scores that its samples state."""
-    return [_as_stated(run, *each, report) for each in _by_task(run, spec)]
+def scored_tasks(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
+    """Each leaf task with the scores that its samples state.
 
-
-def _as_stated(run: Run, task: Task, samples: list[Sample], report: Report) -> ScoredTask:
-    failures = _failures(run, task, samples, report)
-    return of_samples(task, samples, failures, predict_only=_is_predicted_only(run))
-
-
-def _is_predicted_only(run: Run) -> bool:
-    return bool(run.record.settings.get("predict_only"))
+    At the level `rescore` it is scored again where it can be; differences from those are noted.
+    """
+    predict_only = bool(run.record.settings.get("predict_only"))
+    scored = []
+    for leaf in spec.leaves():
+        task = task_of(leaf, mode=run.record.mode)
+        samples = [sample for sample in run.samples if sample["task"] == leaf.name]
+        why_not = None if report.level == "aggregate" else _why_not_again(run, task, samples)
+        if why_not:
+            report.leave(f"{task.name}: scores", why_not)
+        if why_not or report.level == "aggregate":
+            failures = _failures(run, task, samples, report)
+            scored.append(of_samples(task, samples, failures, predict_only=predict_only))
+            continue
+        again = score_task(
+            task,
+            _items(samples, task.mode),
+            _responses(samples),
+            part=task.name if isinstance(spec, GroupSpec) else None,
+            predict_only=predict_only,
+        )
+        for stated, found in zip(samples, again.samples, strict=True):
+            _compare(stated, found, report)
+        scored.append(again)
+    return scored
 
 
 def _failures(run: Run, task: Task, samples: Sequence[Sample], report: Report) -> list[Failure]:
@@ -57,33 +73,6 @@ def _failures(run: Run, task: Task, samples: Sequence[Sample], report: Report) -
 
 def _column(score: Mapping[str, Any]) -> tuple[str, str]:
     return score["metric"], score["filter"]
-
-
-def of_responses(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[ScoredTask]:
-    """Each leaf task scored again; differences from the samples' scores are noted."""
-    scored = []
-    for task, samples in _by_task(run, spec):
-        if why := _why_not_again(run, task, samples):
-            report.leave(f"{task.name}: scores", why)
-            scored.append(_as_stated(run, task, samples, report))
-            continue
-        again = score_task(
-            task,
-            _items(samples, task.mode),
-            _responses(samples),
-            part=task.name if isinstance(spec, GroupSpec) else None,
-            predict_only=_is_predicted_only(run),
-        )
-        for stated, found in zip(samples, again.samples, strict=True):
-            _compare(stated, found, report)
-        scored.append(again)
-    return scored
-
-
-def _by_task(run: Run, spec: TaskSpec | GroupSpec) -> Iterator[tuple[Task, list[Sample]]]:
-    for leaf in spec.leaves():
-        task = task_of(leaf, mode=run.record.mode)
-        yield task, [sample for sample in run.samples if sample["task"] == leaf.name]
 
 
 def _why_not_again(run: Run, task: Task, samples: Sequence[Sample]) -> str | None:
@@ -163,10 +152,7 @@ def _compare(stated: Sample, found: Sample, report: Report) -> None:
     """One document: its text, what filters and metrics made of the responses."""
     place = f"{stated['task']}, document {stated['doc_id']}"
     digest = doc_digest(json.loads(stated["doc"]))
-    if digest != stated["doc_digest"]:
-        report.differ(f"{place}: doc_digest", stated["doc_digest"], digest)
-    if stated["filtered"] != found["filtered"]:
-        report.differ(f"{place}: filtered", stated["filtered"], found["filtered"])
+    report.check(f"{place}: doc_digest", stated["doc_digest"], digest)
     again = {(score["metric"], score["filter"]): score for score in found["scores"]}
     for score in stated["scores"]:
         metric, filter = score["metric"], score["filter"]
@@ -181,9 +167,8 @@ def _compare(stated: Sample, found: Sample, report: Report) -> None:
             report.differ(what, score["item"], other["item"])
     for (metric, filter), other in again.items():
         report.differ(f"{place}: {metric} ({filter})", None, other["value"])
-    for field in ("pick", "correct", "cluster", "subset"):
-        if not same(stated[field], found[field]):
-            report.differ(f"{place}: {field}", stated[field], found[field])
+    for field in ("filtered", "pick", "correct", "cluster", "subset"):
+        report.check(f"{place}: {field}", stated[field], found[field])
 
 
 def _same_item(stated: str | None, found: str | None) -> bool:

@@ -39,7 +39,7 @@ def _leaf(name: str, config: Mapping[str, Any], library: TaskLibrary) -> TaskSpe
     scoring = {key: config[key] for key in _SCORING if key in config}
     if not _has_code(scoring):
         values = {
-            key: _readable(value)
+            key: value
             for key, value in config.items()
             if key not in _ASKING_IN_CODE or key == "doc_to_choice"
         }
@@ -81,7 +81,7 @@ def _group(
     if stated is None:
         raise TaskError(f"{name}: the record does not say how the group aggregates")
     values = {"group": name, "group_alias": group["alias"], "aggregate_metric_list": stated}
-    spec = parse_group(_readable(values), lambda key: f"the record, {key}", None)
+    spec = parse_group(values, lambda key: f"the record, {key}", None)
     members = tuple(
         _group(member, groups, leaves) if member in groups else leaves[member]
         for member in group["members"]
@@ -94,10 +94,3 @@ def _has_code(value: Any) -> bool:
     if isinstance(value, Mapping):
         return value.keys() == {"function", "digest"} or any(map(_has_code, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_code, value))
-
-
-def _readable(value: Any) -> Any:
-    """As a file would say it: lists, not tuples."""
-    if isinstance(value, Mapping):
-        return {key: _readable(entry) for key, entry in value.items()}
-    return [_readable(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -18,7 +18,7 @@ from evalcore import evaluation
 from evalcore.errors import TaskError
 from evalcore.evaluation import Evaluation, evaluate
 from evalcore.formats.lmeval.results import results_json
-from evalcore.formats.lmeval.samples import task_hash, task_lines
+from evalcore.formats.lmeval.samples import task_hashes, task_lines
 from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
 from evalcore.settings import Settings
@@ -109,7 +109,7 @@ def run(library: TaskLibrary, model: FakeLM, name: str, setting: Setting) -> dic
         if not done:  # a task without a number stands among the failures
             raise
     samples = {leaf: rows for one in done for leaf, rows in by_leaf(one).items()}
-    hashes = {leaf: task_hash(rows) for leaf, rows in samples.items()}
+    hashes = task_hashes(sample for rows in samples.values() for sample in rows)
     results = results_json([one.record for one in done], {}, hashes)
     shown = ("results", "versions", "n-shot", "higher_is_better", "n-samples", "task_hashes")
     return {

@@ -14,7 +14,7 @@ from typing import Any
 from evalcore.digest import digest_of
 from evalcore.formats.foreign import foreign_sample
 from evalcore.keys import comparability_key
-from evalcore.record import SCHEMA_VERSION, ResultRow, RunRecord
+from evalcore.record import ResultRow, RunRecord, SampleFile
 
 
 def is_results(content: Any) -> bool:
@@ -98,53 +98,47 @@ def _record(content: Mapping[str, Any], n_samples: int) -> RunRecord:
     name = results[0]["evaluation_name"] if results else content["evaluation_id"]
     key = digest_of([library, content["evaluation_id"]])
     rows = [_row(result, key) for result in results]
-    return RunRecord.of(
-        {
-            "task": name,
-            "version": "unknown",
-            "benchmark": name,
-            "style": "",
-            "primary_metric": rows[0]["metric"] if rows else "",
-            "chance": None,
-            "shots": 0,
-            "shot_rule": "unknown",
-            "shot_seed": None,
-            "mode": "unknown",
-            "limit": None,
-            "config_digest": key,
-            "docs_digest": "",
-            "run_key": key,
-            "results": rows,
-            "samples": {"file": "", "sha256": "", "rows": n_samples},
-            "engine": {**library, "scoring_version": None},
-            "model": {
-                "repository": content["model_info"]["id"],
-                "commit": None,
-                "dtype": None,
-                "parameters": None,
-                "device": None,
-                "max_length": None,
-                "special_tokens": {},
-            },
-            "datasets": {},
-            "settings": {"fewshot_seed": None},
-            "environment": {},
-            "requests": {"total": 0},
-            "paths": {},
-            "started": content.get("evaluation_timestamp") or "1970-01-01T00:00:00+00:00",
-            "seconds": 0.0,
-            "schema_version": SCHEMA_VERSION,
-        }
+    unsaid = ("commit", "dtype", "parameters", "device", "max_length")
+    return RunRecord(
+        task=name,
+        version="unknown",
+        benchmark=name,
+        style="",
+        primary_metric=rows[0].metric if rows else "",
+        chance=None,
+        shots=0,
+        shot_rule="unknown",
+        shot_seed=None,
+        mode="unknown",
+        limit=None,
+        config_digest=key,
+        docs_digest="",
+        run_key=key,
+        results=rows,
+        samples=SampleFile(file="", sha256="", rows=n_samples),
+        engine={**library, "scoring_version": None},
+        model={
+            "repository": content["model_info"]["id"],
+            **dict.fromkeys(unsaid),
+            "special_tokens": {},
+        },
+        datasets={},
+        settings={"fewshot_seed": None},
+        environment={},
+        requests={"total": 0},
+        paths={},
+        started=content.get("evaluation_timestamp") or "1970-01-01T00:00:00+00:00",
+        seconds=0.0,
     )
 
 
-def _row(result: Mapping[str, Any], run: str) -> dict[str, Any]:
+def _row(result: Mapping[str, Any], run: str) -> ResultRow:
     config, details = result["metric_config"], result["score_details"]
     metric = config.get("metric_id") or config.get("metric_name") or "score"
     uncertainty = details.get("uncertainty") or {}
     stderr = (uncertainty.get("standard_error") or {}).get("value")
     bounds = uncertainty.get("confidence_interval") or {}
-    row = ResultRow(
+    return ResultRow(
         task=result["evaluation_name"],
         subset="",
         metric=metric,
@@ -160,4 +154,3 @@ def _row(result: Mapping[str, Any], run: str) -> dict[str, Any]:
             run, docs_digest="", metric=metric, arguments={}, filter="none"
         ),
     )
-    return dict(vars(row))

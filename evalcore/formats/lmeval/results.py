@@ -44,7 +44,7 @@ def results_json(
 ) -> dict[str, Any]:
     """The results file of one evaluation; `config` are the command's own entries for its `config`.
 
-    `task_hashes` by leaf task (see `task_hash`).
+    `task_hashes`: as the function of that name gives them for the samples.
     """
     first = records[0]
     # Those of whole tasks and groups, not of a part of a task's documents.

@@ -20,18 +20,12 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def task_hash(samples: Sequence[Sample]) -> str:
-    """The digest under `task_hashes`: over the documents, prompts and targets of a leaf task."""
-    logged = logged_samples(samples)
-    return sha256_of("".join(x["doc_hash"] + x["prompt_hash"] + x["target_hash"] for x in logged))
-
-
 HASHED = ("task", "doc", "target", "arguments", "filtered", "scores")
 """Fields of a sample that `task_hashes` reads."""
 
 
 def task_hashes(samples: Iterable[Sample]) -> dict[str, str]:
-    """`task_hash` of each leaf task, in one pass over the samples of all."""
+    """By leaf task the digest of its documents, prompts and targets; one pass over all samples."""
     hashes: dict[str, list[str]] = {}
     filters: dict[str, int] = {}
     for sample in samples:

@@ -10,11 +10,12 @@ from evalcore.model.base import Request
 from evalcore.model.conformance.examinee import (
     CONTEXTS,
     NEW_TOKENS,
-    SCORED,
     Answer,
     Examinee,
     Failed,
     NotAsked,
+    Pair,
+    asked_of,
     shown,
     written,
 )
@@ -71,17 +72,17 @@ def length(examinee: Examinee) -> str:
     return f"{len(requests)} texts, up to {NEW_TOKENS} tokens"
 
 
-def batch(examinee: Examinee) -> str:
+def batch(examinee: Examinee) -> Iterator[Pair]:
     """Asked alone, a request has the answer that it has among others."""
-    requests = _requests(examinee)
+    requests = asked_of(examinee)
     together = examinee.ask(requests)
     alone = [examinee.ask([request])[0] for request in requests]
     return _compared(examinee, requests, together, alone, "among others")
 
 
-def order(examinee: Examinee) -> str:
+def order(examinee: Examinee) -> Iterator[Pair]:
     """In another order, every request has the answer that it had."""
-    requests = _requests(examinee)
+    requests = asked_of(examinee)
     first = examinee.ask(requests)
     places = list(range(len(requests)))
     random.Random(1).shuffle(places)  # noqa: S311
@@ -90,24 +91,11 @@ def order(examinee: Examinee) -> str:
     return _compared(examinee, requests, again, first, "in another order")
 
 
-def determinism(examinee: Examinee) -> str:
+def determinism(examinee: Examinee) -> Iterator[Pair]:
     """Asked again, it answers the same."""
-    requests = _requests(examinee)
+    requests = asked_of(examinee)
     first = examinee.ask(requests)
     return _compared(examinee, requests, examinee.ask(requests), first, "asked again")
-
-
-def _requests(examinee: Examinee) -> list[Request]:
-    requests: list[Request] = []
-    if examinee.can.loglikelihood:
-        requests += SCORED
-    if examinee.can.rolling:
-        requests += [Request("loglikelihood_rolling", "", context) for context in CONTEXTS]
-    if examinee.can.generate:
-        requests += [written(context) for context in CONTEXTS]
-    if not requests:
-        raise NotAsked("it states that it answers nothing")
-    return requests
 
 
 def _compared(
@@ -116,14 +104,11 @@ def _compared(
     found: Sequence[Answer],
     expected: Sequence[Answer],
     when: str,
-) -> str:
-    def pairs() -> Iterator[tuple[float, float, str]]:
-        for request, (_, one), (_, other) in zip(requests, found, expected, strict=True):
-            what = f"{shown(request)}, {when}"
-            if one.text != other.text and not examinee.is_half:
-                raise Failed(f"{what}: {one.text!r}, expected {other.text!r}")
-            if one.is_greedy != other.is_greedy and not examinee.is_half:
-                raise Failed(f"{what}: another greedy flag, {one.is_greedy}")
-            yield one.loglikelihood, other.loglikelihood, what
-
-    return examinee.apart(pairs())
+) -> Iterator[Pair]:
+    for request, (_, answer), (_, other) in zip(requests, found, expected, strict=True):
+        what = f"{shown(request)}, {when}"
+        if answer.text != other.text and not examinee.is_half:
+            raise Failed(f"{what}: {answer.text!r}, expected {other.text!r}")
+        if answer.is_greedy != other.is_greedy and not examinee.is_half:
+            raise Failed(f"{what}: another greedy flag, {answer.is_greedy}")
+        yield answer.loglikelihood, other.loglikelihood, what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,7 @@ from evalcore.model.conformance.examinee import (
     Examinee,
     Failed,
     NotAsked,
+    Pair,
     Reference,
     Referenced,
 )
@@ -68,7 +69,10 @@ class Report:
         )
 
 
-CHECKS: Mapping[str, Callable[[Examinee], str]] = {
+Check = Callable[[Examinee], str | Iterator[Pair]]
+"""Says in words what it found, or gives pairs to compare; or raises Failed or NotAsked."""
+
+CHECKS: Mapping[str, Check] = {
     "requests and answers": reading.answers,
     "tokenisation": reading.tokenisation,
     "beginning of a text": reading.beginning,
@@ -86,7 +90,7 @@ CHECKS: Mapping[str, Callable[[Examinee], str]] = {
     "order invariance": answers.order,
     "determinism": answers.determinism,
 }
-"""By name; each says in words what it found, or raises Failed or NotAsked."""
+"""By name."""
 
 
 def examine(
@@ -106,9 +110,11 @@ def examine(
     return Report(examinee.info.name, examinee.can.backend, findings)
 
 
-def _found(name: str, check: Callable[[Examinee], str], examinee: Examinee) -> Finding:
+def _found(name: str, check: Check, examinee: Examinee) -> Finding:
     try:
-        return Finding(name, "passed", check(examinee))
+        found = check(examinee)
+        detail = found if isinstance(found, str) else examinee.apart(found)
+        return Finding(name, "passed", detail)
     except NotAsked as reason:
         return Finding(name, "not asked", str(reason))
     except Failed as problem:

@@ -11,6 +11,8 @@ from evalcore.model.capabilities import Capabilities
 from evalcore.model.refusals import REFUSALS
 
 Answer = tuple[EncodedRequest, Response]
+Pair = tuple[float, float, str]
+"""A loglikelihood that was found, the one that is expected, and what they are of."""
 
 ABSOLUTE, RELATIVE = 1e-4, 1e-6
 """Nats, and share of a loglikelihood, by which two ways to compute it in float32 may differ."""
@@ -136,11 +138,10 @@ class Examinee:
                 raise Failed(f"the answer to request {place} bears the key of another request")
         return [(request, found[place]) for place, request in enumerate(encoded)]
 
-    def apart(self, pairs: Iterable[tuple[float, float, str]]) -> str:
+    def apart(self, pairs: Iterable[Pair]) -> str:
         """How far pairs of loglikelihoods are apart at most, in words.
 
-        The third of each says what the pair is. Raises Failed for one that is too far apart, or no
-        number.
+        Raises Failed for one that is too far apart, or no number.
         """
         absolute, relative = (
             (ABSOLUTE_HALF, RELATIVE_HALF) if self.is_half else (ABSOLUTE, RELATIVE)
@@ -152,6 +153,21 @@ class Examinee:
                 raise Failed(f"{what}: {found:.6g}, expected {expected:.6g}")
             most, count = max(most, distance), count + 1
         return f"{count} numbers, apart by {most:.1e} nats at most"
+
+
+def asked_of(
+    examinee: Examinee, most_scored: int | None = None, most_written: int | None = None
+) -> list[Request]:
+    """A few requests of each kind that it answers. Raises NotAsked where there is none."""
+    rolling = [Request("loglikelihood_rolling", "", context) for context in CONTEXTS]
+    requests = [
+        *(SCORED[:most_scored] if examinee.can.loglikelihood else ()),
+        *(rolling if examinee.can.rolling else ()),
+        *(map(written, CONTEXTS[:most_written]) if examinee.can.generate else ()),
+    ]
+    if not requests:
+        raise NotAsked("it states that it answers nothing")
+    return requests
 
 
 HALF = ("bfloat16", "float16")

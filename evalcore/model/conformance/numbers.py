@@ -11,6 +11,7 @@ from evalcore.model.conformance.examinee import (
     Examinee,
     Failed,
     NotAsked,
+    Pair,
     shown,
     written,
 )
@@ -25,67 +26,56 @@ LONGEST_COMPUTED = 4096
 GREEDY_TOKENS, GREEDY_TOKENS_HALF = 6, 1
 
 
-def alignment(examinee: Examinee) -> str:
+def alignment(examinee: Examinee) -> Iterator[Pair]:
     """Each target is read off the position before it: as the model itself says, teacher-forced."""
     examinee.needs("loglikelihood")
     reference = examinee.known_reference()
     if not examinee.can.tokens_in:
         raise NotAsked("it does not show its tokens")
-
-    def pairs() -> Iterator[tuple[float, float, str]]:
-        for request, (one, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
-            expected, _ = reference.teacher_forced(one.tokens, one.targets)
-            yield response.loglikelihood, sum(expected), shown(request)
-            if examinee.can.prompt_logprobs:
-                for place, found in enumerate(response.token_logprobs):
-                    yield found, expected[place], f"token {place} of {shown(request)}"
-
-    return examinee.apart(pairs())
+    for request, (encoded, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
+        expected, _ = reference.teacher_forced(encoded.tokens, encoded.targets)
+        yield response.loglikelihood, sum(expected), shown(request)
+        if examinee.can.prompt_logprobs:
+            for place, found in enumerate(response.token_logprobs):
+                yield found, expected[place], f"token {place} of {shown(request)}"
 
 
-def sums(examinee: Examinee) -> str:
+def sums(examinee: Examinee) -> Iterator[Pair]:
     """A loglikelihood is the sum over its tokens, each of which is shown."""
     examinee.needs("loglikelihood", tokens=True)
     if not examinee.can.prompt_logprobs:
         raise NotAsked("it does not say how likely each token is")
-
-    def pairs() -> Iterator[tuple[float, float, str]]:
-        for request, (one, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
-            if response.token_ids != one.targets:
-                raise Failed(f"{shown(request)}: it scored other tokens than the continuation's")
-            if len(response.token_logprobs) != len(one.targets):
-                raise Failed(f"{shown(request)}: {len(response.token_logprobs)} log-probabilities "
-                             f"of {len(one.targets)} tokens")  # fmt: skip
-            if any(not logprob <= 1e-6 for logprob in response.token_logprobs):
-                raise Failed(f"{shown(request)}: a token is more likely than certain")
-            yield response.loglikelihood, sum(response.token_logprobs), shown(request)
-
-    return examinee.apart(pairs())
+    for request, (encoded, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
+        if response.token_ids != encoded.targets:
+            raise Failed(f"{shown(request)}: it scored other tokens than the continuation's")
+        if len(response.token_logprobs) != len(encoded.targets):
+            raise Failed(f"{shown(request)}: {len(response.token_logprobs)} log-probabilities "
+                         f"of {len(encoded.targets)} tokens")  # fmt: skip
+        if any(not logprob <= 1e-6 for logprob in response.token_logprobs):
+            raise Failed(f"{shown(request)}: a token is more likely than certain")
+        yield response.loglikelihood, sum(response.token_logprobs), shown(request)
 
 
-def additivity(examinee: Examinee) -> str:
+def additivity(examinee: Examinee) -> Iterator[Pair]:
     """A continuation is as likely as its first part, and then the rest after that."""
     examinee.needs("loglikelihood", tokens=True)
-
-    def pairs() -> Iterator[tuple[float, float, str]]:
-        for context in CONTEXTS:
-            for first, rest in PARTS:
-                whole, one, other = examinee.model.encode(
-                    [
-                        Request("loglikelihood", context, first + rest),
-                        Request("loglikelihood", context, first),
-                        Request("loglikelihood", context + first, rest),
-                    ]
-                )
-                if whole.targets != one.targets + other.targets or whole.tokens != other.tokens:
-                    continue  # a token lies across the border, or a prompt was cut
-                said = [given.loglikelihood for _, given in examinee.answers([whole, one, other])]
-                yield said[0], said[1] + said[2], f"{first + rest!r} after {context[-30:]!r}"
-
-    found = list(pairs())
+    found = False
+    for context in CONTEXTS:
+        for first, rest in PARTS:
+            whole, one, other = examinee.model.encode(
+                [
+                    Request("loglikelihood", context, first + rest),
+                    Request("loglikelihood", context, first),
+                    Request("loglikelihood", context + first, rest),
+                ]
+            )
+            if whole.targets != one.targets + other.targets or whole.tokens != other.tokens:
+                continue  # a token lies across the border, or a prompt was cut
+            said = [given.loglikelihood for _, given in examinee.answers([whole, one, other])]
+            yield said[0], said[1] + said[2], f"{first + rest!r} after {context[-30:]!r}"
+            found = True
     if not found:
         raise NotAsked("its tokenizer joins all of the texts at hand, or they are too long")
-    return examinee.apart(found)
 
 
 def greedy(examinee: Examinee) -> str:
@@ -93,20 +83,20 @@ def greedy(examinee: Examinee) -> str:
     examinee.needs("loglikelihood")
     flags: list[bool] = []
     if examinee.reference is not None and examinee.can.tokens_in:
-        for request, (one, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
-            _, expected = examinee.reference.teacher_forced(one.tokens, one.targets)
+        for request, (encoded, response) in zip(SCORED, examinee.ask(SCORED), strict=True):
+            _, expected = examinee.reference.teacher_forced(encoded.tokens, encoded.targets)
             _compare_flags(response.is_greedy, expected, shown(request))
             flags.append(expected)
     if examinee.can.generate and examinee.can.tokens_in and examinee.can.tokens_out:
         count = GREEDY_TOKENS_HALF if examinee.is_half else GREEDY_TOKENS
         for request in (written(context, tokens=count) for context in CONTEXTS):
-            ((one, response),) = examinee.ask([request])
+            ((encoded, response),) = examinee.ask([request])
             said = response.token_ids
             if not said:
                 continue
             other = (*said[:-1], said[-1] + 1 if said[-1] == 0 else said[-1] - 1)
             for targets, is_own in ((said, True), (other, False)):
-                tokens = (*one.tokens, *targets[:-1])
+                tokens = (*encoded.tokens, *targets[:-1])
                 expected = is_own
                 if examinee.reference is not None:  # a penalty of its own may have decided
                     _, expected = examinee.reference.teacher_forced(tokens, targets)
@@ -124,7 +114,7 @@ def _compare_flags(found: bool, expected: bool, what: str) -> None:
         raise Failed(f"{what}: flagged {found}, and it is {right}")
 
 
-def whole_texts(examinee: Examinee) -> str:
+def whole_texts(examinee: Examinee) -> Iterator[Pair]:
     """A whole text is as likely as its tokens one after the other, each scored once; one that is
     longer than the model as its windows."""
     examinee.needs("loglikelihood", "loglikelihood_rolling", tokens=True)
@@ -133,22 +123,18 @@ def whole_texts(examinee: Examinee) -> str:
     if length <= LONGEST_COMPUTED:
         texts.append(TEXTS[0] * (2 * length // len(TEXTS[0].split())))
     stated = examinee.info.arguments.get("rolling_stride")
-
-    def pairs() -> Iterator[tuple[float, float, str]]:
-        for text in texts:
-            ((_, response),) = examinee.ask([Request("loglikelihood_rolling", "", text)])
-            tokens = response.token_ids
-            if examinee.reference is not None:
-                read = examinee.reference.tokens(text)
-                if list(tokens) not in (read, read[1:]):  # in compat a BOS that is added is scored
-                    raise Failed(
-                        f"{text[:30]!r}: {len(tokens)} tokens were scored, and it has {len(read)}"
-                    )
-            windows = rolling_windows(
-                tokens, prefix=examinee.info.prefix_token, length=length, stride=stated
-            )
-            found = examinee.answers([EncodedRequest.scoring(*window) for window in windows])
-            expected = sum(scored.loglikelihood for _, scored in found)
-            yield response.loglikelihood, expected, f"{text[:30]!r}, {len(tokens)} tokens"
-
-    return examinee.apart(pairs())
+    for text in texts:
+        ((_, response),) = examinee.ask([Request("loglikelihood_rolling", "", text)])
+        tokens = response.token_ids
+        if examinee.reference is not None:
+            read = examinee.reference.tokens(text)
+            if list(tokens) not in (read, read[1:]):  # in compat a BOS that is added is scored
+                raise Failed(
+                    f"{text[:30]!r}: {len(tokens)} tokens were scored, and it has {len(read)}"
+                )
+        windows = rolling_windows(
+            tokens, prefix=examinee.info.prefix_token, length=length, stride=stated
+        )
+        found = examinee.answers([EncodedRequest.scoring(*window) for window in windows])
+        expected = sum(scored.loglikelihood for _, scored in found)
+        yield response.loglikelihood, expected, f"{text[:30]!r}, {len(tokens)} tokens"

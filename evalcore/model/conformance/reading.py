@@ -13,6 +13,7 @@ from evalcore.model.conformance.examinee import (
     Examinee,
     Failed,
     NotAsked,
+    asked_of,
     shown,
     written,
 )
@@ -23,17 +24,10 @@ LONGEST_WRITTEN = 200_000
 
 def answers(examinee: Examinee) -> str:
     """Each request is answered once, under its key; equal requests have one key, others another."""
-    kinds = {
-        "loglikelihood": (examinee.can.loglikelihood, SCORED[:4]),
-        "loglikelihood_rolling": (
-            examinee.can.rolling,
-            [Request("loglikelihood_rolling", "", context) for context in CONTEXTS],
-        ),
-        "generate_until": (examinee.can.generate, [written(context) for context in CONTEXTS[:2]]),
-    }
-    requests = [request for can, asked in kinds.values() if can for request in asked]
-    if not requests:
-        raise Failed("it states that it answers nothing")
+    try:
+        requests = asked_of(examinee, most_scored=4, most_written=2)
+    except NotAsked as nothing:
+        raise Failed(str(nothing)) from None
     found = examinee.ask(requests)
     keys = [encoded.key for encoded, _ in found]
     if len(set(keys)) != len(keys):
@@ -79,21 +73,21 @@ def beginning(examinee: Examinee) -> str:
     examinee.needs("loglikelihood", tokens=True)
     bos = examinee.info.special_tokens.get("bos")
     context = CONTEXTS[0]
-    (one,) = examinee.model.encode([Request("loglikelihood", context, " a table")])
+    (encoded,) = examinee.model.encode([Request("loglikelihood", context, " a table")])
     if examinee.can.generate:
         (prompt,) = examinee.model.encode([written(context, tokens=1)])
-        if not one.n_truncated and prompt.tokens[:1] != one.tokens[:1]:
+        if not encoded.n_truncated and prompt.tokens[:1] != encoded.tokens[:1]:
             raise Failed(
-                f"what is scored begins with token {one.tokens[0]}, what is written with "
+                f"what is scored begins with token {encoded.tokens[0]}, what is written with "
                 f"{prompt.tokens[0]}"
             )
     if bos is None:
         return "it has no BOS"
     text, token = bos
     policy = examinee.info.bos_policy
-    is_stated = policy in ("always", "never") and not one.n_truncated
-    if is_stated and (one.tokens[0] == token) != (policy == "always"):
-        raise Failed(f"the policy is {policy}, and a text begins with token {one.tokens[0]}")
+    is_stated = policy in ("always", "never") and not encoded.n_truncated
+    if is_stated and (encoded.tokens[0] == token) != (policy == "always"):
+        raise Failed(f"the policy is {policy}, and a text begins with token {encoded.tokens[0]}")
     (said,) = examinee.model.encode([Request("loglikelihood", text + context, " a table")])
     if not said.n_truncated and said.tokens[:2].count(token) != 1:
         raise Failed(f"a text that begins with {text!r} begins with the tokens {said.tokens[:2]}")
@@ -103,14 +97,15 @@ def beginning(examinee: Examinee) -> str:
 def empty_context(examinee: Examinee) -> str:
     """A continuation without context has an answer, after BOS or what stands for it."""
     examinee.needs("loglikelihood")
-    ((one, response),) = examinee.ask([Request("loglikelihood", "", " a table")])
+    ((encoded, response),) = examinee.ask([Request("loglikelihood", "", " a table")])
     if not response.loglikelihood <= 1e-6:
         raise Failed(f"its loglikelihood is {response.loglikelihood}")
     if not (examinee.can.tokens_in and examinee.can.tokens_out):
         return "answered"
-    if one.tokens[:1] != (examinee.info.prefix_token,) or len(one.tokens) != len(one.targets):
+    fed, targets = encoded.tokens, encoded.targets
+    if fed[:1] != (examinee.info.prefix_token,) or len(fed) != len(targets):
         raise Failed(
-            f"it is fed {list(one.tokens)} for {list(one.targets)}: expected the prefix token "
+            f"it is fed {list(fed)} for {list(targets)}: expected the prefix token "
             f"{examinee.info.prefix_token} and the continuation"
         )
     return f"after token {examinee.info.prefix_token}"
@@ -124,12 +119,12 @@ def long_prompts(examinee: Examinee) -> str:
     if length > LONGEST_WRITTEN:
         raise NotAsked(f"a window of {length:,} tokens is not filled here")
     long = WORD * (length + 10)
-    (one,) = examinee.model.encode([Request("loglikelihood", long + CONTEXTS[1], " Paris")])
+    (encoded,) = examinee.model.encode([Request("loglikelihood", long + CONTEXTS[1], " Paris")])
     (short,) = examinee.model.encode([Request("loglikelihood", CONTEXTS[1], " Paris")])
-    _check_cut(one.tokens, one.n_truncated, length, "a prompt that is scored")
+    _check_cut(encoded.tokens, encoded.n_truncated, length, "a prompt that is scored")
     # But for BOS, and a token across the join.
     kept = max(1, min(len(short.tokens), length) - 2)
-    if one.targets != short.targets or one.tokens[-kept:] != short.tokens[-kept:]:
+    if encoded.targets != short.targets or encoded.tokens[-kept:] != short.tokens[-kept:]:
         raise Failed("a prompt that is too long loses something else than its beginning")
     if examinee.can.generate and length > 1:
         (prompt,) = examinee.model.encode([written(long, tokens=1)])
@@ -167,7 +162,7 @@ def conversations(examinee: Examinee) -> str:
         raise Failed(f"nothing says where the answer begins: {asked[-60:]!r}")
     bos = examinee.info.special_tokens.get("bos")
     if bos and examinee.can.tokens_in and examinee.can.loglikelihood:
-        (one,) = examinee.model.encode([Request("loglikelihood", asked, " a table")])
-        if one.tokens[:2] == (bos[1], bos[1]):
+        (encoded,) = examinee.model.encode([Request("loglikelihood", asked, " a table")])
+        if encoded.tokens[:2] == (bos[1], bos[1]):
             raise Failed("the prompt begins with BOS twice")
     return f"template {template.name or 'by default'}"

@@ -123,10 +123,6 @@ def _number(least: int, name: str) -> Callable[[Any], int]:
     return parse
 
 
-def _text_or_token(stated: Any) -> str | int:
-    return int(stated) if str(stated).isdecimal() else str(stated)
-
-
 def _mapping(stated: Any) -> dict[str, Any]:
     if isinstance(stated, str):
         for read in (json.loads, ast.literal_eval):
@@ -164,7 +160,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "add_bos_token": _flag,
     "prefix_token_id": _number(0, "the number of a token"),
     "rolling_stride": _number(1, "a count of tokens"),
-    "think_end_token": _text_or_token,
+    "think_end_token": lambda stated: int(stated) if str(stated).isdecimal() else str(stated),
     "enable_thinking": _flag,
     "chat_template_args": _mapping,
 }

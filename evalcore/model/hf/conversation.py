@@ -27,17 +27,15 @@ class TemplateWriter:
         """Raises ModelError for a template that refuses the conversation, or is none."""
         turns = [dict(message) for message in messages]
         others = [turn for turn in turns if turn["role"] != "system"]
-        try:
-            return self._render(turns, answer_begins)
-        except TemplateError as problem:
-            refused = str(problem)
-        if len(others) < len(turns):
+        refused = ""
+        for asked in (turns, others) if len(others) < len(turns) else (turns,):
             try:
-                text = self._render(others, answer_begins)
-                self.without_system += 1
-                return text
+                text = self._render(asked, answer_begins)
             except TemplateError as problem:
                 refused = str(problem)
+                continue
+            self.without_system += asked is others
+            return text
         raise ModelError(f"its chat template refuses a conversation: {refused}") from None
 
     def _render(self, turns: list[dict[str, str]], answer_begins: bool) -> str:

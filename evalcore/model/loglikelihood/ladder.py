@@ -187,7 +187,7 @@ class Ladder:
             return "a batch may have one row"
         if known and known.problem is not None:
             return None
-        if step.name == "plain" and not known and run.n_rows <= len(run.probes.rows):
+        if step.name == "plain" and not known and len(run.rows) <= len(run.probes.rows):
             return (
                 f"to check it takes {len(run.probes.rows)} rows one by one, and there are no more"
             )

@@ -277,16 +277,12 @@ class Run:
         return self._references[name]
 
     @cached_property
-    def _rows(self) -> set[Tokens]:
+    def rows(self) -> set[Tokens]:
         return set(map(tuple, self._sequences))
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._rows)
 
     @cached_property
     def n_plain(self) -> int:
-        return sum(map(len, self._rows))
+        return sum(map(len, self.rows))
 
     @cached_property
     def n_unique(self) -> int:

@@ -101,13 +101,11 @@ class Scorer:
                 for index, scores in choice.answered.items()
             ]
         left = [index for index in range(len(places)) if index not in choice.answered]
+        places = [places[index] for index in left]
         sequences, targets = ([of[index] for index in left] for of in (sequences, targets))
         for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
             yield [
-                (
-                    places[left[index]],
-                    self._response(waiting[places[left[index]]], scores, choice.step.name),
-                )
+                (places[index], self._response(waiting[places[index]], scores, choice.step.name))
                 for index, scores in pack
             ]
 

@@ -22,7 +22,7 @@ from evalcore.score.filters.extraction import (
 )
 from evalcore.score.filters.interface import Docs, EachFilter, Filter, Resps
 from evalcore.task.config import FilterStep, TaskSpec
-from evalcore.task.functions import FunctionRef, functions_in, registered
+from evalcore.task.functions import FunctionRef, at_hand, functions_in, registered
 
 
 class WhitespaceFilter(EachFilter):
@@ -184,10 +184,7 @@ def _step(step: FilterStep, pipeline: str, spec: TaskSpec) -> tuple[str, Callabl
             f"filter_list: {pipeline}: there is no filter {name!r}"
             f"{did_you_mean(name, FILTERS)}; known are {', '.join(FILTERS)}"
         )
-    arguments = {
-        key: value.value() if isinstance(value, FunctionRef) else value
-        for key, value in step.arguments.items()
-    }
+    arguments = at_hand(step.arguments)
     return name, lambda: filter_class(**arguments)  # made anew: a filter may have a state
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.errors import TaskError, did_you_mean, keep_ours
+from evalcore.errors import TaskError, code_of_others, did_you_mean
 from evalcore.score.metrics import translation
 from evalcore.stats.sums import TRANSLATION
 from evalcore.task.config import MetricSpec, TaskSpec
@@ -112,11 +112,6 @@ def _distance(gold: Any, shares: np.ndarray[Any, np.dtype[np.float64]]) -> float
     return float(((shares - right) ** 2).sum())
 
 
-def likelihood(items: Items) -> float:
-    """Mean loglikelihood of the right choice, from (right choice, loglikelihoods)."""
-    return float(mean([sums[gold] for gold, sums in items]))
-
-
 def acc_all(items: Items) -> float:
     """Share of questions all of whose answers are judged rightly, from (judgement, document)."""
     right: dict[tuple[Any, Any], bool] = {}
@@ -164,15 +159,8 @@ class Aggregation:
 
     def of(self, items: Items) -> float:
         """Raises TaskError if there is no number, whatever the function does."""
-        try:
+        with code_of_others(f"the aggregation {self}"):
             value = float(self.function(self.prepare(items)))
-        except TaskError:
-            raise
-        except BaseException as error:  # the function may be somebody else's code
-            keep_ours(error)
-            raise TaskError(
-                f"the aggregation {self} failed: {type(error).__name__}: {error}"
-            ) from error
         if not np.isfinite(value):
             raise TaskError(f"the aggregation {self} gives {value}")
         return value

@@ -32,10 +32,6 @@ def _by_sklearn(name: str, metric: str) -> Callable[..., dict[str, float]]:
     }
 
 
-def matthews_correlation(references: Texts, predictions: Texts) -> dict[str, float]:
-    return {"matthews_correlation": of_sklearn("matthews_corrcoef", references, predictions)}
-
-
 def rouge_scores(
     references: Texts,
     predictions: Texts,
@@ -106,7 +102,7 @@ EQUIVALENTS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "f1": _by_sklearn("f1", "f1_score"),
     "precision": _by_sklearn("precision", "precision_score"),
     "recall": _by_sklearn("recall", "recall_score"),
-    "matthews_correlation": matthews_correlation,
+    "matthews_correlation": _by_sklearn("matthews_correlation", "matthews_corrcoef"),
     "rouge": rouge_scores,
     "bleu": bleu,
     "sacrebleu": _by_sacrebleu("bleu"),

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import lcm
 from typing import Any
 
 
-def bleu(items: Sequence[Any]) -> float:
-    return _of_corpus("bleu", items)
-
-
-def chrf(items: Sequence[Any]) -> float:
-    return _of_corpus("chrf", items)
-
-
-def chrf_plus_plus(items: Sequence[Any]) -> float:
-    """chrF with words and pairs of words besides characters."""
-    return _of_corpus("chrf", items, word_order=2)
-
-
-def ter(items: Sequence[Any]) -> float:
-    return _of_corpus("ter", items)
-
-
 def _of_corpus(metric: str, items: Sequence[Any], **arguments: Any) -> float:
     return corpus_score(metric, *_streams(items), **arguments)
+
+
+bleu, chrf, ter = (partial(_of_corpus, metric) for metric in ("bleu", "chrf", "ter"))
+chrf_plus_plus = partial(_of_corpus, "chrf", word_order=2)
+"""chrF with words and pairs of words besides characters."""
 
 
 def corpus_score(

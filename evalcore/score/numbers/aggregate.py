@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.errors import TaskError
+from evalcore.errors import TaskError, first_of
 from evalcore.keys import comparability_key
 from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
@@ -234,8 +234,7 @@ def aggregate_group(
         having = [part for part in parts if part.row(column)]
         lacking = [part.task.name for part in parts if not part.row(column)]
         if not having or (lacking and mode == "strict"):
-            some = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if lacking[3:] else "")
-            problems[column] = f"there is no such number of {some}"
+            problems[column] = f"there is no such number of {first_of(lacking)}"
             continue
         weighted = entry.weight_by_size
         found[column] = _of_column(column, having, weighted, mode, same_questions)
@@ -270,7 +269,7 @@ def _of_column(
             for row in rows
         ]
         measured = measure_parts(of_tasks, sizes, by_size=weighted)
-    return OfGroup(measured, _compat_stderr_of_group(rows, sizes if weighted else None), parts)
+    return OfGroup(measured, compat_stderr_of_group(rows, sizes if weighted else None), parts)
 
 
 def _labels_of_questions(parts: Sequence[Part], column: Column) -> list[Hashable]:
@@ -304,7 +303,7 @@ def _ask_the_same_documents(parts: Sequence[Part], column: Column) -> bool:
     return len(parts) > 1 and len(asked) == 1
 
 
-def _compat_stderr_of_group(rows: Sequence[ResultRow], sizes: Sequence[int] | None) -> float | None:
+def compat_stderr_of_group(rows: Sequence[ResultRow], sizes: Sequence[int] | None) -> float | None:
     """lm-evaluation-harness's: of the weighted mean pooled, of the plain one by its variance."""
     errors = [row.compat_stderr for row in rows if row.compat_stderr is not None]
     if len(errors) < len(rows):

@@ -62,7 +62,13 @@ class HowAsked:
         else:
             own = dict(spec.generation_kwargs)
             if "temperature" in own:
-                own["temperature"] = _number(own["temperature"])
+                try:
+                    own["temperature"] = float(own["temperature"])
+                except (TypeError, ValueError) as error:
+                    raise TaskError(
+                        "generation_kwargs.temperature: expected a number, got "
+                        f"{own['temperature']!r}"
+                    ) from error
         own.setdefault("until", [spec.fewshot_delimiter])
         return {**own, **(self.generation or {})}
 
@@ -78,12 +84,3 @@ class HowAsked:
                 stated = str(entry.arguments.get("null_context") or "")
                 return stated if self.mode == "strict" else ""
         return "" if "acc_mutual_info" in self.spec.about.extra_metrics else None
-
-
-def _number(temperature: Any) -> float:
-    try:
-        return float(temperature)
-    except (TypeError, ValueError) as error:
-        raise TaskError(
-            f"generation_kwargs.temperature: expected a number, got {temperature!r}"
-        ) from error

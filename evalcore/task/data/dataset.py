@@ -76,8 +76,8 @@ def load_data(spec: TaskSpec) -> TaskData:
     if revision:
         described += f", revision {revision}"
     try:
-        if (saved := _saved_folder(path, spec.dataset_name)) is not None:
-            return TaskData(_read_saved(saved), None, described)
+        if (saved := _saved(Path(path) / (spec.dataset_name or ""))) is not None:
+            return TaskData(saved, None, described)
         commit = _commit(path, revision)
         splits = _load(path, spec.dataset_name, commit, arguments)
     except BaseException as error:  # the clients raise a dozen kinds; each is told apart and told
@@ -124,17 +124,13 @@ def _as_splits(made: Any) -> Mapping[str, Dataset]:
     return splits
 
 
-def _saved_folder(path: str, name: str | None) -> Path | None:
-    """The folder that `save_to_disk` wrote at `path` (or in its subfolder `name`), if any."""
-    folder = Path(path) / (name or "")
-    marks = ("dataset_dict.json", "state.json")
-    return folder if any((folder / mark).is_file() for mark in marks) else None
-
-
-def _read_saved(folder: Path) -> Mapping[str, Dataset]:
-    """The splits in it; of a single data set the one that it was, else `train`."""
+def _saved(folder: Path) -> Mapping[str, Dataset] | None:
+    """The splits that `save_to_disk` wrote there, if it did; of a single data set the one that it
+    was, else `train`."""
     import datasets
 
+    if not any((folder / mark).is_file() for mark in ("dataset_dict.json", "state.json")):
+        return None
     saved = datasets.load_from_disk(str(folder))
     return (
         saved if isinstance(saved, datasets.DatasetDict) else {str(saved.split or "train"): saved}
@@ -259,16 +255,15 @@ def _explained(
     def caused_by(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
-    if caused_by(hub.GatedRepoError):
-        return TaskError(
-            f"{described} is gated: its owner must grant access, and HF_TOKEN must be set"
-        )
-    if caused_by(hub.DisabledRepoError):
-        return TaskError(f"{described} was disabled on the Hub: name another dataset_path")
-    if caused_by(hub.RevisionNotFoundError):
-        return TaskError(f"{described} has no such revision: correct dataset_kwargs.revision")
-    if caused_by(hub.RepositoryNotFoundError):
-        return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
+    refused = {
+        hub.GatedRepoError: "is gated: its owner must grant access, and HF_TOKEN must be set",
+        hub.DisabledRepoError: "was disabled on the Hub: name another dataset_path",
+        hub.RevisionNotFoundError: "has no such revision: correct dataset_kwargs.revision",
+        hub.RepositoryNotFoundError: "does not exist on the Hub: correct dataset_path",
+    }
+    for kind, told in refused.items():
+        if caused_by(kind):
+            return TaskError(f"{described} {told}")
     for cause in causes:
         answer = cause.response if isinstance(cause, hub.HfHubHTTPError) else None
         if answer is not None and (answer.status_code == 429 or answer.status_code >= 500):

@@ -69,7 +69,12 @@ class TaskFiles(TaskFileReader):
         if near is None or path.name in (FAMILY, STYLES):
             return super().own_keys(path)
         if super()._is_there(path):
-            _refuse_left_over(path, near)
+            with path.open("rb") as file:
+                if file.readline().startswith(LEFT_OVER):
+                    raise TaskError(
+                        f"{path} is left over from a release that wrote the tasks of {near}, which "
+                        "is itself read now: delete the file"
+                    )
             return super().own_keys(path)
         return self._of_family(path) or super().own_keys(path)
 
@@ -92,15 +97,6 @@ class TaskFiles(TaskFileReader):
             places = (folder / FAMILY, folder.parent / FAMILY)
             self._near[folder] = next((place for place in places if place.is_file()), None)
         return self._near[folder]
-
-
-def _refuse_left_over(path: Path, family: Path) -> None:
-    with path.open("rb") as file:
-        if file.readline().startswith(LEFT_OVER):
-            raise TaskError(
-                f"{path} is left over from a release that wrote the tasks of {family}, which is "
-                "itself read now: delete the file"
-            )
 
 
 class _Families(TaskFileReader):

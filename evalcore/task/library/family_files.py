@@ -94,14 +94,6 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _function(dumper: _Dumper, function: FunctionRef) -> yaml.Node:
-    return dumper.represent_scalar("!function", function.name)
-
-
-def _version(dumper: _Dumper, version: WrittenVersion) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", version.text)
-
-
 def _lines(dumper: _Dumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text.strip("\n") else None
     if "\n" in text and style is None:
@@ -109,8 +101,13 @@ def _lines(dumper: _Dumper, text: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(FunctionRef, _function)
-_Dumper.add_representer(WrittenVersion, _version)
+_Dumper.add_representer(
+    FunctionRef, lambda dumper, function: dumper.represent_scalar("!function", function.name)
+)
+_Dumper.add_representer(
+    WrittenVersion,
+    lambda dumper, version: dumper.represent_scalar("tag:yaml.org,2002:float", version.text),
+)
 _Dumper.add_representer(str, _lines)
 
 

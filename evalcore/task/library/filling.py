@@ -16,6 +16,7 @@ import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
 from evalcore.task.functions import FunctionRef
+from evalcore.task.template import compiled
 
 _ENVIRONMENT = SandboxedEnvironment(
     variable_start_string="<<",
@@ -74,7 +75,7 @@ def _filled_text(text: str, names: Mapping[str, Any]) -> Any:
     whole = text.removeprefix("<<").removesuffix(">>")
     try:
         if f"<<{whole}>>" != text or "<<" in whole:
-            return _template(text).render(**names)
+            return compiled(_ENVIRONMENT, text).render(**names)
         value = _expression(whole)(**names)
         if isinstance(value, jinja2.Undefined):
             str(value)  # raises, and says what is not defined
@@ -93,8 +94,3 @@ def _filled_text(text: str, names: Mapping[str, Any]) -> Any:
 @functools.cache
 def _expression(text: str) -> Callable[..., Any]:
     return _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
-
-
-@functools.cache
-def _template(text: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(text)

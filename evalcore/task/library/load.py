@@ -129,14 +129,11 @@ class TaskLibrary:
         if any(sign in name for sign in "*?["):
             return [self._entries[match] for match in fnmatch.filter(sorted(self._entries), name)]
         if Path(name).is_dir():
-            return self._of_folder(Path(name))
+            # Of the files in it, not below; its groups may name their tasks and groups.
+            found = self._of_files(sorted(Path(name).glob("*.yaml")))
+            self._entries = {**{entry.name: entry for entry in found}, **self._entries}
+            return found
         return []
-
-    def _of_folder(self, folder: Path) -> list[Entry]:
-        """The tasks and groups of the files in a folder, not below; its groups may name them."""
-        found = self._of_files(sorted(folder.glob("*.yaml")))
-        self._entries = {**{entry.name: entry for entry in found}, **self._entries}
-        return found
 
     def _of_files(self, paths: Iterable[Path]) -> list[Entry]:
         found: list[Entry] = []

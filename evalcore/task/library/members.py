@@ -36,17 +36,12 @@ class _Stated:
     values: Mapping[str, Any]
     places: Mapping[str, PlaceOf]
 
-    def over(self, values: Mapping[str, Any], place_of: PlaceOf) -> _Stated:
-        """These, and below them `values`."""
-        return _Stated(
-            {**values, **self.values}, {**dict.fromkeys(values, place_of), **self.places}
-        )
+    @classmethod
+    def at(cls, values: Mapping[str, Any], place_of: PlaceOf) -> _Stated:
+        return cls(values, dict.fromkeys(values, place_of))
 
-    def under(self, values: Mapping[str, Any], place_of: PlaceOf) -> _Stated:
-        """These, and over them `values`."""
-        return _Stated(
-            {**self.values, **values}, {**self.places, **dict.fromkeys(values, place_of)}
-        )
+    def over(self, others: _Stated) -> _Stated:
+        return _Stated({**others.values, **self.values}, {**others.places, **self.places})
 
     def place_in(self, file: TaskFile) -> PlaceOf:
         """Where a key of a task was stated, whose own file is `file`."""
@@ -113,7 +108,7 @@ class Members:
                 f"{file.path}: the groups form a cycle: {' -> '.join((*inside, group.name))}"
             )
         own_keys = {key: value for key, value in values.items() if key not in _NOT_FOR_MEMBERS}
-        for_members = overrides.over(own_keys, file.place_of)
+        for_members = overrides.over(_Stated.at(own_keys, file.place_of))
         stated = own.get("task") or []
         members: dict[str, TaskSpec | GroupSpec] = {}
         for number, item in enumerate([stated] if isinstance(stated, str) else stated):
@@ -134,7 +129,8 @@ class Members:
         if isinstance(item, str):
             item = {"task": item}
         if isinstance(item, dict) and "dataset_path" in item:
-            item = {"task": _name_by_data(item), **item}
+            parts = (item["dataset_path"], item.get("dataset_name"))
+            item = {"task": "-".join(str(part) for part in parts if part), **item}
         if not isinstance(item, dict) or not ("group" in item or "task" in item):
             raise TaskError(
                 f"{place_of()}: task: expected names, or mappings with `task` or `group`, got "
@@ -145,7 +141,7 @@ class Members:
             return [self._group(file, values, overrides, inside)]
         name = str(item.get("group", item.get("task")))
         own = {key: value for key, value in item.items() if key not in ("group", "task")}
-        stated = overrides.under(own, place_of)
+        stated = _Stated.at(own, place_of).over(overrides)
         if name not in self.entries:
             if not stated.values.get("dataset_path") and not stated.values.get("custom_dataset"):
                 raise TaskError(
@@ -156,9 +152,3 @@ class Members:
             return self._tasks(file, inline, stated.place_in(file))
         each = self.entries[name].taken_apart(self.entries)
         return [spec for member in each for spec in self._build(member, stated, inside)]
-
-
-def _name_by_data(item: Mapping[str, Any]) -> str:
-    """The name of a task in a group's list that states none, by its data set."""
-    parts = (item["dataset_path"], item.get("dataset_name"))
-    return "-".join(str(part) for part in parts if part)

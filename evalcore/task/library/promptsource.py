@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import functools
 import importlib.util
 import random
 from collections import Counter
@@ -23,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -32,7 +30,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import AggregateSpec, GroupSpec, TaskSpec
 from evalcore.task.functions import GivenFunction
-from evalcore.task.template import render
+from evalcore.task.template import compiled, render
 
 SIGN = "@"
 """Between the name of a task and that of a prompt, or a pattern of such."""
@@ -139,7 +137,7 @@ def prompted(spec: TaskSpec | GroupSpec, wanted: str, place: str) -> TaskSpec | 
     if not any(sign in wanted for sign in "*?["):
         (task,) = tasks
         return dataclasses.replace(task, task=f"{spec.task}{SIGN}{wanted}")
-    metrics = dict.fromkeys(metric.name for metric in spec.metric_list)
+    metrics = dict.fromkeys(spec.metrics)
     return GroupSpec(
         group=f"{spec.task}{SIGN}{wanted}",
         group_alias=f"{spec.alias}, {len(tasks)} prompts",
@@ -296,11 +294,6 @@ def _most_frequent(entries: Sequence[Any]) -> list[Any]:
 _ENVIRONMENT.filters.update(choice=_choice, most_frequent=_most_frequent)
 
 
-@functools.cache
-def _compiled(template: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(template)
-
-
 def _divided(template: str, doc: Mapping[str, Any], **more: Any) -> list[str]:
     """The parts of the rendered template; a column that a document lacks is empty text."""
     values = {
@@ -308,7 +301,7 @@ def _divided(template: str, doc: Mapping[str, Any], **more: Any) -> list[str]:
         for key, value in doc.items()
     }
     try:
-        text = _compiled(template).render({**values, **more, _WHOLE: doc})
+        text = compiled(_ENVIRONMENT, template).render({**values, **more, _WHOLE: doc})
     except Exception as error:  # whatever the expressions of a template may raise
         raise TaskError(
             f"the template {template!r} failed on a document: {type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.task.asking.shot_rule import Draw
-from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task.config import TaskSpec
 from evalcore.task.fields import (
     COUNT,
     COUNTS,
@@ -111,7 +111,7 @@ _SUITE_KINDS: dict[str, Kind] = {
     "description": TEXT,
     "benchmarks": MAPPINGS,
 }
-_SUITE_CHOICES: dict[str, Kind] = {
+_SUITE_CHOICES: dict[str, Kind] = _SUITE_KINDS | {
     "notice": optional(TEXT),
     "average": choice_of("mean"),
     "normalisation": choice_of("none", "chance"),
@@ -134,7 +134,7 @@ _BENCHMARK_KINDS: dict[str, Kind] = {
     "metric": TEXT,
     "styles": MAPPING,
 }
-_BENCHMARK_CHOICES: dict[str, Kind] = {"filter": TEXT, "counts": FLAG, "people": MAPPING}
+_BENCHMARK_CHOICES = _BENCHMARK_KINDS | {"filter": TEXT, "counts": FLAG, "people": MAPPING}
 _PEOPLE_KINDS: dict[str, Kind] = {
     "score": SHARE,
     "source": Kind(
@@ -154,7 +154,7 @@ def load_suite(path: Path, library: TaskLibrary) -> Suite:
     file = TaskFileReader().read(path)
     values = dict(file.values)
     problems = Problems(f"The suite {path.name}", file.place_of)
-    _check_keys(values, _SUITE_KINDS, _SUITE_CHOICES, problems, "")
+    problems.check(values, _SUITE_CHOICES, needed=_SUITE_KINDS)
     seeds = values.get("fewshot_seeds", [1234])
     if isinstance(seeds, list) and (not seeds or len(set(map(str, seeds))) < len(seeds)):
         problems.expected("fewshot_seeds", "at least one number, none of them twice", seeds)
@@ -183,22 +183,10 @@ def load_suite(path: Path, library: TaskLibrary) -> Suite:
     return Suite(**values)
 
 
-def _check_keys(
-    values: Mapping[str, Any],
-    needed: Mapping[str, Kind],
-    others: Mapping[str, Kind],
-    problems: Problems,
-    inside: str,
-) -> None:
-    problems.check(values, {**needed, **others}, inside)
-    for key in needed.keys() - values.keys():
-        problems.missing(f"{inside}.{key}" if inside else key, f"expected {needed[key].expected}")
-
-
 def _reported(stated: Mapping[str, Any], asked: Set[str], problems: Problems) -> Reported | None:
     """None where something is wrong, which is then noted."""
     place = "reported_elsewhere"
-    _check_keys(stated, _REPORTED_KINDS, {}, problems, place)
+    problems.check(stated, _REPORTED_KINDS, place, needed=_REPORTED_KINDS)
     columns, rows = stated.get("columns"), stated.get("rows")
     if not isinstance(columns, list) or not isinstance(rows, dict):
         return None
@@ -232,7 +220,7 @@ class _Entry:
 
     def read(self, *, normalised: bool) -> SuiteBenchmark | None:
         """None where something is wrong, which is then noted."""
-        _check_keys(self.stated, _BENCHMARK_KINDS, _BENCHMARK_CHOICES, self.problems, self.place)
+        self.problems.check(self.stated, _BENCHMARK_CHOICES, self.place, needed=_BENCHMARK_KINDS)
         styles = self.stated.get("styles")
         if not isinstance(styles, dict):
             return None
@@ -258,14 +246,15 @@ class _Entry:
         stated = self.stated.get("people")
         if not isinstance(stated, dict):
             return None
-        _check_keys(stated, _PEOPLE_KINDS, {}, self.problems, f"{self.place}.people")
+        place = f"{self.place}.people"
+        self.problems.check(stated, _PEOPLE_KINDS, place, needed=_PEOPLE_KINDS)
         return None if self.problems.found else People(**stated)
 
     def _asked(self, style: str, stated: Any, normalised: bool) -> Asked | None:
         """A style is the name of a task, or a mapping that also names its metric or filter."""
         place = f"{self.place}.styles.{style}"
         own = stated if isinstance(stated, dict) else {"task": stated}
-        _check_keys(own, {"task": TEXT}, _STYLE_KINDS, self.problems, place)
+        self.problems.check(own, _STYLE_KINDS, place, needed=("task",))
         try:
             spec = self.library.one(str(own.get("task")))
         except TaskError as error:
@@ -288,7 +277,8 @@ class _Entry:
                 )
             return str(value)
 
-        metric = chosen("metric", _metrics_of(spec))
+        extra = spec.about.extra_metrics if isinstance(spec, TaskSpec) else ()
+        metric = chosen("metric", sorted({*spec.metrics, *extra}))
         if normalised and spec.about.chance is None:
             guess = next((leaf.name for leaf in spec.leaves() if leaf.about.chance is None), None)
             if guess:
@@ -297,9 +287,3 @@ class _Entry:
         filters = list(dict.fromkeys(every))
         filter = chosen("filter", filters, filters[0] if len(filters) == 1 else None)
         return Asked(task=spec.name, metric=metric, filter=filter)
-
-
-def _metrics_of(spec: TaskSpec | GroupSpec) -> list[str]:
-    if isinstance(spec, GroupSpec):
-        return sorted({str(aggregate.metric) for aggregate in spec.aggregate_metric_list})
-    return sorted({*(metric.name for metric in spec.metric_list), *spec.about.extra_metrics})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evalcore.formats.lmeval.results import results_json
-from evalcore.formats.lmeval.samples import sample_lines, task_hash, task_lines
+from evalcore.formats.lmeval.samples import sample_lines, task_hashes, task_lines
 from tests.evalcore.toys import RULE, evaluated, write_toys
 
 THEIRS = f"""
@@ -100,7 +100,7 @@ def both(request, tmp_path_factory):
         for evaluation in evaluations
         for leaf in evaluation.record.configs
     }
-    hashes = {leaf: task_hash(of_leaf) for leaf, of_leaf in samples.items()}
+    hashes = task_hashes(sample for of_leaf in samples.values() for sample in of_leaf)
     ours = results_json([evaluation.record for evaluation in evaluations], {}, hashes)
     lines = {leaf: list(map(json.loads, task_lines(sample))) for leaf, sample in samples.items()}
     return theirs_in(folder / "theirs"), (json.loads(json.dumps(ours)), lines)
