@@ -61,6 +61,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> groups.Group
     return groups.scheduler(config, log)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    return groups.processes()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what takes two minutes in all")
 

@@ -7,6 +7,7 @@ written into the names of tests, where pytest 9.2 no longer reads them.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,14 @@ NOT_QUICK = (
 )
 """What takes long, starts programs or a Hub: `make test-quick` leaves it to `make test`."""
 NOT_QUICK_MARKS = frozenset({"browser", "services", "peer"})
+
+
+MOST_PROCESSES = 4
+
+
+def processes() -> int:
+    """One more than there are cores: much of a test's time it waits, for a browser or a disk."""
+    return min((os.cpu_count() or 1) + 1, MOST_PROCESSES)
 
 
 class Groups(LoadScopeScheduling):
