@@ -6,9 +6,6 @@ the artifact store never change, and one that did has another time or size.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from leaderboard.web import Recent
 
 ROOM = 32 * 2**20
 """Bytes of such columns that a process keeps."""
@@ -80,31 +79,7 @@ def place_of(questions: Numbered, task: str, doc_id: int) -> int | None:
     return int(places[0]) if len(places) else None
 
 
-class _Kept:
-    """Facts by file; those asked for longest ago make room."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._facts: OrderedDict[object, Facts] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def of(self, key: object, read: Callable[[], Facts]) -> Facts:
-        with self._lock:
-            if key in self._facts:
-                self._facts.move_to_end(key)
-                return self._facts[key]
-        facts = read()
-        with self._lock:
-            if key not in self._facts:
-                self._facts[key] = facts
-                self._bytes += facts.bytes
-            while self._bytes > self._room:
-                self._bytes -= self._facts.popitem(last=False)[1].bytes
-        return facts
-
-
-_kept = _Kept(ROOM)
+_kept: Recent[Facts] = Recent(ROOM, lambda facts: facts.bytes)
 
 
 def facts_of(file: pq.ParquetFile, path: Path) -> Facts:

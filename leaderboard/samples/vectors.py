@@ -24,11 +24,12 @@ from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import store as artifacts
+from leaderboard.web import Recent
 
 Weighting = ScoreVector.Weighting
 LAYOUTS = 1024
 """Layouts that a process keeps in memory, some ten kilobytes each."""
-_layouts: dict[str, Layout] = {}
+_layouts: Recent[Layout] = Recent(LAYOUTS)
 SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 
@@ -230,9 +231,7 @@ def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:
     found = {digest: layout for digest in wanted if (layout := _layouts.get(digest))}
     for row in QuestionSet.objects.filter(digest__in=wanted - found.keys()):
         layout = unpack_layout(bytes(row.layout), row.docs_digest)
-        found[row.digest] = _layouts[row.digest] = layout
-    while len(_layouts) > LAYOUTS:
-        _layouts.pop(next(iter(_layouts)), None)
+        found[row.digest] = _layouts.put(row.digest, layout)
     return found
 
 

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot.data import BestOf, Board, Column, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
+from leaderboard.web import Recent
 
 _SCORES = ("scores", "normalised", "average")
 _ARRAYS = ("n", "standing", "sd_of_draws")
@@ -222,29 +222,22 @@ fills no disk. The one asked for longest ago makes room."""
 UNUSED = timedelta(hours=6)
 """After so long the folder of a past board is removed."""
 
-_boards: OrderedDict[str, Board] = OrderedDict()
+_boards: Recent[Board] = Recent(MOST)
 _reading = threading.Lock()
 _read_beside: set[str] = set()
 
 
 def holds(sha256: str) -> bool:
     """Whether the board is mapped already."""
-    return sha256 in _boards
+    return _boards.get(sha256) is not None
 
 
 def board(sha256: str) -> Board:
     """The board in the file with this digest, unpacked if need be."""
     if found := _boards.get(sha256):
-        with suppress(KeyError):  # another thread may have just let it go
-            _boards.move_to_end(sha256)
         return found
     with _reading:  # two requests at once would unpack the same file twice
-        if found := _boards.get(sha256):
-            return found
-        found = _boards[sha256] = _mapped(sha256)
-        while len(_boards) > MOST:
-            _boards.popitem(last=False)
-        return found
+        return _boards.of(sha256, lambda: _mapped(sha256))
 
 
 def make_ready(sha256: str) -> None:
