@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from django.urls import reverse
 
-from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.differences import Compared, Found
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import ByQuestion, Difference
@@ -22,14 +21,12 @@ from leaderboard.compare.question_list import (
     Questions,
     answers_to,
     files_of,
-    label_of,
     list_of,
     name_of,
     neighbour,
-    place_called,
 )
 from leaderboard.compare.words import p_value
-from leaderboard.samples import Layout
+from leaderboard.samples import Layout, rows_in
 from leaderboard.web import Address
 
 MOST_SHOWN = 40
@@ -111,7 +108,7 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         unknown = address["part"][:MOST_SHOWN]
         problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
     partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better, part=part)
-    doc = place_called(partings, address["doc"]) if address["doc"] else None
+    doc = vectors[0].layout.called(address["doc"]) if address["doc"] else None
     questions = list_of(partings, files, doc, address)
     shown = None
     if doc is not None:
@@ -150,9 +147,10 @@ def _shown(
     address: Address,
 ) -> Shown:
     samples: list[dict[str, Any] | None] = [
-        compare_samples.rows(path, [doc])[doc] if path else None for path in files.paths
+        rows_in(path, [doc])[doc] if path else None for path in files.paths
     ]
-    layout, label = partings.base.layout, label_of(partings, doc)
+    layout = partings.base.layout
+    label = layout.label(doc)
     several = len(layout.parts) > 1 and len(layout.tasks) == 1
     part = layout.parts[int(layout.part[doc])] if several else ""
     here = np.flatnonzero(questions.places == doc)

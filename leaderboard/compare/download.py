@@ -16,12 +16,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from leaderboard.compare import pins
-from leaderboard.compare import samples as compare_samples
-from leaderboard.compare.lineup import Lineup, Number, Task, vectors_of
+from leaderboard.compare.lineup import Lineup, Number, Task, stored_files, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
-from leaderboard.compare.samples import NONE, Answers
 from leaderboard.models import Artifact, Run
-from leaderboard.samples import Vector, letter
+from leaderboard.samples import NO_PICK, Facts, Vector, facts_of, letter, path_of
 from leaderboard.snapshot import Refused, TableFile, table_file
 from leaderboard.web import Address
 
@@ -100,7 +98,7 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
 def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.RecordBatch]:
     vectors = vectors_of(tasks)
     runs = [number.run for task in tasks for number in task.numbers if number]
-    files = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
+    files = stored_files(runs, Artifact.Kind.SAMPLES)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
         layout = next((one.layout for one in found if one), None)
@@ -119,8 +117,8 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
         }
         for side, number, vector in zip(lineup.sides, task.numbers, found, strict=True):
             same = vector is not None and vector.layout.docs_digest == layout.docs_digest
-            sha256 = files.get(number.run) if number and same else None
-            answers = compare_samples.answers(sha256) if sha256 else None
+            file = path_of(files[number.run]) if number and same and number.run in files else None
+            answers = facts_of(file) if file and file.is_file() else None
             columns |= _of_side(
                 side.letter,
                 layout.n,
@@ -137,12 +135,12 @@ def _vector(number: Number | None, vectors: Mapping[int, Vector]) -> Vector | No
 
 
 def _of_side(
-    name: str, n: int, vector: Vector | None, answers: Answers | None, run: str | None
+    name: str, n: int, vector: Vector | None, answers: Facts | None, run: str | None
 ) -> dict[str, pa.Array]:
     nothing = np.full(n, np.nan)
-    picks = answers.pick if answers else np.full(n, NONE)
+    picks = answers.pick if answers else np.full(n, NO_PICK)
     letters = pa.array(
-        [letter(place) if place != NONE else None for place in picks.tolist()], pa.string()
+        [letter(place) if place != NO_PICK else None for place in picks.tolist()], pa.string()
     )
     return {
         f"{name}.run": pa.repeat(pa.scalar(run, pa.string()), n),

@@ -12,11 +12,20 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.compare import samples as compare_samples
-from leaderboard.compare.samples import NONE, Answers
+from leaderboard.compare.lineup import stored_files
 from leaderboard.models import Artifact
-from leaderboard.samples import OPENING_LENGTH, Vector, is_withheld, letter, place_of, question_in
-from leaderboard.samples import store as artifacts
+from leaderboard.samples import (
+    NO_PICK,
+    OPENING_LENGTH,
+    Facts,
+    Vector,
+    facts_of,
+    is_withheld,
+    letter,
+    path_of,
+    question_in,
+    rows_in,
+)
 from leaderboard.snapshot import Floats
 from leaderboard.web import Address, Part, page_links, page_number
 
@@ -41,8 +50,8 @@ class Partings:
 
     base: Vector
     other: Vector
-    base_answers: Answers | None
-    other_answers: Answers | None
+    base_answers: Facts | None
+    other_answers: Facts | None
     """None where a sample file is not at hand: then only scores are known."""
     higher_is_better: bool
     part: int | None = None
@@ -58,7 +67,7 @@ class Partings:
         found[ahead < 0], found[ahead > 0] = Outcome.BASE, Outcome.OTHER
         if self.base_answers and self.other_answers:
             picks = self.base_answers.pick, self.other_answers.pick
-            picked = (picks[0] != NONE) & (picks[1] != NONE) & (picks[0] != picks[1])
+            picked = (picks[0] != NO_PICK) & (picks[1] != NO_PICK) & (picks[0] != picks[1])
             wrong = (self.base.scores < 1) & (self.other.scores < 1)
             found[picked & wrong & (ahead == 0)] = Outcome.WRONG
         return found
@@ -92,7 +101,6 @@ class Partings:
 
 
 PAGE = 12
-_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class Files:
     """Both sides' sample files, the baseline's first; None where the store has not got one."""
 
     paths: tuple[Path | None, Path | None]
-    answers: tuple[Answers | None, Answers | None]
+    answers: tuple[Facts | None, Facts | None]
 
 
 @dataclass(frozen=True)
@@ -149,16 +157,15 @@ class Questions:
 
 def files_of(runs: Sequence[UUID], n: int) -> Files:
     """The sample files of two runs with n questions."""
-    stored = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
+    stored = stored_files(runs, Artifact.Kind.SAMPLES)
     found = [_file(stored.get(run), n) for run in runs]
     return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
 
 
-def _file(sha256: str | None, n: int) -> tuple[Path | None, Answers | None]:
-    answers = compare_samples.answers(sha256) if sha256 else None
-    if sha256 is None or answers is None or answers.n != n:
-        return None, None
-    return artifacts.path_of(sha256), answers
+def _file(sha256: str | None, n: int) -> tuple[Path | None, Facts | None]:
+    path = path_of(sha256) if sha256 else None
+    answers = facts_of(path) if path and path.is_file() else None
+    return (path, answers) if answers and answers.n == n else (None, None)
 
 
 def list_of(partings: Partings, files: Files, doc: int | None, address: Address) -> Questions:
@@ -184,7 +191,7 @@ def list_of(partings: Partings, files: Files, doc: int | None, address: Address)
         ],
         part=chosen,
         places=places,
-        has_choices=any(one.has_choices for one in files.answers if one),
+        has_choices=any(one.has_picks for one in files.answers if one),
     )
 
 
@@ -213,14 +220,14 @@ def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
     path = files.paths[0] or files.paths[1]
     if path is None or not places:
         return {}
-    docs = compare_samples.rows(path, places, ["doc"])
+    docs = rows_in(path, places, ["doc"])
     texts = {
         place: "" if is_withheld(row["doc"]) else question_in(row["doc"])
         for place, row in docs.items()
     }
     # Prompts are long: they are read only where the document does not say what is asked.
     unsaid = [p for p, row in docs.items() if not texts[p] and not is_withheld(row["doc"])]
-    prompts = compare_samples.rows(path, unsaid, ["prompt"]) if unsaid else {}
+    prompts = rows_in(path, unsaid, ["prompt"]) if unsaid else {}
     texts |= {p: row["prompt"].strip().rpartition("\n\n")[2] for p, row in prompts.items()}
     return {place: " ".join(text.split())[:OPENING_LENGTH] for place, text in texts.items()}
 
@@ -232,12 +239,12 @@ def _listed(
     distance = float(partings.distance[place])
     return Listed(
         name=name_of(partings, place),
-        url=address.url("question", doc=label_of(partings, place), page=""),
+        url=address.url("question", doc=partings.base.layout.label(place), page=""),
         current=current,
         text=text,
         withheld=known is not None and not text,
         answers=answers_to(partings, place),
-        gold=", ".join(map(letter, known.gold_of(place))) if known and known.has_choices else "",
+        gold=", ".join(map(letter, known.gold_of(place))) if known and known.has_picks else "",
         outcome=Outcome(int(partings.outcome[place])),
         distance=distance if np.isfinite(distance) else None,
     )
@@ -250,7 +257,7 @@ def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
     )
     first, second = (
         Answer(
-            letter(int(known.pick[place])) if known and known.pick[place] != NONE else "",
+            letter(int(known.pick[place])) if known and known.pick[place] != NO_PICK else "",
             float(scores[place]),
         )
         for known, scores in sides
@@ -258,17 +265,8 @@ def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
     return first, second
 
 
-def label_of(partings: Partings, place: int) -> str:
-    """`task:number`, or the number alone where there is one task, as on a run's page."""
-    layout = partings.base.layout
-    number = int(layout.doc_id[place])
-    if len(layout.tasks) == 1:
-        return str(number)
-    return f"{layout.tasks[int(layout.task[place])]}:{number}"
-
-
 def name_of(partings: Partings, place: int) -> str:
-    """The same for readers: counted from 1, with the part of a group, which says more to them."""
+    """Its label for readers: from 1, with the part of a group, which says more to them."""
     layout = partings.base.layout
     number = int(layout.doc_id[place]) + 1
     if len(layout.tasks) == 1:
@@ -276,17 +274,6 @@ def name_of(partings: Partings, place: int) -> str:
     by_part = len(layout.parts) >= len(layout.tasks)
     part = layout.parts[int(layout.part[place])]
     return f"{part if by_part else layout.tasks[int(layout.task[place])]} {number}"
-
-
-def place_called(partings: Partings, label: str) -> int | None:
-    """The place of the question that an address calls so; None where there is none such."""
-    task, _, number = label.rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
-        return None
-    tasks = partings.base.layout.tasks
-    if not task and len(tasks) > 1:
-        return None
-    return place_of(partings.base.layout, task or tasks[0], int(number))
 
 
 def neighbour(
@@ -298,4 +285,5 @@ def neighbour(
     if not 0 <= beside < len(questions.places):
         return None
     place = int(questions.places[beside])
-    return name_of(partings, place), address.url("question", doc=label_of(partings, place), page="")
+    label = partings.base.layout.label(place)
+    return name_of(partings, place), address.url("question", doc=label, page="")

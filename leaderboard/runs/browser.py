@@ -16,6 +16,7 @@ from leaderboard.samples import (
     OUTCOMES,
     QUESTIONS_ON_PAGE,
     SORTS,
+    Facts,
     Line,
     Question,
     Samples,
@@ -111,43 +112,48 @@ def browse(
     """
     search, problems = _search(address, searchable)
     with Samples.open(path, search) as samples:
-        asked = _key(address["doc"], samples) if address["doc"] else None
-        place = samples.place(*asked) if asked else None
+        facts = samples.facts
+        asked = _asked(address["doc"], facts) if address["doc"] else None
+        place = None if asked is None else samples.stands(asked)
         if address["page"]:
             number = address.number("page", last=samples.pages)
         else:
             number = (place.number - 1) // QUESTIONS_ON_PAGE + 1 if place else 1
         lines = samples.page(number)
-        key = asked or ((lines[0].task, lines[0].doc_id) if lines else None)
-        sample = samples.one(*key) if key else None
-        if asked and sample is None:
-            raise Http404(f"this run has no question with doc={address['doc']}")
-        if key and place is None:
-            place = samples.place(*key)
-        several = len(samples.tasks) > 1
-        label = _label(key, several) if key else ""
+        shown = lines[0].place if asked is None and lines else asked
+        sample = None if shown is None else samples.one(shown)
+        if shown is not None and place is None:
+            place = samples.stands(shown)
+        label = "" if shown is None else facts.label(shown)
+
+        def url(of: int) -> str:
+            return address.url("question", doc=facts.label(of), page="")
+
+        def neighbour(of: int | None) -> tuple[str, str] | None:
+            return None if of is None else (str(facts.key(of)[1] + 1), url(of))
+
         return Browser(
-            total=samples.total,
+            total=facts.n,
             count=samples.count,
             outcomes=[
                 (name, words, name == address["outcome"], samples.outcomes[name])
                 for name, words in OUTCOMES.items()
             ],
             parts=[(name, name, name == address["subset"]) for name in samples.parts],
-            margins=_options(MARGINS, address["margin"]) if samples.has_choices else [],
+            margins=_options(MARGINS, address["margin"]) if facts.has_choices else [],
             sorts=[
                 option
                 for option in _options(SORTS, address["sort"])
-                if samples.has_choices or option[0] not in _NEEDS_CHOICES
+                if facts.has_choices or option[0] not in _NEEDS_CHOICES
             ],
             filters=list(_filters(address, search, samples)),
             problems=problems,
-            lines=[_listed(line, key, several, address) for line in lines],
+            lines=[Listed(line, url(line.place), line.place == shown) for line in lines],
             page=number,
             pages=samples.pages,
             previous_page=_page_url(number - 1, samples.pages, address),
             next_page=_page_url(number + 1, samples.pages, address),
-            name=_name(key, several, sample) if key else "",
+            name=_name(facts, sample) if sample else "",
             doc=label,
             subset=str(sample["subset"] or "") if sample else "",
             permalink=address.url(**{**FIELDS, "doc": label}, fragment="question"),
@@ -155,11 +161,13 @@ def browse(
                 spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
             ),
             question=read_question(sample) if sample else None,
-            peers=counted(peers, *key, sample["correct"]) if peers and key and sample else None,
+            peers=counted(peers, sample["task"], sample["doc_id"], sample["correct"])
+            if peers and sample
+            else None,
             in_list=place is not None,
             number=place.number if place else 0,
-            before=_neighbour(place.before if place else None, several, address),
-            after=_neighbour(place.after if place else None, several, address),
+            before=neighbour(place.before if place else None),
+            after=neighbour(place.after if place else None),
         )
 
 
@@ -213,42 +221,19 @@ def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Fil
         yield Filter(label, url, samples.count_without(name))
 
 
-def _key(doc: str, samples: Samples) -> tuple[str, int]:
-    """`task:number`, or the number alone where the run has one task."""
-    task, _, number = doc.rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Http404(f"this run has no question with doc={doc}")
-    if not task and len(samples.tasks) != 1:
+def _asked(doc: str, facts: Facts) -> int:
+    place = facts.called(doc)
+    if place is None and doc.isdigit() and len(facts.tasks) > 1:
         raise Http404(f"this run has several tasks: doc={doc} is not enough, name its task too")
-    return task or samples.tasks[0], int(number)
+    if place is None:
+        raise Http404(f"this run has no question with doc={doc}")
+    return place
 
 
-def _label(key: tuple[str, int], several: bool) -> str:
-    return f"{key[0]}:{key[1]}" if several else str(key[1])
-
-
-def _name(key: tuple[str, int], several: bool, sample: dict[str, Any] | None) -> str:
+def _name(facts: Facts, sample: dict[str, Any]) -> str:
     """As readers count, from 1; in a group with its part, which says more than its task."""
-    part = sample["subset"] if sample else ""
-    return f"{part or key[0]} {key[1] + 1}" if several else str(key[1] + 1)
-
-
-def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Address) -> Listed:
-    label = _label((line.task, line.doc_id), several)
-    return Listed(
-        line=line,
-        url=address.url(fragment="question", doc=label, page=""),
-        current=(line.task, line.doc_id) == key,
-    )
-
-
-def _neighbour(
-    key: tuple[str, int] | None, several: bool, address: Address
-) -> tuple[str, str] | None:
-    if key is None:
-        return None
-    label = _label(key, several)
-    return str(key[1] + 1), address.url(fragment="question", doc=label, page="")
+    part = f"{sample['subset'] or sample['task']} " if len(facts.tasks) > 1 else ""
+    return f"{part}{sample['doc_id'] + 1}"
 
 
 def _page_url(number: int, pages: int, address: Address) -> str:

@@ -24,6 +24,7 @@ from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import store as artifacts
+from leaderboard.samples.facts import Numbered
 from leaderboard.web import Recent
 
 Weighting = ScoreVector.Weighting
@@ -34,24 +35,13 @@ SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """The questions of a run in the order of its sample file; arrays have one entry for each."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layout(Numbered):
+    """The questions of a run, and what decides how their scores are counted."""
 
     docs_digest: str
-    tasks: tuple[str, ...]
-    task: NDArray[np.int32]
-    """Place in `tasks`."""
-    doc_id: NDArray[np.int32]
-    parts: tuple[str, ...]
-    part: NDArray[np.int32]
-    """Place in `parts`: subjects and the like, for tables."""
     cluster: NDArray[np.int32] | None
     """Questions with the same number may depend on each other; None where all are on their own."""
-
-    @property
-    def n(self) -> int:
-        return len(self.task)
 
     @property
     def strata(self) -> NDArray[np.int32] | None:

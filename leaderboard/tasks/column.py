@@ -248,12 +248,10 @@ def questions(
 def _suspects(
     table: items.Table, places: Sequence[int], run: Run | None, samples: str
 ) -> list[Suspect]:
-    keys = [(table.tasks[table.task[place]], int(table.doc_id[place])) for place in places]
+    keys = [table.key(place) for place in places]
     begin = excerpts.openings(samples, tuple(keys)) if samples else {}
-    several = len(table.tasks) > 1
     found = []
     for place, key in zip(places, keys, strict=True):
-        label = f"{key[0]}:{key[1]}" if several else str(key[1])
         subset = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
         found.append(
             Suspect(
@@ -261,7 +259,7 @@ def _suspects(
                 float(table.difficulty[place]),
                 float(table.discrimination[place]),
                 begin.get(key, ""),
-                f"{run.get_absolute_url()}?doc={label}#question" if run else "",
+                f"{run.get_absolute_url()}?doc={table.label(place)}#question" if run else "",
             )
         )
     return found

@@ -419,9 +419,11 @@ def test_a_written_answer_stands_with_what_was_taken_from_it(
 
 def test_a_whole_sample_has_every_field(run: Run) -> None:
     with Samples.open(path_of(run), Search()) as samples:
-        assert samples.one("facts_mmlu", 5) == rows_of(run)[5]
-        assert samples.one("facts_mmlu", 99) is None
-        assert samples.one("facts", 5) is None
+        place = samples.facts.place("facts_mmlu", 5)
+        assert place is not None
+        assert samples.one(place) == rows_of(run)[5]
+        assert samples.facts.place("facts_mmlu", 99) is None
+        assert samples.facts.place("facts", 5) is None
     gone = Samples.open(path_of(run).with_name("gone"), Search())
     with pytest.raises(FileNotFoundError), gone:
         pass
