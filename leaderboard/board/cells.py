@@ -111,20 +111,12 @@ def cell_urls(board: Wanted) -> str:
 def column_scale(scores: Scores, column: int, metric: str, chance: float | None) -> Scale:
     """One scale for the column, from the whole board's lowest to its highest bound."""
     lowest, highest = scores.bounds
-    low, high = _span(lowest[column], highest[column], chance)
-    return (Scale.around if is_share(metric) else Scale.plain)(low, high)
+    bounds = lowest[column], highest[column], chance
+    return Scale.over([], *bounds, share=is_share(metric), start=10.0, end=90.0)
 
 
 def average_scale(average: Scores, chance: float | None) -> Scale:
-    low, high = _span(*average.bounds, chance)
-    return Scale.around(low, high, start=4.0, end=94.0)
-
-
-def _span(lowest: Floats, highest: Floats, chance: float | None) -> tuple[float, float]:
-    """The lowest and the highest of both and of chance; 0 to 1 where there is nothing."""
-    bounds = [float(bound) for bound in (lowest, highest) if np.isfinite(bound)]
-    bounds += [] if chance is None else [chance]
-    return min(bounds, default=0.0), max(bounds, default=1.0)
+    return Scale.over([], *average.bounds, chance, start=4.0, end=94.0)
 
 
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:

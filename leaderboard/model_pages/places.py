@@ -159,7 +159,4 @@ def places(boards: Boards, variant: int) -> list[Place]:
 
 def scale_of(places: Iterable[Place]) -> Scale:
     """One scale for all averages."""
-    averages = [one.average for one in places if one.average]
-    low = min((average.low for average in averages), default=0.0)
-    high = max((average.high for average in averages), default=1.0)
-    return Scale.around(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), start=3, end=97)
+    return Scale.over(one.average for one in places if one.average)

@@ -174,7 +174,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
         column,
         shown[: len(best)],
         shown[len(best) :],
-        _scale(column, [one.score for one in shown]),
+        Scale.over((one.score for one in shown), column.chance, share=is_share(column.metric)),
         len(rows),
         wanted.url(),
         wanted.url(to="board-csv", cols=key),
@@ -192,12 +192,6 @@ def _placed(board: Board, row: int, place: int) -> Placed:
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")
     return Placed(board.models[row], score, reverse("run", args=[run]) if run else "")
-
-
-def _scale(column: Column, scores: Sequence[Score]) -> Scale:
-    bounds = [bound for score in scores for bound in (score.low, score.high)]
-    bounds += [column.chance] if column.chance is not None else []
-    return Scale.over(bounds, share=is_share(column.metric), start=3, end=97)
 
 
 @dataclass(frozen=True)
