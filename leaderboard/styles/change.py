@@ -30,22 +30,38 @@ class Place:
     span: str
 
 
-@dataclass(frozen=True)
-class Slope:
-    """One model; `kind` is up, down or empty (may be chance)."""
+@dataclass(frozen=True, kw_only=True)
+class Mover:
+    """A model in both orders; `places` is how many it rises in the second style, or falls."""
 
-    repo_id: str
     name: str
+    owner: str
     url: str
     left: Place
     right: Place
+    places: int
+    beyond_chance: bool
+
+    @property
+    def distance(self) -> int:
+        return abs(self.places)
+
+    @property
+    def kind(self) -> str:
+        """Up, down or empty (may be chance)."""
+        return ("up" if self.places > 0 else "down") if self.beyond_chance else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope(Mover):
+    """One that is drawn."""
+
     y_left: int
     y_right: int
     """Where its ranks stand on the axis ..."""
     name_left: int
     name_right: int
     """... and where its name is written: beside them, or as near as other names allow."""
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -64,24 +80,6 @@ class SlopeChart:
     @property
     def height(self) -> int:
         return TOP + _length(len(self.slopes)) + STEP
-
-
-@dataclass(frozen=True)
-class Mover:
-    """A model that changes places; `places` is how many it rises in the second style, or falls."""
-
-    repo_id: str
-    name: str
-    owner: str
-    url: str
-    left: Place
-    right: Place
-    places: int
-    beyond_chance: bool
-
-    @property
-    def distance(self) -> int:
-        return abs(self.places)
 
 
 @dataclass(frozen=True)
@@ -106,19 +104,13 @@ def slope_chart(change: Change, chosen: Flags, *, of_leaders: bool = False) -> S
     axis = _Axis.of(change, by_left)
     y_left, y_right = (axis.y(order.rank[by_left]) for order in (change.first, change.second))
     names = zip(_apart(y_left, axis.end), _apart(y_right, axis.end), strict=True)
-    strong, moved = change.beyond_chance, change.moved
     slopes = [
         Slope(
-            repo_id=change.models[row].repo_id,
-            name=change.models[row].repo_id.rpartition("/")[2],
-            url=_url(change, row),
-            left=_place(change.first, row),
-            right=_place(change.second, row),
+            **vars(_mover(change, row)),
             y_left=left,
             y_right=right,
             name_left=name_left,
             name_right=name_right,
-            kind=("up" if moved[row] > 0 else "down") if strong[row] else "",
         )
         for row, left, right, (name_left, name_right) in zip(
             by_left.tolist(), y_left, y_right, names, strict=True
@@ -201,19 +193,14 @@ def _farthest(change: Change, chosen: Flags) -> NDArray[np.intp]:
 def _mover(change: Change, row: int) -> Mover:
     owner, _, name = change.models[row].repo_id.rpartition("/")
     return Mover(
-        repo_id=change.models[row].repo_id,
         name=name,
         owner=owner,
-        url=_url(change, row),
+        url=reverse("model", args=[change.models[row].repo_id]),
         left=_place(change.first, row),
         right=_place(change.second, row),
         places=int(change.moved[row]),
         beyond_chance=bool(change.beyond_chance[row]),
     )
-
-
-def _url(change: Change, row: int) -> str:
-    return reverse("model", args=[change.models[row].repo_id])
 
 
 def _place(order: Order, row: int) -> Place:
