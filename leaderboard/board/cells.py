@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from leaderboard.board.wanted import Wanted
 from leaderboard.models.task import is_share
-from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing
+from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing, run_urls
 from leaderboard.templatetags.figures import (
     LOPSIDED,
     SMALLEST_SHOWN,
@@ -33,7 +33,6 @@ from leaderboard.web import Scale
 HALF_A_PERCENT = 5
 """Of a narrow cell's width, in tenths: less than half a pixel."""
 ROW, COLUMN = "{row}", "{column}"
-_NO_RUN = "0" * 32
 _TENTHS = [f"{place / 10:g}" for place in range(1001)]
 _SCORED = STANDINGS.index(Standing.SCORED)
 
@@ -138,7 +137,11 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
     block = np.ix_(np.array(look.rows, np.intp), np.array(places, np.intp))
     chosen = Scores(*(side[block] for side in look.scores.sides))
     runs = board.run[block]
-    urls = _cell_urls(runs, columns, look.variants) if look.wide else _run_urls(runs)
+    urls = (
+        _cell_urls(runs, columns, look.variants)
+        if look.wide
+        else [run_urls(of_column) for of_column in runs.T]
+    )
     unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
     step = HALF_A_PERCENT if look.wide else 1
     shares = [is_share(board.columns[place].metric) for place in places]
@@ -255,18 +258,6 @@ def _cell_urls(
         both = zip(variants, has_run, strict=True)
         found.append([f"{begin}{variant}{end}" if has else "" for variant, has in both])
     return found
-
-
-def _run_urls(runs: NDArray[Any]) -> list[list[str]]:
-    """The address of each run, by column, empty for none."""
-    return [[_run_url(raw.hex()) for raw in of_column] for of_column in runs.T.tolist()]
-
-
-def _run_url(digits: str) -> str:
-    if digits == _NO_RUN:
-        return ""
-    parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
-    return f"/runs/{'-'.join(parts)}"
 
 
 TEMPLATE = "board/cell.jinja"

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import Interval
+from leaderboard.models.run import run_url
 from leaderboard.snapshot.models import Models
 
 OWN, EVERY = "own", "all"
@@ -310,3 +311,15 @@ class Board:
         if run is None or self.standing_of(row, column) is not Standing.SCORED:
             return ()
         return (run, *self.other_draws.get((row, column), ()))
+
+
+_NO_RUN = "0" * 32
+
+
+def run_urls(runs: NDArray[Any]) -> list[str]:
+    """The address of each run, shape (n,) as a board has them; empty for none."""
+    urls = []
+    for one in (raw.hex() for raw in runs.tolist()):
+        dashed = f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
+        urls.append("" if one == _NO_RUN else run_url(dashed))
+    return urls

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +20,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores
+from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores, run_urls
 from leaderboard.snapshot.models import Models
 from leaderboard.web import kept
 
-_NO_RUN = UUID(int=0).hex
 _STANDINGS = [str(standing) for standing in STANDINGS]
 _INJECTED = r"^[=+\-@\t\r]"
 _OF_MODEL = {
@@ -147,32 +144,23 @@ def of_cells(
     board: Board, place: int, rows: NDArray[Any], scores: Scores, name: str, site: str
 ) -> dict[str, pa.Array]:
     """A column's cells: value, bounds, questions, standing in words, and the run's address."""
-    n = board.n[rows, place]
+    n, start = board.n[rows, place], site.rstrip("/")
     return {
         **bounds(name, f"{name}.", scores.column(place).rows(rows)),
         f"{name}.n": pa.array(n, mask=n == 0),
         f"{name}.standing": pa.array(
             [_STANDINGS[one] for one in board.standing[rows, place].tolist()], pa.string()
         ),
-        f"{name}.run": run_addresses(board.run[rows, place], site),
+        f"{name}.run": pa.array(
+            [f"{start}{url}" if url else None for url in run_urls(board.run[rows, place])],
+            pa.string(),
+        ),
     }
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers, empty where there is none."""
     return pa.array(values, mask=~np.isfinite(values))
-
-
-def run_addresses(runs: NDArray[Any], site: str) -> pa.Array:
-    """The whole address of each run on this site, empty for none; `runs` as a board has them."""
-    start = site.rstrip("/") + reverse("run", args=[UUID(int=0)]).removesuffix(str(UUID(int=0)))
-    digits = runs.tobytes().hex()
-    found = []
-    for at in range(0, len(digits), 32):
-        one = digits[at : at + 32]
-        run = f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
-        found.append(None if one == _NO_RUN else start + run)
-    return pa.array(found, pa.string())
 
 
 def _csv(file: TableFile) -> Iterator[bytes]:
