@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -51,31 +50,11 @@ def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     first, second = (
         chosen_board(suite, wanted(address, style)) for style in pair_of(board, address)
     )
-    return _page(request, address, suite, board, (first, second), days_of(suite, address))
+    return _page(request, address, suite, board, (first, second))
 
 
-@dataclass(frozen=True)
-class Days:
-    """Which days the page can be seen as of; all in UTC."""
-
-    shown: date | None
-    """A past one; None for now."""
-    first: date | None
-    before: date | None
-    """The last with a snapshot before the one shown ..."""
-    after: date | None
-    """... and the first after it."""
-    today: date
-
-
-def days_of(suite: Suite, address: Address) -> Days:
-    asked = wanted(address)
-    return Days(
-        asked.moment and (asked.moment - timedelta(days=1)).date(),
-        published.first_day(suite, EVERY),
-        *frame.days_around(suite, asked),
-        datetime.now(UTC).date(),
-    )
+def _days(suite: Suite, address: Address) -> frame.Days:
+    return frame.days_of(suite, wanted(address), published.first_day(suite, EVERY))
 
 
 def _without_scores(
@@ -88,7 +67,7 @@ def _without_scores(
         "suite": suite,
         "built": built,
         "reported": suite and _reported(suite),
-        "days": suite and days_of(suite, address),
+        "days": suite and _days(suite, address),
         "now_url": address.url(at=""),
     }
     return render(request, "styles/page.html", context)
@@ -100,11 +79,11 @@ def _page(
     suite: Suite,
     board: Board,
     averages: styles_order.Averages,
-    days: Days,
 ) -> str | HttpResponseBase:
     shown = view(board, address)
     if redirect := address.redirect():
         return redirect
+    days = _days(suite, address)
     context = {
         "suite": suite,
         "built": True,
@@ -126,11 +105,7 @@ def _page(
         "split": _split(shown),
         "reported": _reported(suite),
         "days": days,
-        "asked_at": days.shown,
-        "now_url": address.url(at=""),
-        "day_urls": [
-            (day, address.url(at=day, page=1)) if day else None for day in (days.before, days.after)
-        ],
+        **frame.as_it_stood(days, address),
     }
     return render_to_string("styles/page.html", context, request)
 
