@@ -24,7 +24,7 @@ from leaderboard.snapshot import Refused, TableFile, table_file
 from leaderboard.web import Address
 
 
-def _file(request: HttpRequest) -> TableFile:
+def file(request: HttpRequest) -> TableFile:
     address = Address(request, fields(), JOINED)
     asked = read(address)
     lineup = asked.lineup
@@ -49,11 +49,6 @@ def _file(request: HttpRequest) -> TableFile:
         batches=lambda: _batches(lineup, tasks, site),
         rows="questions",
     )
-
-
-as_csv = table_file.view(_file, "csv")
-as_json = table_file.view(_file, "json")
-as_parquet = table_file.view(_file, "parquet")
 
 
 def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, Any]]:
@@ -117,8 +112,9 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
         }
         for side, number, vector in zip(lineup.sides, task.numbers, found, strict=True):
             same = vector is not None and vector.layout.docs_digest == layout.docs_digest
-            file = path_of(files[number.run]) if number and same and number.run in files else None
-            answers = facts_of(file) if file and file.is_file() else None
+            sha256 = files.get(number.run) if number and same else None
+            path = path_of(sha256) if sha256 else None
+            answers = facts_of(path) if path and path.is_file() else None
             columns |= _of_side(
                 side.letter,
                 layout.n,

@@ -268,10 +268,6 @@ def _downloads(address: Address) -> list[tuple[str, str]]:
     )
     query = short.partition("?")[2]
     return [
-        (label, f"{reverse(name)}?{query}")
-        for label, name in (
-            ("CSV", "compare-csv"),
-            ("JSON", "compare-json"),
-            ("Parquet", "compare-parquet"),
-        )
+        (label, f"{reverse(f'compare-{label.lower()}')}?{query}")
+        for label in ("CSV", "JSON", "Parquet")
     ]

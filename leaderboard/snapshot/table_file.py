@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import URLPattern, path
 from django.utils.cache import get_conditional_response
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
@@ -65,24 +66,23 @@ class Refused(Exception):
         super().__init__(*problems)
 
 
-View = Callable[[HttpRequest], HttpResponseBase]
-
-
-def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
-    """The view that answers with what `make` makes in the form of this ending.
+def addresses(page: str, make: Callable[[HttpRequest], TableFile]) -> list[URLPattern]:
+    """Of a page's table in each form: `page.csv` and so on.
 
     400 with the problems where `make` raises Refused.
     """
 
-    @require_safe
-    def as_file(request: HttpRequest) -> HttpResponseBase:
-        try:
-            file = make(request)
-        except Refused as refused:
-            return _refusal(refused.args)
-        return _answer(request, file, ending)
+    def view(ending: str) -> Callable[[HttpRequest], HttpResponseBase]:
+        @require_safe
+        def as_file(request: HttpRequest) -> HttpResponseBase:
+            try:
+                return _answer(request, make(request), ending)
+            except Refused as refused:
+                return _refusal(refused.args)
 
-    return as_file
+        return as_file
+
+    return [path(f"{page}.{one}", view(one), name=f"{page}-{one}") for one in _FORMS]
 
 
 def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:

@@ -99,8 +99,7 @@ def _page(
         "rows": (shown.first_row, shown.first_row + len(shown.page_rows) - 1),
         "pages": page_links(shown.page, shown.pages, address),
         "downloads": [
-            (label, _file_url(address, ending))
-            for label, ending in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
+            (label, _file_url(address, label.lower())) for label in ("CSV", "JSON", "Parquet")
         ],
         "split": _split(shown),
         "reported": _reported(suite),
