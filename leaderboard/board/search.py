@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
@@ -119,12 +119,12 @@ FIELDS = (*_FIELDS, _SIZE)
 """What may stand behind an `@`, apart from other spellings."""
 
 
-@dataclass(frozen=True)
 class Catalogue:
     """Models made ready for many searches."""
 
-    models: Models
-    _texts: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self._texts: dict[str, list[str]] = {}
 
     def texts(self, of: Field) -> list[str]:
         """The field's text of each model, in lower case."""

@@ -248,7 +248,7 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> StyleSpreads:
 
 def _search(board: Board, text: str, problems: list[str]) -> tuple[Flags, list[tuple[str, int]]]:
     try:
-        return search.parse(text).found(facets_of(board).catalogue)
+        return search.parse(text).found(facets_of(board))
     except search.SearchError as error:
         problems.append(f"Nothing was searched: {error}")
         return np.ones(len(board.models), np.bool_), []
