@@ -51,9 +51,6 @@ class Agreement:
     """95 %, had other models been measured (docs/method.md)."""
     models: int
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def agreements_of(comparability_key: str) -> list[Agreement]:
     """One for each suite that counts this column and has a board of enough models."""
@@ -217,7 +214,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     about = {
         "models": len(scores),
         "results": np.array(chosen)[known].tolist(),
-        "agreements": [one.as_dict() for one in found_agreements],
+        "agreements": [asdict(one) for one in found_agreements],
     }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
     with tempfile.TemporaryDirectory() as folder:
