@@ -30,7 +30,7 @@ from leaderboard.styles.view import (
     view,
     wanted,
 )
-from leaderboard.web import Address, kept, page_links
+from leaderboard.web import Address, kept
 
 
 @require_safe
@@ -96,8 +96,7 @@ def _page(
         "order": styles_order.ordering(shown, averages),
         "choices": _choices(shown),
         "table": styles_table.render(shown) if shown.page_rows else "",
-        "rows": (shown.first_row, shown.first_row + len(shown.page_rows) - 1),
-        "pages": page_links(shown.page, shown.pages, address),
+        "pages": shown.part.links,
         "downloads": [
             (label, _file_url(address, label.lower())) for label in ("CSV", "JSON", "Parquet")
         ],

@@ -94,7 +94,7 @@ class Part:
         return end if self.total is None else min(end, self.total)
 
 
-def part(address: Address, field: str, total: int, size: int, heading: str) -> Part:
+def part(address: Address, field: str, total: int, size: int, heading: str = "") -> Part:
     """The page of a counted list that the address asks for."""
     pages = max(1, -(-total // size))
     number = address.number(field, last=pages)
