@@ -18,8 +18,10 @@ from django.urls import reverse
 from leaderboard.compare import pins
 from leaderboard.compare.lineup import Lineup, Number, Task, stored_files, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
+from leaderboard.compare.question_list import Half, half_of
 from leaderboard.models import Artifact, Run
-from leaderboard.samples import NO_PICK, Facts, Vector, facts_of, letter, path_of
+from leaderboard.models.run import run_url
+from leaderboard.samples import NO_PICK, Vector, letter
 from leaderboard.snapshot import Refused, TableFile, table_file
 from leaderboard.web import Address
 
@@ -111,17 +113,11 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
             else pa.array(layout.cluster, pa.int32()),
         }
         for side, number, vector in zip(lineup.sides, task.numbers, found, strict=True):
-            same = vector is not None and vector.layout.docs_digest == layout.docs_digest
-            sha256 = files.get(number.run) if number and same else None
-            path = path_of(sha256) if sha256 else None
-            answers = facts_of(path) if path and path.is_file() else None
-            columns |= _of_side(
-                side.letter,
-                layout.n,
-                vector if same else None,
-                answers if answers and answers.n == layout.n else None,
-                f"{site}{reverse('run', args=[number.run])}" if number and same else None,
-            )
+            half, run = None, None
+            if number and vector and vector.layout.docs_digest == layout.docs_digest:
+                half = half_of(vector, files.get(number.run))
+                run = f"{site}{run_url(number.run)}"
+            columns |= _of_side(side.letter, layout.n, half, run)
         yield pa.RecordBatch.from_pydict(columns)
 
 
@@ -130,17 +126,16 @@ def _vector(number: Number | None, vectors: Mapping[int, Vector]) -> Vector | No
     return vectors.get(number.results[0]) if number and number.results else None
 
 
-def _of_side(
-    name: str, n: int, vector: Vector | None, answers: Facts | None, run: str | None
-) -> dict[str, pa.Array]:
+def _of_side(name: str, n: int, half: Half | None, run: str | None) -> dict[str, pa.Array]:
     nothing = np.full(n, np.nan)
+    answers = half.answers if half else None
     picks = answers.pick if answers else np.full(n, NO_PICK)
     letters = pa.array(
         [letter(place) if place != NO_PICK else None for place in picks.tolist()], pa.string()
     )
     return {
         f"{name}.run": pa.repeat(pa.scalar(run, pa.string()), n),
-        f"{name}.score": table_file.numbers(vector.scores if vector else nothing),
+        f"{name}.score": table_file.numbers(half.vector.scores if half else nothing),
         f"{name}.pick": letters,
         f"{name}.margin": table_file.numbers(answers.margin if answers else nothing),
     }

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.compare.lineup import stored_files
-from leaderboard.models import Artifact
 from leaderboard.samples import (
     NO_PICK,
     OPENING_LENGTH,
     Facts,
+    Layout,
     Vector,
     facts_of,
     is_withheld,
@@ -45,30 +43,48 @@ SORTS = {"size": "Largest disagreement first", "file": "Order of the file"}
 
 
 @dataclass(frozen=True, eq=False)
+class Half:
+    """One side's answers; without its sample file only the scores are known."""
+
+    vector: Vector
+    path: Path | None = None
+    answers: Facts | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Partings:
     """Two sides' answers to the questions of one task; arrays have one entry for each."""
 
-    base: Vector
-    other: Vector
-    base_answers: Facts | None
-    other_answers: Facts | None
-    """None where a sample file is not at hand: then only scores are known."""
+    base: Half
+    other: Half
     higher_is_better: bool
     part: int | None = None
     """Place of the only part whose questions are listed; None for all."""
 
+    @property
+    def halves(self) -> tuple[Half, Half]:
+        return self.base, self.other
+
+    @property
+    def layout(self) -> Layout:
+        """That both have."""
+        return self.base.vector.layout
+
+    @cached_property
+    def _ahead(self) -> Floats:
+        """By how much the other side's score is the higher one."""
+        return self.other.vector.scores - self.base.vector.scores
+
     @cached_property
     def outcome(self) -> NDArray[np.int8]:
         """Of each question, an Outcome."""
-        ahead = self.other.scores - self.base.scores
-        if not self.higher_is_better:
-            ahead = -ahead
+        ahead = self._ahead if self.higher_is_better else -self._ahead
         found = np.zeros(len(ahead), np.int8)
         found[ahead < 0], found[ahead > 0] = Outcome.BASE, Outcome.OTHER
-        if self.base_answers and self.other_answers:
-            picks = self.base_answers.pick, self.other_answers.pick
+        if self.base.answers and self.other.answers:
+            picks = self.base.answers.pick, self.other.answers.pick
             picked = (picks[0] != NO_PICK) & (picks[1] != NO_PICK) & (picks[0] != picks[1])
-            wrong = (self.base.scores < 1) & (self.other.scores < 1)
+            wrong = (self.base.vector.scores < 1) & (self.other.vector.scores < 1)
             found[picked & wrong & (ahead == 0)] = Outcome.WRONG
         return found
 
@@ -80,35 +96,27 @@ class Partings:
     @cached_property
     def distance(self) -> Floats:
         """How far the margins of the two lie apart, in nats; NaN where there are none."""
-        if self.base_answers is None or self.other_answers is None:
+        if self.base.answers is None or self.other.answers is None:
             return np.full(len(self.outcome), np.nan)
         with np.errstate(invalid="ignore"):  # both found something impossible
-            return np.asarray(np.abs(self.base_answers.margin - self.other_answers.margin))
+            return np.asarray(np.abs(self.base.answers.margin - self.other.answers.margin))
 
     def places(self, shown: str, sort: str) -> NDArray[np.intp]:
         """Places in the file of the questions where they part, in the order asked for."""
         found = np.flatnonzero(self._shown(shown))
         if sort == "file":
             return found
-        apart = np.abs(self.other.scores - self.base.scores)[found]
+        apart = np.abs(self._ahead[found])
         distance = np.nan_to_num(self.distance[found], nan=-1.0)
         return found[np.lexsort((found, -distance, -apart))]
 
     def _shown(self, shown: str) -> NDArray[np.bool_]:
         of = SHOWN[shown]
         found = self.outcome > 0 if of is None else self.outcome == of
-        return found if self.part is None else found & (self.base.layout.part == self.part)
+        return found if self.part is None else found & (self.layout.part == self.part)
 
 
 PAGE = 12
-
-
-@dataclass(frozen=True)
-class Files:
-    """Both sides' sample files, the baseline's first; None where the store has not got one."""
-
-    paths: tuple[Path | None, Path | None]
-    answers: tuple[Facts | None, Facts | None]
 
 
 @dataclass(frozen=True)
@@ -155,26 +163,21 @@ class Questions:
     has_choices: bool
 
 
-def files_of(runs: Sequence[UUID], n: int) -> Files:
-    """The sample files of two runs with n questions."""
-    stored = stored_files(runs, Artifact.Kind.SAMPLES)
-    found = [_file(stored.get(run), n) for run in runs]
-    return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
-
-
-def _file(sha256: str | None, n: int) -> tuple[Path | None, Facts | None]:
+def half_of(vector: Vector, sha256: str | None) -> Half:
+    """With the sample file of this digest, where the store has it and it is of these questions."""
     path = path_of(sha256) if sha256 else None
     answers = facts_of(path) if path and path.is_file() else None
-    return (path, answers) if answers and answers.n == n else (None, None)
+    same = answers is not None and answers.n == vector.layout.n
+    return Half(vector, path, answers) if same else Half(vector)
 
 
-def list_of(partings: Partings, files: Files, doc: int | None, address: Address) -> Questions:
+def list_of(partings: Partings, doc: int | None, address: Address) -> Questions:
     """The page of the list that the address asks for, or the one that has the question `doc`."""
     shown, sort = address["show"], address["sort"]
     places = partings.places(shown, sort)
     chosen = _part(places, doc, address)
     on_page = places[chosen.slice].tolist()
-    texts = _texts(files, on_page)
+    texts = _texts(partings, on_page)
     return Questions(
         filters=[
             (name, address.url("questions", show=name, page="", doc=""), count, name == shown)
@@ -191,7 +194,7 @@ def list_of(partings: Partings, files: Files, doc: int | None, address: Address)
         ],
         part=chosen,
         places=places,
-        has_choices=any(one.has_picks for one in files.answers if one),
+        has_choices=any(one.answers.has_picks for one in partings.halves if one.answers),
     )
 
 
@@ -215,9 +218,9 @@ def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
     return Part(PAGE, number, len(places), links)
 
 
-def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
+def _texts(partings: Partings, places: Sequence[int]) -> dict[int, str]:
     """By place how each question begins; a withheld one says nothing."""
-    path = files.paths[0] or files.paths[1]
+    path = partings.base.path or partings.other.path
     if path is None or not places:
         return {}
     docs = rows_in(path, places, ["doc"])
@@ -235,11 +238,11 @@ def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
 def _listed(
     partings: Partings, place: int, text: str, address: Address, *, current: bool
 ) -> Listed:
-    known = partings.base_answers or partings.other_answers
+    known = partings.base.answers or partings.other.answers
     distance = float(partings.distance[place])
     return Listed(
         name=name_of(partings, place),
-        url=address.url("question", doc=partings.base.layout.label(place), page=""),
+        url=address.url("question", doc=partings.layout.label(place), page=""),
         current=current,
         text=text,
         withheld=known is not None and not text,
@@ -251,23 +254,17 @@ def _listed(
 
 
 def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
-    sides = (
-        (partings.base_answers, partings.base.scores),
-        (partings.other_answers, partings.other.scores),
-    )
+    picks = [half.answers.pick[place] if half.answers else NO_PICK for half in partings.halves]
     first, second = (
-        Answer(
-            letter(int(known.pick[place])) if known and known.pick[place] != NO_PICK else "",
-            float(scores[place]),
-        )
-        for known, scores in sides
+        Answer("" if pick == NO_PICK else letter(int(pick)), float(half.vector.scores[place]))
+        for pick, half in zip(picks, partings.halves, strict=True)
     )
     return first, second
 
 
 def name_of(partings: Partings, place: int) -> str:
     """Its label for readers: from 1, with the part of a group, which says more to them."""
-    layout = partings.base.layout
+    layout = partings.layout
     number = int(layout.doc_id[place]) + 1
     if len(layout.tasks) == 1:
         return str(number)
@@ -285,5 +282,5 @@ def neighbour(
     if not 0 <= beside < len(questions.places):
         return None
     place = int(questions.places[beside])
-    label = partings.base.layout.label(place)
+    label = partings.layout.label(place)
     return name_of(partings, place), address.url("question", doc=label, page="")

@@ -18,7 +18,7 @@ from evalcore.stats import paired_difference
 from leaderboard.compare.lineup import LETTERS, Number, Side, Task, named
 from leaderboard.compare.pair import Apart, Difference, How, difference
 from leaderboard.compare.question import differences
-from leaderboard.compare.question_list import Outcome, Partings
+from leaderboard.compare.question_list import Half, Outcome, Partings
 from leaderboard.samples import Facts, Layout, Vector, facts_of, rows_in
 from leaderboard.snapshot import Score
 
@@ -276,8 +276,11 @@ def test_disagreements_are_sorted_by_score_then_by_margin() -> None:
     base = answered([0, 0, 1, 2, 1], [1.0, 4, -1, -2, -1])
     other = answered([1, 1, 0, 1, 1], [-1.0, -4, 2, -9, -3])
     one, two = (np.array(scores, float) for scores in ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0]))
-    both = Vector(layout(n=n), False, one), Vector(layout(n=n), False, two)
-    partings = Partings(*both, base, other, higher_is_better=True)
+    halves = (
+        Half(Vector(layout(n=n), False, scores), Path("samples.parquet"), facts)
+        for scores, facts in ((one, base), (two, other))
+    )
+    partings = Partings(*halves, higher_is_better=True)
     assert [Outcome(int(one)).name for one in partings.outcome] == [
         "BASE", "BASE", "OTHER", "WRONG", "ALIKE"
     ]  # fmt: skip
