@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from django.urls import reverse
@@ -214,36 +215,7 @@ Averages = tuple[Board | None, Board | None]
 """The boards of the two compared styles."""
 
 
-@dataclass(frozen=True)
-class Ordering:
-    """A change of style as the page tells it."""
-
-    title: str
-    """Of the benchmark; empty for the suite's average."""
-    change: Change
-    moves: bool
-    """Whether any model changes its place."""
-    apart: tuple[int, int] | None
-    """How many benchmarks either average is of, where they are not the same."""
-    chart: SlopeChart
-    movers: list[Mover]
-    crossing: Crossing | None
-    chosen: int
-    """Models that the search leaves."""
-    higher: int
-    """Of all models those that rise beyond chance ..."""
-    lower: int
-    """... fall beyond chance ..."""
-    unshown: int
-    """... and those of which neither is shown."""
-
-    @property
-    def shown(self) -> int:
-        """Models that change their place beyond chance."""
-        return self.higher + self.lower
-
-
-def ordering(shown: View, averages: Averages) -> Ordering | None:
+def ordering(shown: View, averages: Averages) -> dict[str, Any] | None:
     """The change in the order asked for; of the first benchmark that has one for lack of averages.
 
     None where fewer than two models were measured in both styles.
@@ -263,21 +235,26 @@ def ordering(shown: View, averages: Averages) -> Ordering | None:
     return None
 
 
-def _ordering(shown: View, title: str, change: Change, apart: tuple[int, int] | None) -> Ordering:
+def _ordering(
+    shown: View, title: str, change: Change, apart: tuple[int, int] | None
+) -> dict[str, Any]:
+    """`title` is the benchmark's, empty for averages; `apart`: of how many benchmarks either is."""
     chosen, clear = _found(shown, change), change.beyond_chance
-    return Ordering(
-        title=title,
-        change=change,
-        moves=bool(change.moved.any()),
-        apart=apart,
-        chart=slope_chart(change, chosen, of_leaders=shown.address["draw"] == LEADERS),
-        movers=movers(change, chosen),
-        crossing=crossing(change, chosen),
-        chosen=int(chosen.sum()),
-        higher=int((clear & (change.moved > 0)).sum()),
-        lower=int((clear & (change.moved < 0)).sum()),
-        unshown=int((~clear).sum()),
-    )
+    return {
+        "title": title,
+        "change": change,
+        "moves": change.moved.any(),
+        "apart": apart,
+        "chart": slope_chart(change, chosen, of_leaders=shown.address["draw"] == LEADERS),
+        "movers": movers(change, chosen),
+        "crossing": crossing(change, chosen),
+        "chosen": int(chosen.sum()),
+        # Of all models those that rise and fall beyond chance, and those of which neither is shown.
+        "higher": int((clear & (change.moved > 0)).sum()),
+        "lower": int((clear & (change.moved < 0)).sum()),
+        "shown": int((clear & (change.moved != 0)).sum()),
+        "unshown": int((~clear).sum()),
+    }
 
 
 def _counted(board: Board) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -158,27 +157,21 @@ def _split(shown: View) -> dict[str, Any] | None:
     }
 
 
-@dataclass(frozen=True)
-class Reported:
+def _reported(suite: Suite) -> dict[str, Any] | None:
     """Figures that others published, with the suite's own words for their columns."""
-
-    source: str
-    link: str
-    heads: list[tuple[str, str]]
-    """Title and style of each column."""
-    rows: list[tuple[str, list[tuple[str, float, float]]]]
-    """By model: of each column what it is called where it stands alone, value, half width."""
-
-
-def _reported(suite: Suite) -> Reported | None:
     stated: dict[str, Any] | None = suite.reported
     if not stated:
         return None
     words = {entry.task.name: entry for entry in suite.entries.select_related("task")}
     heads = [(words[name].title, words[name].style) for name in stated["columns"]]
     called = [f"{title}, {Style(style).label}" for title, style in heads]
-    rows = [
-        (model, [(name, value, half) for name, (value, half) in zip(called, row, strict=True)])
-        for model, row in stated["rows"].items()
-    ]
-    return Reported(stated["source"], stated["link"], heads, rows)
+    return {
+        "source": stated["source"],
+        "link": stated["link"],
+        "heads": heads,
+        # By model: of each column what it is called where it stands alone, value, half width.
+        "rows": [
+            (model, [(name, value, half) for name, (value, half) in zip(called, row, strict=True)])
+            for model, row in stated["rows"].items()
+        ],
+    }
