@@ -40,7 +40,7 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
         "suite": suite,
         "suites": [(one, address.url(suite=one.name), one == suite) for one in found.suites],
         "history": history,
-        "runs": render.runs(history) if history.runs else "",
+        "runs": render.runs(history["runs"]) if history["runs"] else "",
         "renamed": found.here.get(model.renamed_to),
         **(_numbers(found, suite, variant) if suite and variant else {}),
         **(_relations(found, variant) if variant else {}),

@@ -97,11 +97,6 @@ class Boards:
     older: tuple[Board, ...]
     """Of versions that were submitted to and are not the newest."""
 
-    @property
-    def all(self) -> list[Board]:
-        own = [self.own] if self.own else []
-        return [*own, *self.styled, *self.others, *self.older]
-
 
 WORDS = ("description", "notice", "changelog", "reported")
 """Texts of a suite that no page of a model shows."""

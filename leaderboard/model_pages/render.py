@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.model_pages.runs import History, Ran
+from leaderboard.model_pages.runs import Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
 from leaderboard.models.run import run_url
 from leaderboard.snapshot import Score, Standing
@@ -82,9 +82,9 @@ def scores(benchmarks: Sequence[Benchmark], scale: Scale) -> SafeString:
     )
 
 
-def runs(history: History) -> SafeString:
+def runs(listed: Sequence[Ran]) -> SafeString:
     """The whole <table> of one page of the runs."""
-    return _table("model_pages/runs_table.jinja", runs=[_run(one) for one in history.runs])
+    return _table("model_pages/runs_table.jinja", runs=[_run(one) for one in listed])
 
 
 def _table(template: str, **context: object) -> SafeString:

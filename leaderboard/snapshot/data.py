@@ -98,9 +98,8 @@ class Scores:
     def none(cls, *shape: int) -> Scores:
         return cls(*(np.full(shape, np.nan) for _ in range(3)))
 
-    def put(self, row: int, column: int, interval: Interval) -> None:
-        for side in ("value", "low", "high"):
-            getattr(self, side)[row, column] = getattr(interval, side)
+    def put(self, places: Any, value: Any, low: Any, high: Any) -> None:
+        self.value[places], self.low[places], self.high[places] = value, low, high
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -119,6 +118,9 @@ class Scores:
 
     def rows(self, chosen: NDArray[Any]) -> Scores:
         return Scores(*(side[chosen] for side in self.sides))
+
+    def row(self, place: int) -> Scores:
+        return Scores(*(side[place] for side in self.sides))
 
     def column(self, place: int) -> Scores:
         return Scores(*(side[:, place] for side in self.sides))

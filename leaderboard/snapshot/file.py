@@ -38,6 +38,7 @@ _ARRAYS = ("n", "standing", "sd_of_draws")
 _PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
 _ABOUT, _MODELS = "about", "models"
 _SIDES = ("value", "low", "high")
+_RANKS = tuple(one.name for one in fields(Ranks) if one.name != "reach")
 
 Arrays = Mapping[str, NDArray[Any]]
 Value = TypeVar("Value")
@@ -46,10 +47,11 @@ Value = TypeVar("Value")
 def write(board: Board, path: Path) -> None:
     """Write the board's file; what is read back of it is equal to the board."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(board, name) for name in _ARRAYS}
-    arrays["run"] = _as_bytes(board.run)
+    # A structured void cannot be written without pickle: its bytes can.
+    arrays["run"] = np.frombuffer(board.run.tobytes(), np.uint8).reshape(*board.run.shape, 16)
     for name in _SCORES:
-        arrays |= _of_scores(name, getattr(board, name))
-    arrays |= {f"ranks.{one.name}": getattr(board.ranks, one.name) for one in _rank_arrays()}
+        arrays |= {f"{name}.{side}": getattr(getattr(board, name), side) for side in _SIDES}
+    arrays |= {f"ranks.{name}": getattr(board.ranks, name) for name in _RANKS}
     rows = len(board.models)
     arrays |= _stacked("gaps", [gap.difference for gap in board.gaps], rows)
     arrays["gaps.paired"] = _stack([gap.paired for gap in board.gaps], rows, np.bool_)
@@ -113,15 +115,15 @@ def mapped(folder: Path) -> Board:
     table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
     run, width = arrays["run"], len(about["columns"])
     reason, reasons, draws = arrays["why.reason"], about["reasons"], arrays["other_draws.run"]
-    ranks = {one.name: arrays[f"ranks.{one.name}"] for one in _rank_arrays()}
-    return Board(
+    ranks = {name: arrays[f"ranks.{name}"] for name in _RANKS}
+    gaps, best = _scores("gaps", arrays), _scores("best", arrays)
+    as_written: dict[str, Any] = {
         **{name: about[name] for name in _PLAIN},
-        scores=_scores("scores", arrays),
-        normalised=_scores("normalised", arrays),
-        average=_scores("average", arrays),
-        n=arrays["n"],
-        standing=arrays["standing"],
-        sd_of_draws=arrays["sd_of_draws"],
+        **{name: _scores(name, arrays) for name in _SCORES},
+        **{name: arrays[name] for name in _ARRAYS},
+    }
+    return Board(
+        **as_written,
         built=datetime.fromisoformat(about["built"]),
         columns=tuple(Column(**column) for column in about["columns"]),
         models=Models(table),
@@ -136,11 +138,11 @@ def mapped(folder: Path) -> Board:
         styles=tuple(about["styles"]),
         without_style=tuple(about["without_style"]),
         gaps=tuple(
-            StyleGap(benchmark, first, second, _row("gaps", arrays, k), arrays["gaps.paired"][k])
+            StyleGap(benchmark, first, second, gaps.row(k), arrays["gaps.paired"][k])
             for k, (benchmark, first, second) in enumerate(about["gaps"])
         ),
         best=tuple(
-            BestOf(benchmark, _row("best", arrays, k), arrays["best.column"][k])
+            BestOf(benchmark, best.row(k), arrays["best.column"][k])
             for k, benchmark in enumerate(about["best"])
         ),
     )
@@ -182,19 +184,6 @@ def _packed(models: Sequence[Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _as_bytes(run: NDArray[Any]) -> NDArray[np.uint8]:
-    """A structured void cannot be written without pickle: its bytes can."""
-    return np.frombuffer(run.tobytes(), np.uint8).reshape(*run.shape, 16)
-
-
-def _rank_arrays() -> list[Any]:
-    return [one for one in fields(Ranks) if one.name != "reach"]
-
-
-def _of_scores(name: str, scores: Scores) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{side}": getattr(scores, side) for side in _SIDES}
-
-
 def _stacked(name: str, scores: Sequence[Scores], rows: int) -> dict[str, NDArray[Any]]:
     """One array of shape (scores, rows) for each side."""
     return {
@@ -209,10 +198,6 @@ def _stack(arrays: Sequence[NDArray[Any]], rows: int, dtype: type[np.generic]) -
 
 def _scores(name: str, arrays: Arrays) -> Scores:
     return Scores(*(arrays[f"{name}.{side}"] for side in _SIDES))
-
-
-def _row(name: str, arrays: Arrays, place: int) -> Scores:
-    return Scores(*(arrays[f"{name}.{side}"][place] for side in _SIDES))
 
 
 MOST = 24

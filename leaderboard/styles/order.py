@@ -124,11 +124,6 @@ class Order:
     better: Better
     """Whether each of the first models is shown to be better than its second."""
 
-    @property
-    def ranges(self) -> NDArray[np.int32]:
-        """Both ends, shape (models, 2)."""
-        return np.stack([self.low, self.high], axis=1)
-
     @cached_property
     def rank(self) -> Ints:
         """1 for the highest; equal scores share one."""

@@ -217,7 +217,6 @@ class Questions:
     chart: Chart | None = None
     suspects: list[Suspect] | None = None
     suspects_part: Part | None = None
-    n_suspects: int = 0
 
 
 def questions(
@@ -235,7 +234,6 @@ def questions(
         chart(table),
         _suspects(table, ordered[shown.slice].tolist(), run, samples),
         shown,
-        len(ordered),
     )
 
 

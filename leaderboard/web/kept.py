@@ -13,8 +13,7 @@ rendered each time.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
@@ -82,9 +81,12 @@ def answer(
     key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
-        with _watched() as watched:
+        token = _for_now.set(False)
+        try:
             page = render()
-            lasting = not watched.get()
+            lasting = not _for_now.get()
+        finally:
+            _for_now.reset(token)
         if isinstance(page, HttpResponseBase):
             return page
         kept = Page.of(page)
@@ -101,15 +103,6 @@ def forget() -> None:
 def only_for_now() -> None:
     """That the page being made shows what is outdated without any change of an edition."""
     _for_now.set(True)
-
-
-@contextmanager
-def _watched() -> Iterator[ContextVar[bool]]:
-    token = _for_now.set(False)
-    try:
-        yield _for_now
-    finally:
-        _for_now.reset(token)
 
 
 def compressed(request: HttpRequest, page: str) -> HttpResponseBase:
