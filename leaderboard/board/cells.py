@@ -115,7 +115,7 @@ def column_scale(scores: Scores, column: int, metric: str, chance: float | None)
 
 
 def average_scale(average: Scores, chance: float | None) -> Scale:
-    return Scale.over([], *average.bounds, chance, start=4.0, end=94.0)
+    return Scale.over([], *map(float, average.bounds), chance, start=4.0, end=94.0)
 
 
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:

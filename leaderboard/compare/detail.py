@@ -102,12 +102,16 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
     problems = []
     vectors = compared.vectors[base.results[0]], compared.vectors[other.results[0]]
     files = stored_files([base.run, other.run], Artifact.Kind.SAMPLES)
-    halves = map(half_of, vectors, (files.get(base.run), files.get(other.run)))
     part = _part(vectors[0].layout, address["part"])
     if address["part"] and part is None:
         unknown = address["part"][:MOST_SHOWN]
         problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
-    partings = Partings(*halves, higher_is_better=task.higher_is_better, part=part)
+    partings = Partings(
+        half_of(vectors[0], files.get(base.run)),
+        half_of(vectors[1], files.get(other.run)),
+        higher_is_better=task.higher_is_better,
+        part=part,
+    )
     doc = vectors[0].layout.called(address["doc"]) if address["doc"] else None
     questions = list_of(partings, doc, address)
     shown = None
