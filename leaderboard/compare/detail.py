@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from django.urls import reverse
 
 from leaderboard.compare.differences import Compared, Found
 from leaderboard.compare.lineup import Number, Side, Task, stored_files
@@ -26,6 +25,7 @@ from leaderboard.compare.question_list import (
 )
 from leaderboard.compare.words import p_value
 from leaderboard.models import Artifact
+from leaderboard.models.run import run_url
 from leaderboard.samples import Layout, rows_in
 from leaderboard.web import Address
 
@@ -95,7 +95,7 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         found=found,
         counted=counted,
         draws=len(base.runs),
-        run_urls=(_run_url(base), _run_url(other)),
+        run_urls=(run_url(base.run), run_url(other.run)),
     )
     if counted is None:
         return plain
@@ -138,10 +138,6 @@ def _part(layout: Layout, name: str) -> int | None:
     return layout.parts.index(name) if len(layout.parts) > 1 and name in layout.parts else None
 
 
-def _run_url(number: Number) -> str:
-    return reverse("run", args=[number.run])
-
-
 def _shown(
     partings: Partings,
     questions: Questions,
@@ -157,7 +153,7 @@ def _shown(
     several = len(layout.parts) > 1 and len(layout.tasks) == 1
     part = layout.parts[int(layout.part[doc])] if several else ""
     here = np.flatnonzero(questions.places == doc)
-    first, second = (f"{_run_url(number)}?doc={label}#question" for number in numbers)
+    first, second = (f"{run_url(number.run)}?doc={label}#question" for number in numbers)
     return Shown(
         name=name_of(partings, doc),
         part=part,

@@ -60,7 +60,7 @@ def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, An
         {
             "benchmark": task.benchmark,
             "side": side.letter,
-            "run": f"{site}{reverse('run', args=[number.run])}",
+            "run": f"{site}{run_url(number.run)}",
             **pins.in_full(runs[number.run]),
         }
         for task in tasks

@@ -198,23 +198,12 @@ def list_of(partings: Partings, doc: int | None, address: Address) -> Questions:
     )
 
 
-@dataclass(frozen=True)
-class _OfList:
-    """Addresses of the list's pages, without a question; the first page has no number."""
-
-    address: Address
-
-    def url(self, fragment: str = "", **changes: int) -> str:
-        page = changes["page"]
-        return self.address.url(fragment, page=page if page > 1 else "", doc="")
-
-
 def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
     pages = max(1, -(-len(places) // PAGE))
     number = page_number(address["page"], last=pages)
     if doc is not None and not address["page"] and doc in places:
         number = int(np.flatnonzero(places == doc)[0]) // PAGE + 1
-    links = page_links(number, pages, _OfList(address), heading="questions")
+    links = page_links(number, pages, address.at(doc=""), heading="questions")
     return Part(PAGE, number, len(places), links)
 
 

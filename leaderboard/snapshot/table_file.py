@@ -78,7 +78,9 @@ def addresses(page: str, make: Callable[[HttpRequest], TableFile]) -> list[URLPa
             try:
                 return _answer(request, make(request), ending)
             except Refused as refused:
-                return _refusal(refused.args)
+                problems = "".join(f"{problem}\n" for problem in refused.args)
+                plain = "text/plain; charset=utf-8"
+                return HttpResponse(problems, status=400, content_type=plain)
 
         return as_file
 
@@ -104,11 +106,6 @@ def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseB
             "X-Robots-Tag": "noindex",
         },
     )
-
-
-def _refusal(problems: Iterable[str]) -> HttpResponse:
-    text = "\n".join(problems)
-    return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
 
 
 def of_column(column: Column, field: str) -> dict[str, Any]:

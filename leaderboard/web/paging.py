@@ -43,7 +43,7 @@ def page_links(
         return []
 
     def link(label: str, page: int) -> PageLink:
-        return PageLink(label, address.url(heading, **{field: page}))
+        return PageLink(label, address.url(heading, **{field: page if page > 1 else ""}))
 
     near = {1, pages, *range(number - 2, number + 3)} & set(range(1, pages + 1))
     links = [link(PREVIOUS, number - 1)] if number > 1 else []
