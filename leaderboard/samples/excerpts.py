@@ -50,6 +50,8 @@ def about(sha256: str, doc_digest: str) -> Excerpt | None:
 @lru_cache(maxsize=64)
 def openings(sha256: str, keys: tuple[tuple[str, int], ...]) -> dict[tuple[str, int], str]:
     """How the questions with these tasks and numbers begin; without those of unknown words."""
+    if not keys:
+        return {}
     path = path_of(sha256)
     facts = facts_of(path)
     places = {place: key for key in keys if (place := facts.place(*key)) is not None}

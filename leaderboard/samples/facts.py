@@ -46,7 +46,7 @@ class Numbered:
     """Place in `tasks`."""
     doc_id: NDArray[np.int32]
     parts: tuple[str, ...]
-    """Names of the parts of the benchmark (subjects and the like), of a plain task the task."""
+    """Of the benchmark (subjects and the like), in that order, too; of a plain task the task."""
     part: NDArray[np.int32]
     """Place in `parts`."""
 
