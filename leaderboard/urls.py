@@ -15,6 +15,7 @@ from leaderboard.model_pages import page as model
 from leaderboard.queue import page as queue
 from leaderboard.runs import downloads
 from leaderboard.runs import page as run
+from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
 from leaderboard.submissions import form_page as submit_page
@@ -26,17 +27,11 @@ from leaderboard.web import service
 
 urlpatterns = [
     path("", board.board, name="board"),
-    path("board.csv", download.as_csv, name="board-csv"),
-    path("board.json", download.as_json, name="board-json"),
-    path("board.parquet", download.as_parquet, name="board-parquet"),
+    *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
-    path("styles.csv", styles_download.as_csv, name="styles-csv"),
-    path("styles.json", styles_download.as_json, name="styles-json"),
-    path("styles.parquet", styles_download.as_parquet, name="styles-parquet"),
+    *table_file.addresses("styles", styles_download.file),
     path("compare", compare.compare, name="compare"),
-    path("compare.csv", compare_download.as_csv, name="compare-csv"),
-    path("compare.json", compare_download.as_json, name="compare-json"),
-    path("compare.parquet", compare_download.as_parquet, name="compare-parquet"),
+    *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),
     path("submissions/<uuid:pk>", submission.submission, name="submission"),
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),

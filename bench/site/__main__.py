@@ -33,7 +33,7 @@ FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
 SHARES_OF_RATE = (0.25, 0.5, 1.0)
 """Below the rate that is asked for, so that one sees what the server can do where it fails."""
-PACKAGES = ("Django", "gunicorn", "waitress", "duckdb", "numpy")
+PACKAGES = ("Django", "gunicorn", "waitress", "numpy")
 
 
 def main(arguments: Sequence[str]) -> int:

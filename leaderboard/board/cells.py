@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from leaderboard.board.wanted import Wanted
 from leaderboard.models.task import is_share
-from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing
+from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing, run_urls
 from leaderboard.templatetags.figures import (
     LOPSIDED,
     SMALLEST_SHOWN,
@@ -33,7 +33,6 @@ from leaderboard.web import Scale
 HALF_A_PERCENT = 5
 """Of a narrow cell's width, in tenths: less than half a pixel."""
 ROW, COLUMN = "{row}", "{column}"
-_NO_RUN = "0" * 32
 _TENTHS = [f"{place / 10:g}" for place in range(1001)]
 _SCORED = STANDINGS.index(Standing.SCORED)
 
@@ -111,20 +110,12 @@ def cell_urls(board: Wanted) -> str:
 def column_scale(scores: Scores, column: int, metric: str, chance: float | None) -> Scale:
     """One scale for the column, from the whole board's lowest to its highest bound."""
     lowest, highest = scores.bounds
-    low, high = _span(lowest[column], highest[column], chance)
-    return (Scale.around if is_share(metric) else Scale.plain)(low, high)
+    bounds = lowest[column], highest[column], chance
+    return Scale.over([], *bounds, share=is_share(metric), start=10.0, end=90.0)
 
 
 def average_scale(average: Scores, chance: float | None) -> Scale:
-    low, high = _span(*average.bounds, chance)
-    return Scale.around(low, high, start=4.0, end=94.0)
-
-
-def _span(lowest: Floats, highest: Floats, chance: float | None) -> tuple[float, float]:
-    """The lowest and the highest of both and of chance; 0 to 1 where there is nothing."""
-    bounds = [float(bound) for bound in (lowest, highest) if np.isfinite(bound)]
-    bounds += [] if chance is None else [chance]
-    return min(bounds, default=0.0), max(bounds, default=1.0)
+    return Scale.over([], *map(float, average.bounds), chance, start=4.0, end=94.0)
 
 
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:
@@ -146,7 +137,11 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
     block = np.ix_(np.array(look.rows, np.intp), np.array(places, np.intp))
     chosen = Scores(*(side[block] for side in look.scores.sides))
     runs = board.run[block]
-    urls = _cell_urls(runs, columns, look.variants) if look.wide else _run_urls(runs)
+    urls = (
+        _cell_urls(runs, columns, look.variants)
+        if look.wide
+        else [run_urls(of_column) for of_column in runs.T]
+    )
     unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
     step = HALF_A_PERCENT if look.wide else 1
     shares = [is_share(board.columns[place].metric) for place in places]
@@ -263,18 +258,6 @@ def _cell_urls(
         both = zip(variants, has_run, strict=True)
         found.append([f"{begin}{variant}{end}" if has else "" for variant, has in both])
     return found
-
-
-def _run_urls(runs: NDArray[Any]) -> list[list[str]]:
-    """The address of each run, by column, empty for none."""
-    return [[_run_url(raw.hex()) for raw in of_column] for of_column in runs.T.tolist()]
-
-
-def _run_url(digits: str) -> str:
-    if digits == _NO_RUN:
-        return ""
-    parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
-    return f"/runs/{'-'.join(parts)}"
 
 
 TEMPLATE = "board/cell.jinja"

@@ -25,7 +25,7 @@ _ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
 """What changes the page, but not the file."""
 
 
-def _file(request: HttpRequest) -> TableFile:
+def file(request: HttpRequest) -> TableFile:
     wanted = Wanted.of(request)
     suite = newest_suite(wanted.suite)
     if suite is None:
@@ -44,11 +44,6 @@ def _file(request: HttpRequest) -> TableFile:
         details={"columns": _columns(seen)},
         batches=lambda: _batches(seen, site),
     )
-
-
-as_csv = table_file.view(_file, "csv")
-as_json = table_file.view(_file, "json")
-as_parquet = table_file.view(_file, "parquet")
 
 
 def describe(seen: View, site: str) -> dict[str, Any]:

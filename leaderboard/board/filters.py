@@ -76,19 +76,13 @@ class Option(NamedTuple):
     chosen: bool = False
 
 
-class Facets:
+class Facets(Catalogue):
     """What models are filtered and sorted by, as arrays of shape (models,), each made once."""
 
     def __init__(self, models: Models) -> None:
-        self.models = models
-        self.catalogue = Catalogue(models)
+        super().__init__(models)
         self._codes: dict[str, tuple[list[Option], NDArray[np.intp]]] = {}
         self._flags: dict[str, Flags] = {}
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Parameters."""
-        return self.catalogue.sizes
 
     @cached_property
     def added(self) -> NDArray[np.float64]:
@@ -189,7 +183,7 @@ def filtered(facets: Facets, wanted: Wanted) -> Filtered:
     try:
         query = parse(wanted.q)
         if query.terms:
-            masks["q"], hits = query.found(facets.catalogue)
+            masks["q"], hits = query.found(facets)
     except SearchError as error:
         problems.append(f"Nothing was searched: {error}")
     for name in CHOICES:

@@ -32,7 +32,7 @@ from leaderboard.models.task import Style
 from leaderboard.snapshot import OWN, published
 from leaderboard.templatetags.figures import plural
 from leaderboard.templatetags.marks import axis, bob, style_mark
-from leaderboard.web import page_links
+from leaderboard.web import Address, page_links
 
 _ORDERS = ("Average", "Model", "Size", "Day it came")
 _ROWS = ((COMPACT, "Compact"), (NORMAL, "Normal"), (TALL, "Tall"))
@@ -42,69 +42,71 @@ _NOT_CARRIED = ("page", "at_model")
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the page says besides the board itself; asked of the database in a few queries."""
+class Days:
+    """Which days a page can be seen as of; all in UTC."""
 
-    others: tuple[tuple[str, str], ...]
-    """Name and title of the newest version of each suite; empty where there is only one."""
-    newer: str
-    """A newer version of this suite, if there is one."""
-    first_day: date | None
+    shown: date | None
+    """A past one; None for now."""
+    first: date | None
     """Of the first snapshot."""
-    days: tuple[date | None, date | None]
-    """Where a past day is shown: the last day with a snapshot before it and the first after it."""
+    before: date | None
+    """The last with a snapshot before the one shown ..."""
+    after: date | None
+    """... and the first after it."""
     today: date
 
 
-def surroundings(
-    suite: Suite, suites: Sequence[Suite], wanted: Wanted, first_day: date | None
-) -> Surroundings:
-    """`suites`: all there are, the newest last; `first_day`: of the board's first snapshot."""
-    newest = {suite.name: suite for suite in suites}
-    latest = newest[suite.name].version
-    return Surroundings(
-        others=tuple((suite.name, suite.title) for suite in newest.values())
-        if len(newest) > 1
-        else (),
-        newer=latest if latest != suite.version else "",
-        first_day=first_day,
-        days=days_around(suite, wanted),
-        today=datetime.now(UTC).date(),
-    )
-
-
-def days_around(suite: Suite, wanted: Wanted) -> tuple[date | None, date | None]:
-    """Of a past day the last day with a snapshot before it and the first one after it."""
+def days_of(suite: Suite, wanted: Wanted, first: date | None) -> Days:
+    """`first` is the day of the first snapshot."""
+    today = datetime.now(UTC).date()
     if wanted.moment is None:
-        return None, None
+        return Days(None, first, None, None, today)
     shown = (wanted.moment - timedelta(days=1)).date()
     days = published.days(suite, wanted.style)
     until = [day for day in days if day <= shown]
-    before = until[1] if len(until) > 1 else None
     after = [day for day in days if day > shown]
-    return before, after[-1] if after else None
+    before = until[1] if len(until) > 1 else None
+    return Days(shown, first, before, after[-1] if after else None, today)
+
+
+def as_it_stood(days: Days, page: Wanted | Address) -> dict[str, Any]:
+    """What `web/as_it_stood.html` says of a past day, and where it leads."""
+    return {
+        "asked_at": days.shown,
+        "now_url": page.url(at=""),
+        "day_urls": [
+            (day, page.url(at=day, page=1)) if day else None for day in (days.before, days.after)
+        ],
+    }
 
 
 def style_label(style: str) -> str:
     return "Task’s own" if style == OWN else str(Style(style).label)
 
 
-def context(view: View, table: Table, suite: Suite, around: Surroundings) -> dict[str, Any]:
-    """Everything that the page's template names."""
+def context(
+    view: View, table: Table, suite: Suite, suites: Sequence[Suite], first_day: date | None
+) -> dict[str, Any]:
+    """Everything that the page's template names.
+
+    `suites`: all there are, the newest last; `first_day`: of the board's first snapshot.
+    """
     board, wanted = view.board, view.wanted
+    newest = {suite.name: suite for suite in suites}
+    days = days_of(suite, wanted, first_day)
     return {
         "suite": suite,
-        "around": around,
+        "other_suites": newest.values() if len(newest) > 1 else (),
+        "newer": newest[suite.name] if newest[suite.name].version != suite.version else None,
+        "days": days,
+        **as_it_stood(days, wanted),
         "board": board,
         "view": view,
         "wanted": wanted,
         "table": table,
         "rendered": _table(view, table),
         "chosen_style": "" if wanted.style == OWN else style_label(wanted.style),
-        "asked_at": wanted.moment and wanted.moment - timedelta(days=1),
         "newer_url": wanted.url(suite=board.suite, at="", cols="", sort="average", page=1),
-        "now_url": wanted.url(at=""),
-        "day_urls": [(day, wanted.url(at=day, page=1)) if day else None for day in around.days],
         "questions": sum(column.n or 0 for column in board.columns),
         "unranked": len(board.models) - board.ranked,
         "styles": [

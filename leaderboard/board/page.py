@@ -41,8 +41,7 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     shown = view_of(found, wanted)
     if redirect := shown.wanted.redirect(request):
         return redirect
-    around = frame.surroundings(suite, suites, wanted, first_day)
-    context = frame.context(shown, dress(shown), suite, around)
+    context = frame.context(shown, dress(shown), suite, suites, first_day)
     return render_to_string("board/page.html", context, request)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
@@ -114,17 +114,17 @@ _TEXT_FIELDS = (
     Field("commit", _plain("commit"), str.startswith),
 )
 _ALIASES = {"org": "author", "arch": "architecture", "license": "licence", "dtype": "precision"}
-_FIELDS: Mapping[str, Field] = {one.name: one for one in _TEXT_FIELDS}
+_FIELDS: Mapping[str, Field] = {field.name: field for field in _TEXT_FIELDS}
 FIELDS = (*_FIELDS, _SIZE)
 """What may stand behind an `@`, apart from other spellings."""
 
 
-@dataclass(frozen=True)
 class Catalogue:
     """Models made ready for many searches."""
 
-    models: Models
-    _texts: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self._texts: dict[str, list[str]] = {}
 
     def texts(self, of: Field) -> list[str]:
         """The field's text of each model, in lower case."""

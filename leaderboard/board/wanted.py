@@ -7,9 +7,8 @@ bands: those were computed, for all models at once, for the suite's average only
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -23,7 +22,7 @@ from django.urls import reverse
 
 from leaderboard.models.task import Style
 from leaderboard.snapshot import OWN, Board, Flags, Scores
-from leaderboard.web import Address, redirect_to, short_address
+from leaderboard.web import Address, Recent, redirect_to, short_address
 
 RAW, CHANCE = "raw", "chance"
 ONLY, HIDE = "only", "hide"
@@ -126,9 +125,7 @@ DEFAULT_COLUMNS = 10
 MOST_MEANS = 16
 """Averages of readers' own choices that are kept of each board."""
 
-_means: WeakKeyDictionary[
-    Board, OrderedDict[tuple[str, tuple[int, ...], tuple[int, ...]], Scores]
-] = WeakKeyDictionary()
+_means: WeakKeyDictionary[Board, Recent[Scores]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -177,13 +174,18 @@ def shown(board: Board, wanted: Wanted, keys: Sequence[str]) -> Shown:
     if not own_columns:
         averaged = counted
     own_choice = own_columns or scale != of_suite
-    needed = columns if own_columns else every
+    average = board.average
+    if own_choice:
+        needed = columns if own_columns else every
+        asked = scale, tuple(averaged), tuple(needed)
+        known = _means.setdefault(board, Recent(MOST_MEANS))
+        average = known.of(asked, lambda: _mean(scores, averaged, needed))
     return Shown(
         columns=columns,
         folded=0 if cols else len(every) - len(columns),
         scale=scale,
         scores=scores,
-        average=_mean(board, scale, averaged, needed) if own_choice else board.average,
+        average=average,
         own_choice=own_choice,
         why_unranked=_why(len(averaged), len(counted), own_columns, scale) if own_choice else "",
         cols=cols,
@@ -192,23 +194,12 @@ def shown(board: Board, wanted: Wanted, keys: Sequence[str]) -> Shown:
     )
 
 
-def _mean(board: Board, scale: str, averaged: Sequence[int], needed: Sequence[int]) -> Scores:
-    """By row the mean over columns on this scale; NaN where one of the `needed` is missing."""
-    known = _means.setdefault(board, OrderedDict())
-    asked = scale, tuple(averaged), tuple(needed)
-    if (kept := known.get(asked)) is not None:
-        return kept
-    scores = board.normalised if scale == CHANCE else board.scores
-    if averaged:
-        complete: Flags = np.isnan(scores.value[:, needed]).sum(axis=1) == 0
-        mean = scores.mean(averaged).where(complete)
-    else:
-        mean = Scores.none(len(scores.value))
-    known[asked] = mean
-    while len(known) > MOST_MEANS:
-        with suppress(KeyError):  # another thread may have removed it
-            known.popitem(last=False)
-    return mean
+def _mean(scores: Scores, averaged: Sequence[int], needed: Sequence[int]) -> Scores:
+    """By row the mean over columns; NaN where one of the `needed` is missing."""
+    if not averaged:
+        return Scores.none(len(scores.value))
+    complete: Flags = np.isnan(scores.value[:, needed]).sum(axis=1) == 0
+    return scores.mean(averaged).where(complete)
 
 
 def _chosen(wanted: Wanted, keys: Sequence[str]) -> tuple[list[int], str, list[str]]:

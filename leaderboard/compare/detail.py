@@ -7,29 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from django.urls import reverse
 
-from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.differences import Compared, Found
-from leaderboard.compare.lineup import Number, Side, Task
+from leaderboard.compare.lineup import Number, Side, Task, stored_files
 from leaderboard.compare.pair import ByQuestion, Difference
 from leaderboard.compare.parts import PartTable, by_part, part_table
 from leaderboard.compare.question import Pair, read_pair
 from leaderboard.compare.question_list import (
     Answer,
-    Files,
     Partings,
     Questions,
     answers_to,
-    files_of,
-    label_of,
+    half_of,
     list_of,
     name_of,
     neighbour,
-    place_called,
 )
 from leaderboard.compare.words import p_value
-from leaderboard.samples import Layout
+from leaderboard.models import Artifact
+from leaderboard.models.run import run_url
+from leaderboard.samples import Layout, rows_in
 from leaderboard.web import Address
 
 MOST_SHOWN = 40
@@ -86,8 +83,7 @@ class Detail:
 
 def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail | None:
     """The baseline and the side `vs` on one task; None where one has no number on it."""
-    numbers = task.numbers[compared.base], task.numbers[vs]
-    base, other = numbers
+    base, other = task.numbers[compared.base], task.numbers[vs]
     if base is None or other is None:
         return None
     found = compared.of(vs).by_task[compared.lineup.tasks.index(task)]
@@ -99,30 +95,35 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         found=found,
         counted=counted,
         draws=len(base.runs),
-        run_urls=(_run_url(base), _run_url(other)),
+        run_urls=(run_url(base.run), run_url(other.run)),
     )
     if counted is None:
         return plain
     problems = []
     vectors = compared.vectors[base.results[0]], compared.vectors[other.results[0]]
-    files = files_of([base.run, other.run], vectors[0].layout.n)
+    files = stored_files([base.run, other.run], Artifact.Kind.SAMPLES)
     part = _part(vectors[0].layout, address["part"])
     if address["part"] and part is None:
         unknown = address["part"][:MOST_SHOWN]
         problems.append(f"part: {task.title} has no part “{unknown}”. Choose one from the table.")
-    partings = Partings(*vectors, *files.answers, higher_is_better=task.higher_is_better, part=part)
-    doc = place_called(partings, address["doc"]) if address["doc"] else None
-    questions = list_of(partings, files, doc, address)
+    partings = Partings(
+        half_of(vectors[0], files.get(base.run)),
+        half_of(vectors[1], files.get(other.run)),
+        higher_is_better=task.higher_is_better,
+        part=part,
+    )
+    doc = vectors[0].layout.called(address["doc"]) if address["doc"] else None
+    questions = list_of(partings, doc, address)
     shown = None
     if doc is not None:
-        shown = _shown(partings, files, questions, (base, other), doc, address)
+        shown = _shown(partings, questions, (base, other), doc, address)
     elif address["doc"]:
         unknown = address["doc"][:MOST_SHOWN]
         problems.append(f"doc: {task.title} has no question “{unknown}”. Choose one from the list.")
     parts = by_part(task, compared.base, vs, compared.vectors)
     return replace(
         plain,
-        has_files=any(files.paths),
+        has_files=any(half.path for half in partings.halves),
         questions=questions,
         shown=shown,
         problems=problems,
@@ -137,26 +138,22 @@ def _part(layout: Layout, name: str) -> int | None:
     return layout.parts.index(name) if len(layout.parts) > 1 and name in layout.parts else None
 
 
-def _run_url(number: Number) -> str:
-    return reverse("run", args=[number.run])
-
-
 def _shown(
     partings: Partings,
-    files: Files,
     questions: Questions,
     numbers: tuple[Number, Number],
     doc: int,
     address: Address,
 ) -> Shown:
     samples: list[dict[str, Any] | None] = [
-        compare_samples.rows(path, [doc])[doc] if path else None for path in files.paths
+        rows_in(half.path, [doc])[doc] if half.path else None for half in partings.halves
     ]
-    layout, label = partings.base.layout, label_of(partings, doc)
+    layout = partings.layout
+    label = layout.label(doc)
     several = len(layout.parts) > 1 and len(layout.tasks) == 1
     part = layout.parts[int(layout.part[doc])] if several else ""
     here = np.flatnonzero(questions.places == doc)
-    first, second = (f"{_run_url(number)}?doc={label}#question" for number in numbers)
+    first, second = (f"{run_url(number.run)}?doc={label}#question" for number in numbers)
     return Shown(
         name=name_of(partings, doc),
         part=part,

@@ -16,17 +16,17 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from leaderboard.compare import pins
-from leaderboard.compare import samples as compare_samples
-from leaderboard.compare.lineup import Lineup, Number, Task, vectors_of
+from leaderboard.compare.lineup import Lineup, Number, Task, stored_files, vectors_of
 from leaderboard.compare.page import JOINED, fields, read
-from leaderboard.compare.samples import NONE, Answers
+from leaderboard.compare.question_list import Half, half_of
 from leaderboard.models import Artifact, Run
-from leaderboard.samples import Vector, letter
+from leaderboard.models.run import run_url
+from leaderboard.samples import NO_PICK, Vector, letter
 from leaderboard.snapshot import Refused, TableFile, table_file
 from leaderboard.web import Address
 
 
-def _file(request: HttpRequest) -> TableFile:
+def file(request: HttpRequest) -> TableFile:
     address = Address(request, fields(), JOINED)
     asked = read(address)
     lineup = asked.lineup
@@ -53,11 +53,6 @@ def _file(request: HttpRequest) -> TableFile:
     )
 
 
-as_csv = table_file.view(_file, "csv")
-as_json = table_file.view(_file, "json")
-as_parquet = table_file.view(_file, "parquet")
-
-
 def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, Any]]:
     """What every run was asked and computed with, by task and side; no digest is cut short."""
     runs = pins.runs_of(tasks)
@@ -65,7 +60,7 @@ def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, An
         {
             "benchmark": task.benchmark,
             "side": side.letter,
-            "run": f"{site}{reverse('run', args=[number.run])}",
+            "run": f"{site}{run_url(number.run)}",
             **pins.in_full(runs[number.run]),
         }
         for task in tasks
@@ -100,7 +95,7 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
 def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.RecordBatch]:
     vectors = vectors_of(tasks)
     runs = [number.run for task in tasks for number in task.numbers if number]
-    files = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
+    files = stored_files(runs, Artifact.Kind.SAMPLES)
     for task in tasks:
         found = [_vector(number, vectors) for number in task.numbers]
         layout = next((vector.layout for vector in found if vector), None)
@@ -118,16 +113,11 @@ def _batches(lineup: Lineup, tasks: Sequence[Task], site: str) -> Iterator[pa.Re
             else pa.array(layout.cluster, pa.int32()),
         }
         for side, number, vector in zip(lineup.sides, task.numbers, found, strict=True):
-            same = vector is not None and vector.layout.docs_digest == layout.docs_digest
-            sha256 = files.get(number.run) if number and same else None
-            answers = compare_samples.answers(sha256) if sha256 else None
-            columns |= _of_side(
-                side.letter,
-                layout.n,
-                vector if same else None,
-                answers if answers and answers.n == layout.n else None,
-                f"{site}{reverse('run', args=[number.run])}" if number and same else None,
-            )
+            half, run = None, None
+            if number and vector and vector.layout.docs_digest == layout.docs_digest:
+                half = half_of(vector, files.get(number.run))
+                run = f"{site}{run_url(number.run)}"
+            columns |= _of_side(side.letter, layout.n, half, run)
         yield pa.RecordBatch.from_pydict(columns)
 
 
@@ -136,17 +126,16 @@ def _vector(number: Number | None, vectors: Mapping[int, Vector]) -> Vector | No
     return vectors.get(number.results[0]) if number and number.results else None
 
 
-def _of_side(
-    name: str, n: int, vector: Vector | None, answers: Answers | None, run: str | None
-) -> dict[str, pa.Array]:
+def _of_side(name: str, n: int, half: Half | None, run: str | None) -> dict[str, pa.Array]:
     nothing = np.full(n, np.nan)
-    picks = answers.pick if answers else np.full(n, NONE)
+    answers = half.answers if half else None
+    picks = answers.pick if answers else np.full(n, NO_PICK)
     letters = pa.array(
-        [letter(place) if place != NONE else None for place in picks.tolist()], pa.string()
+        [letter(place) if place != NO_PICK else None for place in picks.tolist()], pa.string()
     )
     return {
         f"{name}.run": pa.repeat(pa.scalar(run, pa.string()), n),
-        f"{name}.score": table_file.numbers(vector.scores if vector else nothing),
+        f"{name}.score": table_file.numbers(half.vector.scores if half else nothing),
         f"{name}.pick": letters,
         f"{name}.margin": table_file.numbers(answers.margin if answers else nothing),
     }

@@ -7,11 +7,12 @@ follows from it is in `differences.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from evalcore.stats import Interval
+from leaderboard.models import Artifact
 from leaderboard.models.task import is_share
 from leaderboard.samples import Vector, by_result
 from leaderboard.snapshot import Score
@@ -114,6 +115,12 @@ def vectors_of(tasks: Sequence[Task]) -> dict[int, Vector]:
     return by_result(
         [pk for task in tasks for number in task.numbers if number for pk in number.results]
     )
+
+
+def stored_files(runs: Iterable[UUID], kind: Artifact.Kind) -> dict[UUID, str]:
+    """By run the digest of its file of this kind."""
+    files = Artifact.objects.filter(run__in=list(runs), kind=kind)
+    return dict(files.values_list("run_id", "sha256"))
 
 
 def named(sides: Sequence[Side]) -> tuple[Side, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -192,18 +192,14 @@ def _surroundings(asked: Request, address: Address) -> dict[str, Any]:
         "style_label": Style(board.style).label if board and board.style in Style.values else "",
         "at": address["at"],
         "chosen": asked.chosen,
-        "board_query": _query(address, ("suite", "style", "at")),
-        "carried": [
-            (name, address[name])
-            for name, default in fields().items()
-            if name in ("suite", "style", "at", "m", "run", "base") and address[name] != default
-        ],
+        "board_query": urlencode(_given(address, "suite", "style", "at")),
+        "carried": _given(address, "suite", "style", "at", "m", "run", "base"),
     }
 
 
-def _query(address: Address, names: Sequence[str]) -> str:
-    defaults = fields()
-    return urlencode([(name, address[name]) for name in names if address[name] != defaults[name]])
+def _given(address: Address, *names: str) -> list[tuple[str, str]]:
+    """Those of the fields that are not as usual."""
+    return [(name, address[name]) for name in names if address[name] != fields()[name]]
 
 
 def _names(lineup: Lineup) -> str:
@@ -268,10 +264,6 @@ def _downloads(address: Address) -> list[tuple[str, str]]:
     )
     query = short.partition("?")[2]
     return [
-        (label, f"{reverse(name)}?{query}")
-        for label, name in (
-            ("CSV", "compare-csv"),
-            ("JSON", "compare-json"),
-            ("Parquet", "compare-parquet"),
-        )
+        (label, f"{reverse(f'compare-{label.lower()}')}?{query}")
+        for label in ("CSV", "JSON", "Parquet")
     ]

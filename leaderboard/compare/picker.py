@@ -54,7 +54,7 @@ def of_models(board: Board, rows: Sequence[int], address: Address) -> Picker:
     if len(named) == 1 and not full:
         return Picker("", [], 0, None, full, exact=_added(board, rows, named[0], address))
     try:
-        mask, _ = search.parse(text).found(facets_of(board).catalogue)
+        mask, _ = search.parse(text).found(facets_of(board))
     except search.SearchError as error:
         return Picker("Nothing found", [], 0, Problem(f"Search: {error}"), full)
     found = [row for row in np.flatnonzero(mask).tolist() if row not in rows]

@@ -14,8 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from evalcore.record import RunRecord
-from leaderboard.compare.lineup import Lineup, Task
-from leaderboard.compare.samples import stored
+from leaderboard.compare.lineup import Lineup, Task, stored_files
 from leaderboard.models import Artifact, Run
 from leaderboard.models.task import Style
 from leaderboard.samples import store as artifacts
@@ -135,13 +134,6 @@ _RECORDED: tuple[tuple[str, str], ...] = (
     ("Context", "A shorter context may cut examples off."),
     ("Prompts cut to fit", "A model that was shown less had it harder."),
 )
-PINNED = (
-    *("task__name", "task__version", "task__config_digest", "task__style"),
-    *("docs_digest", "shots", "fewshot_draw", "fewshot_seed", "mode", "dataset_commits"),
-    *("engine_version", "environment"),
-    *("variant__dtype", "variant__quantisation", "variant__adapter", "variant__backend"),
-)
-"""The fields of a run that are read here."""
 
 
 def runs_of(tasks: Sequence[Task]) -> dict[UUID, Run]:
@@ -198,7 +190,7 @@ def _records(task: Task) -> dict[UUID, Mapping[str, str]]:
     runs = [number.run for number in task.numbers if number]
     return {
         run: _recorded(sha256)
-        for run, sha256 in stored(runs, Artifact.Kind.RECORD).items()
+        for run, sha256 in stored_files(runs, Artifact.Kind.RECORD).items()
         if artifacts.path_of(sha256).is_file()
     }
 

@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.compare import samples as compare_samples
-from leaderboard.compare.samples import NONE, Answers
-from leaderboard.models import Artifact
-from leaderboard.samples import OPENING_LENGTH, Vector, is_withheld, letter, place_of, question_in
-from leaderboard.samples import store as artifacts
+from leaderboard.samples import (
+    NO_PICK,
+    OPENING_LENGTH,
+    Facts,
+    Layout,
+    Vector,
+    facts_of,
+    is_withheld,
+    letter,
+    path_of,
+    question_in,
+    rows_in,
+)
 from leaderboard.snapshot import Floats
 from leaderboard.web import Address, Part, page_links, page_number
 
@@ -36,30 +43,48 @@ SORTS = {"size": "Largest disagreement first", "file": "Order of the file"}
 
 
 @dataclass(frozen=True, eq=False)
+class Half:
+    """One side's answers; without its sample file only the scores are known."""
+
+    vector: Vector
+    path: Path | None = None
+    answers: Facts | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Partings:
     """Two sides' answers to the questions of one task; arrays have one entry for each."""
 
-    base: Vector
-    other: Vector
-    base_answers: Answers | None
-    other_answers: Answers | None
-    """None where a sample file is not at hand: then only scores are known."""
+    base: Half
+    other: Half
     higher_is_better: bool
     part: int | None = None
     """Place of the only part whose questions are listed; None for all."""
 
+    @property
+    def halves(self) -> tuple[Half, Half]:
+        return self.base, self.other
+
+    @property
+    def layout(self) -> Layout:
+        """That both have."""
+        return self.base.vector.layout
+
+    @cached_property
+    def _ahead(self) -> Floats:
+        """By how much the other side's score is the higher one."""
+        return self.other.vector.scores - self.base.vector.scores
+
     @cached_property
     def outcome(self) -> NDArray[np.int8]:
         """Of each question, an Outcome."""
-        ahead = self.other.scores - self.base.scores
-        if not self.higher_is_better:
-            ahead = -ahead
+        ahead = self._ahead if self.higher_is_better else -self._ahead
         found = np.zeros(len(ahead), np.int8)
         found[ahead < 0], found[ahead > 0] = Outcome.BASE, Outcome.OTHER
-        if self.base_answers and self.other_answers:
-            picks = self.base_answers.pick, self.other_answers.pick
-            picked = (picks[0] != NONE) & (picks[1] != NONE) & (picks[0] != picks[1])
-            wrong = (self.base.scores < 1) & (self.other.scores < 1)
+        if self.base.answers and self.other.answers:
+            picks = self.base.answers.pick, self.other.answers.pick
+            picked = (picks[0] != NO_PICK) & (picks[1] != NO_PICK) & (picks[0] != picks[1])
+            wrong = (self.base.vector.scores < 1) & (self.other.vector.scores < 1)
             found[picked & wrong & (ahead == 0)] = Outcome.WRONG
         return found
 
@@ -71,36 +96,27 @@ class Partings:
     @cached_property
     def distance(self) -> Floats:
         """How far the margins of the two lie apart, in nats; NaN where there are none."""
-        if self.base_answers is None or self.other_answers is None:
+        if self.base.answers is None or self.other.answers is None:
             return np.full(len(self.outcome), np.nan)
         with np.errstate(invalid="ignore"):  # both found something impossible
-            return np.asarray(np.abs(self.base_answers.margin - self.other_answers.margin))
+            return np.asarray(np.abs(self.base.answers.margin - self.other.answers.margin))
 
     def places(self, shown: str, sort: str) -> NDArray[np.intp]:
         """Places in the file of the questions where they part, in the order asked for."""
         found = np.flatnonzero(self._shown(shown))
         if sort == "file":
             return found
-        apart = np.abs(self.other.scores - self.base.scores)[found]
+        apart = np.abs(self._ahead[found])
         distance = np.nan_to_num(self.distance[found], nan=-1.0)
         return found[np.lexsort((found, -distance, -apart))]
 
     def _shown(self, shown: str) -> NDArray[np.bool_]:
         of = SHOWN[shown]
         found = self.outcome > 0 if of is None else self.outcome == of
-        return found if self.part is None else found & (self.base.layout.part == self.part)
+        return found if self.part is None else found & (self.layout.part == self.part)
 
 
 PAGE = 12
-_MOST_DIGITS = 9
-
-
-@dataclass(frozen=True)
-class Files:
-    """Both sides' sample files, the baseline's first; None where the store has not got one."""
-
-    paths: tuple[Path | None, Path | None]
-    answers: tuple[Answers | None, Answers | None]
 
 
 @dataclass(frozen=True)
@@ -147,27 +163,21 @@ class Questions:
     has_choices: bool
 
 
-def files_of(runs: Sequence[UUID], n: int) -> Files:
-    """The sample files of two runs with n questions."""
-    stored = compare_samples.stored(runs, Artifact.Kind.SAMPLES)
-    found = [_file(stored.get(run), n) for run in runs]
-    return Files((found[0][0], found[1][0]), (found[0][1], found[1][1]))
+def half_of(vector: Vector, sha256: str | None) -> Half:
+    """With the sample file of this digest, where the store has it and it is of these questions."""
+    path = path_of(sha256) if sha256 else None
+    answers = facts_of(path) if path and path.is_file() else None
+    same = answers is not None and answers.n == vector.layout.n
+    return Half(vector, path, answers) if same else Half(vector)
 
 
-def _file(sha256: str | None, n: int) -> tuple[Path | None, Answers | None]:
-    answers = compare_samples.answers(sha256) if sha256 else None
-    if sha256 is None or answers is None or answers.n != n:
-        return None, None
-    return artifacts.path_of(sha256), answers
-
-
-def list_of(partings: Partings, files: Files, doc: int | None, address: Address) -> Questions:
+def list_of(partings: Partings, doc: int | None, address: Address) -> Questions:
     """The page of the list that the address asks for, or the one that has the question `doc`."""
     shown, sort = address["show"], address["sort"]
     places = partings.places(shown, sort)
     chosen = _part(places, doc, address)
     on_page = places[chosen.slice].tolist()
-    texts = _texts(files, on_page)
+    texts = _texts(partings, on_page)
     return Questions(
         filters=[
             (name, address.url("questions", show=name, page="", doc=""), count, name == shown)
@@ -184,19 +194,8 @@ def list_of(partings: Partings, files: Files, doc: int | None, address: Address)
         ],
         part=chosen,
         places=places,
-        has_choices=any(answer.has_choices for answer in files.answers if answer),
+        has_choices=any(half.answers.has_picks for half in partings.halves if half.answers),
     )
-
-
-@dataclass(frozen=True)
-class _OfList:
-    """Addresses of the list's pages, without a question; the first page has no number."""
-
-    address: Address
-
-    def url(self, fragment: str = "", **changes: int) -> str:
-        page = changes["page"]
-        return self.address.url(fragment, page=page if page > 1 else "", doc="")
 
 
 def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
@@ -204,23 +203,23 @@ def _part(places: NDArray[np.intp], doc: int | None, address: Address) -> Part:
     number = page_number(address["page"], last=pages)
     if doc is not None and not address["page"] and doc in places:
         number = int(np.flatnonzero(places == doc)[0]) // PAGE + 1
-    links = page_links(number, pages, _OfList(address), heading="questions")
+    links = page_links(number, pages, address.at(doc=""), heading="questions")
     return Part(PAGE, number, len(places), links)
 
 
-def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
+def _texts(partings: Partings, places: Sequence[int]) -> dict[int, str]:
     """By place how each question begins; a withheld one says nothing."""
-    path = files.paths[0] or files.paths[1]
+    path = partings.base.path or partings.other.path
     if path is None or not places:
         return {}
-    docs = compare_samples.rows(path, places, ["doc"])
+    docs = rows_in(path, places, ["doc"])
     texts = {
         place: "" if is_withheld(row["doc"]) else question_in(row["doc"])
         for place, row in docs.items()
     }
     # Prompts are long: they are read only where the document does not say what is asked.
     unsaid = [p for p, row in docs.items() if not texts[p] and not is_withheld(row["doc"])]
-    prompts = compare_samples.rows(path, unsaid, ["prompt"]) if unsaid else {}
+    prompts = rows_in(path, unsaid, ["prompt"]) if unsaid else {}
     texts |= {p: row["prompt"].strip().rpartition("\n\n")[2] for p, row in prompts.items()}
     return {place: " ".join(text.split())[:OPENING_LENGTH] for place, text in texts.items()}
 
@@ -228,65 +227,39 @@ def _texts(files: Files, places: Sequence[int]) -> dict[int, str]:
 def _listed(
     partings: Partings, place: int, text: str, address: Address, *, current: bool
 ) -> Listed:
-    known = partings.base_answers or partings.other_answers
+    known = partings.base.answers or partings.other.answers
     distance = float(partings.distance[place])
     return Listed(
         name=name_of(partings, place),
-        url=address.url("question", doc=label_of(partings, place), page=""),
+        url=address.url("question", doc=partings.layout.label(place), page=""),
         current=current,
         text=text,
         withheld=known is not None and not text,
         answers=answers_to(partings, place),
-        gold=", ".join(map(letter, known.gold_of(place))) if known and known.has_choices else "",
+        gold=", ".join(map(letter, known.gold_of(place))) if known and known.has_picks else "",
         outcome=Outcome(int(partings.outcome[place])),
         distance=distance if np.isfinite(distance) else None,
     )
 
 
 def answers_to(partings: Partings, place: int) -> tuple[Answer, Answer]:
-    sides = (
-        (partings.base_answers, partings.base.scores),
-        (partings.other_answers, partings.other.scores),
-    )
+    picks = [half.answers.pick[place] if half.answers else NO_PICK for half in partings.halves]
     first, second = (
-        Answer(
-            letter(int(known.pick[place])) if known and known.pick[place] != NONE else "",
-            float(scores[place]),
-        )
-        for known, scores in sides
+        Answer("" if pick == NO_PICK else letter(int(pick)), float(half.vector.scores[place]))
+        for pick, half in zip(picks, partings.halves, strict=True)
     )
     return first, second
 
 
-def label_of(partings: Partings, place: int) -> str:
-    """`task:number`, or the number alone where there is one task, as on a run's page."""
-    layout = partings.base.layout
-    number = int(layout.doc_id[place])
-    if len(layout.tasks) == 1:
-        return str(number)
-    return f"{layout.tasks[int(layout.task[place])]}:{number}"
-
-
 def name_of(partings: Partings, place: int) -> str:
-    """The same for readers: counted from 1, with the part of a group, which says more to them."""
-    layout = partings.base.layout
+    """Its label for readers: from 1, with the part of a group, which says more to them."""
+    layout = partings.layout
     number = int(layout.doc_id[place]) + 1
     if len(layout.tasks) == 1:
         return str(number)
     by_part = len(layout.parts) >= len(layout.tasks)
     part = layout.parts[int(layout.part[place])]
     return f"{part if by_part else layout.tasks[int(layout.task[place])]} {number}"
-
-
-def place_called(partings: Partings, label: str) -> int | None:
-    """The place of the question that an address calls so; None where there is none such."""
-    task, _, number = label.rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
-        return None
-    tasks = partings.base.layout.tasks
-    if not task and len(tasks) > 1:
-        return None
-    return place_of(partings.base.layout, task or tasks[0], int(number))
 
 
 def neighbour(
@@ -298,4 +271,5 @@ def neighbour(
     if not 0 <= beside < len(questions.places):
         return None
     place = int(questions.places[beside])
-    return name_of(partings, place), address.url("question", doc=label_of(partings, place), page="")
+    label = partings.layout.label(place)
+    return name_of(partings, place), address.url("question", doc=label, page="")

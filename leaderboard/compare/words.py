@@ -10,8 +10,8 @@ from leaderboard.compare.differences import Against, By, Compared, claimed
 from leaderboard.compare.pair import Apart, Difference, How
 from leaderboard.compare.pins import Pins, Setting
 from leaderboard.models.task import is_share
+from leaderboard.templatetags.figures import MINUS, in_unit, points
 
-MINUS = "−"
 NOTABLE = 0.05
 """A difference of so many points as a share of 1: what would miss it rests on too few questions."""
 _SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -115,8 +115,8 @@ def _pair(found: Difference, metric: str, base: str, other: str, basis: str) -> 
     )
     return Verdict(
         "ok",
-        f"{first} is ahead of {second} by {plain(abs(found.value), metric)}{unit} "
-        f"({plain(ends[0], metric)} to {plain(ends[1], metric)}).",
+        f"{first} is ahead of {second} by {in_unit(abs(found.value), metric)}{unit} "
+        f"({in_unit(ends[0], metric)} to {in_unit(ends[1], metric)}).",
         f"{basis} {resolved}",
     )
 
@@ -217,13 +217,7 @@ def beats(compared: Compared, against: Against) -> list[str]:
 
 def signed(value: float, metric: str = "acc") -> str:
     """A difference with its sign, in points or in the metric's own unit."""
-    text = f"{100 * value:+.1f}" if is_share(metric) else f"{value:+,.3f}"
-    return text.replace("-", MINUS)
-
-
-def plain(value: float, metric: str = "acc") -> str:
-    """A distance, in points or in the metric's own unit."""
-    return f"{100 * value:.1f}" if is_share(metric) else f"{value:,.3f}"
+    return points(value) if is_share(metric) else f"{value:+,.3f}".replace("-", MINUS)
 
 
 def bounds(found: Difference, metric: str = "acc") -> str:

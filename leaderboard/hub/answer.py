@@ -23,7 +23,7 @@ MAX_FILE_BYTES = 2**50
 COMMIT, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What the Hub said of a model at one commit, every text and number of it within bounds."""
 
@@ -36,10 +36,10 @@ class Answer:
     card: Mapping[str, Any]
     """What the head of the model's card states."""
     tags: frozenset[str]
-    config: Mapping[str, Any]
+    repeated: Mapping[str, Any]
     """The parts of config.json and of the tokenizer's configuration that the Hub repeats."""
     weights: Weights | None
-    """Its own count of the parameters."""
+    """How many parameters; None where nothing tells."""
 
 
 def answer_of(info: ModelInfo, card: object, longest_template: int) -> Answer:
@@ -60,7 +60,7 @@ def answer_of(info: ModelInfo, card: object, longest_template: int) -> Answer:
         digests={n: digest for n, digest in digests.items() if SHA256.fullmatch(digest)},
         card=cleaning.cleaned(card) if isinstance(card, dict) else {},
         tags=frozenset(filter(None, map(cleaning.text, islice(info.tags or (), MOST_TAGS)))),
-        config=config if isinstance(config, dict) else {},
+        repeated=config if isinstance(config, dict) else {},
         weights=hub_weights.as_counted(told.total, told.parameters) if told else None,
     )
 

@@ -39,32 +39,26 @@ TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A model repository at one commit."""
+@dataclass(frozen=True, kw_only=True)
+class Repository(Answer):
+    """A model repository at one commit: what the Hub says of it, and what its files say."""
 
-    repo_id: str
-    commit: str
-    files: frozenset[str]
-    sizes: Mapping[str, int | None]
-    """Bytes of each file, where the Hub tells."""
     config: dict[str, Any] | None
     """config.json; None where there is none."""
     config_error: str
     """Why config.json cannot be read; empty where it can."""
-    weights: Weights | None
-    """None where neither the Hub nor the files' headers tell."""
     shards: frozenset[str]
     """The files that the index of the weights names; empty where there is no index."""
     index_bytes: int | None
     """What all of them hold together, as the index says; None where it does not."""
     weight_digests: tuple[str, ...]
     """SHA-256 of each file of the weights; empty where the Hub does not tell all."""
-    card: Mapping[str, Any]
-    """What the head of the model's card states."""
-    tags: frozenset[str]
     chat_template: str | None
     """The text of it, empty for none; None where nobody looked."""
+
+    @property
+    def files(self) -> frozenset[str]:
+        return frozenset(self.sizes)
 
     @property
     def licence(self) -> str:
@@ -92,26 +86,19 @@ def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
     api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
     with trouble.complaints(asked, deadline):
         answer = _answer(api, asked, deadline)
-        files = frozenset(answer.sizes)
         config, config_error = None, ""
-        if CONFIG in files:
+        if CONFIG in answer.sizes:
             text = _read_file(answer, CONFIG, MAX_CONFIG_BYTES, deadline)
             config, config_error = cleaning.json_object(text, MAX_CONFIG_BYTES)
         index = _index(answer, deadline)
         shards = _shards(index)
         return Repository(
-            repo_id=answer.repo_id,
-            commit=answer.commit,
-            files=files,
-            sizes=answer.sizes,
+            **{**vars(answer), "weights": _weights(answer, index, config or {}, deadline)},
             config=config,
             config_error=config_error,
-            weights=_weights(answer, index, config or {}, deadline),
             shards=shards,
             index_bytes=hub_weights.total_size(index),
             weight_digests=_weight_digests(answer, shards or {WEIGHTS}),
-            card=answer.card,
-            tags=answer.tags,
             chat_template=_chat_template(answer, deadline, thorough),
         )
 
@@ -216,7 +203,7 @@ def _weight_digests(answer: Answer, names: Collection[str]) -> tuple[str, ...]:
 
 def _chat_template(answer: Answer, deadline: Deadline, thorough: bool) -> str | None:
     """As the Hub repeats it, else from the file that transformers would take it from."""
-    told = answer.config
+    told = answer.repeated
     template = told.get("chat_template_jinja") or _template_in(told.get("tokenizer_config"))
     if isinstance(template, str) and template:
         return template

@@ -42,7 +42,7 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
             (other, address.url(suite=other.name), other == suite) for other in found.suites
         ],
         "history": history,
-        "runs": render.runs(history) if history.runs else "",
+        "runs": render.runs(history["runs"]) if history["runs"] else "",
         "renamed": found.here.get(model.renamed_to),
         **(_numbers(found, suite, variant) if suite and variant else {}),
         **(_relations(found, variant) if variant else {}),

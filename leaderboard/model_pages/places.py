@@ -97,11 +97,6 @@ class Boards:
     older: tuple[Board, ...]
     """Of versions that were submitted to and are not the newest."""
 
-    @property
-    def all(self) -> list[Board]:
-        own = [self.own] if self.own else []
-        return [*own, *self.styled, *self.others, *self.older]
-
 
 WORDS = ("description", "notice", "changelog", "reported")
 """Texts of a suite that no page of a model shows."""
@@ -159,7 +154,4 @@ def places(boards: Boards, variant: int) -> list[Place]:
 
 def scale_of(places: Iterable[Place]) -> Scale:
     """One scale for all averages."""
-    averages = [found.average for found in places if found.average]
-    low = min((average.low for average in averages), default=0.0)
-    high = max((average.high for average in averages), default=1.0)
-    return Scale.around(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), start=3, end=97)
+    return Scale.over(found.average for found in places if found.average)

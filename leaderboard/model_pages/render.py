@@ -4,9 +4,7 @@ templates are too slow for them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
-from uuid import UUID
 
 from django.template import engines
 from django.template.loader import render_to_string
@@ -14,8 +12,9 @@ from django.urls import reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.model_pages.runs import History, Ran
+from leaderboard.model_pages.runs import Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
+from leaderboard.models.run import run_url
 from leaderboard.snapshot import Score, Standing
 from leaderboard.templatetags.figures import (
     exactly,
@@ -84,9 +83,9 @@ def scores(benchmarks: Sequence[Benchmark], scale: Scale) -> SafeString:
     )
 
 
-def runs(history: History) -> SafeString:
+def runs(listed: Sequence[Ran]) -> SafeString:
     """The whole <table> of one page of the runs."""
-    return _table("model_pages/runs_table.jinja", runs=[_run(run) for run in history.runs])
+    return _table("model_pages/runs_table.jinja", runs=[_run(run) for run in listed])
 
 
 def _table(template: str, **context: object) -> SafeString:
@@ -108,7 +107,7 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
     shots = plural(entry.shots, "shot")
     if score and score.draws > 1:
         shots += f", mean of {score.draws} draws"
-    style, run = style_mark(entry.style), _run_url(cell.run) if cell.run else ""
+    style, run = style_mark(entry.style), run_url(cell.run) if cell.run else ""
     if score is None:
         other = ": its questions or its way of asking are not this column’s"
         more = other if cell.standing is Standing.NOT_COMPARABLE else ""
@@ -154,7 +153,7 @@ def _run(ran: Ran) -> RunLine:
     title: str = run.title  # type: ignore[attr-defined]
     return RunLine(
         str(run.pk),
-        _run_url(run.pk),
+        run_url(run.pk),
         conditional_escape(title),
         style_mark(run.task.style),
         plural(run.shots, "shot"),
@@ -172,14 +171,3 @@ def _run(ran: Ran) -> RunLine:
 def _beside(score: Score, metric: str) -> str:
     beside = margin_in(score, metric).replace("<", "&lt;")
     return f"{beside} {conditional_escape(metric)}, {plural(score.n, 'question')}"
-
-
-def _run_url(run: UUID) -> str:
-    return _runs_at() + str(run)
-
-
-@cache
-def _runs_at() -> str:
-    """What the addresses of all runs begin with: to ask for hundreds of them takes its time."""
-    no_run = UUID(int=0)
-    return reverse("run", args=[no_run]).removesuffix(str(no_run))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 
@@ -12,7 +13,7 @@ from leaderboard.model_pages.places import WORDS, Place, place
 from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
 from leaderboard.queue import listed
 from leaderboard.snapshot import Score
-from leaderboard.web import Address, Part, part
+from leaderboard.web import Address, part
 
 RUNS, REVISIONS, SUBMISSIONS = 20, 10, 10
 STATES = {"": "All", **dict(Run.State.choices)}
@@ -37,22 +38,11 @@ class Ran:
     score: Score | None
 
 
-@dataclass(frozen=True)
-class History:
-    """A page of each list, and the filter of the runs."""
+def history(found: Known, address: Address) -> dict[str, Any]:
+    """A page of each list and the filter of the runs, as the address asks for them.
 
-    revisions: list[Revision]
-    revisions_part: Part
-    runs: list[Ran]
-    runs_part: Part
-    states: list[tuple[str, int, str, bool]]
-    """Words, runs, address and whether it is chosen."""
-    submissions: QuerySet[Submission]
-    submissions_part: Part
-
-
-def history(found: Known, address: Address) -> History:
-    """What the address asks for; the number of queries does not depend on how much there is."""
+    The number of queries does not depend on how much there is.
+    """
     state = address.choice("state", STATES)
     counts = {**found.runs, "": sum(found.runs.values())}
     of_revisions = part(address, "revisions", len(found.variants), REVISIONS, "revisions")
@@ -63,8 +53,8 @@ def history(found: Known, address: Address) -> History:
     chosen = runs.filter(state=state) if state else runs
     submissions = Submission.objects.filter(variant__in=keys)
     related = submissions.select_related("variant", "suite", "submitter")
-    return History(
-        revisions=[
+    return {
+        "revisions": [
             Revision(
                 variant,
                 place(found.boards.own, variant.pk),
@@ -73,19 +63,19 @@ def history(found: Known, address: Address) -> History:
             )
             for variant in found.variants[of_revisions.slice]
         ],
-        revisions_part=of_revisions,
-        runs=_ran(
+        "revisions_part": of_revisions,
+        "runs": _ran(
             chosen.order_by("-created", "task__benchmark", "pk")[of_runs.slice], found.variants
         ),
-        runs_part=of_runs,
-        states=[
+        "runs_part": of_runs,
+        "states": [  # words, runs, address, and whether it is chosen
             (words, counts[name], address.url("runs", state=name, runs=1), name == state)
             for name, words in STATES.items()
             if counts.get(name) or not name
         ],
-        submissions=related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
-        submissions_part=of_submissions,
-    )
+        "submissions": related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
+        "submissions_part": of_submissions,
+    }
 
 
 def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:

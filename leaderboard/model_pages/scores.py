@@ -200,8 +200,5 @@ def _mean(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def scale_of(found: Iterable[Benchmark]) -> Scale:
     """One scale for all shares on the page, chance among them."""
     cells = [cell for benchmark in found for cell in benchmark.cells if cell.share]
-    scores = [cell.score for cell in cells if cell.score]
-    chances = [cell.entry.task__chance for cell in cells]
-    bounds = [bound for score in scores for bound in (score.low, score.high)]
-    bounds += [chance for chance in chances if chance is not None]
-    return Scale.over(bounds, start=3, end=97)
+    scores = (cell.score for cell in cells if cell.score)
+    return Scale.over(scores, *(cell.entry.task__chance for cell in cells))

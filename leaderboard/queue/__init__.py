@@ -1,7 +1,7 @@
 """Runs that wait, run and fail: claims, turns, pace, and the pages of queue and pool."""
 
 from leaderboard.queue import claims, estimate, reproduce
-from leaderboard.queue.estimate import Plan, Turn, live_workers
+from leaderboard.queue.estimate import Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed, of_model
 from leaderboard.queue.turns import reason
@@ -9,7 +9,6 @@ from leaderboard.queue.turns import reason
 __all__ = [
     "Cause",
     "Plan",
-    "Turn",
     "by_benchmark",
     "by_cause",
     "claims",

@@ -158,7 +158,11 @@ def complete(
     """
     _check(run, record)
     samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
-    by_question = _by_question(samples, record) if samples else None
+    by_question = None
+    if samples:
+        same = vectors.asks_the_same_questions(record)
+        path, own = path_of(samples.sha256), record.own_results()
+        by_question = vectors.read(path, own, same_questions=same)
     with changing():
         moved = (
             _held(token)
@@ -184,14 +188,6 @@ def complete(
             for file in artifacts
         )
         _note([run], State.DONE, by=_holder(run))
-
-
-def _by_question(samples: StoredFile, record: RunRecord) -> vectors.Read:
-    return vectors.read(
-        path_of(samples.sha256),
-        record.own_results(),
-        same_questions=vectors.asks_the_same_questions(record),
-    )
 
 
 def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:

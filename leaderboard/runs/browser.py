@@ -9,15 +9,15 @@ from typing import Any
 
 from django.http import Http404
 
-from leaderboard.runs.peers import Counted, Peers, counted
+from leaderboard.runs.peers import Peers, counted
 from leaderboard.samples import (
     LONGEST_TEXT,
     MARGINS,
     OUTCOMES,
     QUESTIONS_ON_PAGE,
     SORTS,
+    Facts,
     Line,
-    Question,
     Samples,
     Search,
     read_question,
@@ -64,46 +64,10 @@ class Filter:
     count: int
 
 
-@dataclass(frozen=True)
-class Browser:
-    """What the page shows of the samples; `question` is None where the filter leaves nothing."""
-
-    total: int
-    count: int
-    outcomes: list[tuple[str, str, bool, int]]
-    parts: list[Option]
-    margins: list[Option]
-    """Empty where no question has choices."""
-    sorts: list[Option]
-    filters: list[Filter]
-    problems: dict[str, str]
-    """By field of the form what is wrong with it; such a field filters nothing."""
-    lines: list[Listed]
-    page: int
-    pages: int
-    previous_page: str
-    next_page: str
-    name: str
-    """Of the question, counted from 1."""
-    doc: str
-    """The same as addresses and files call it, counted from 0."""
-    subset: str
-    permalink: str
-    spaces_url: str
-    question: Question | None
-    peers: Counted | None
-    """How many others got it right; None where that is not known."""
-    in_list: bool
-    """Whether the question is among those that the filters leave."""
-    number: int
-    before: tuple[str, str] | None
-    after: tuple[str, str] | None
-
-
 def browse(
     path: Path, address: Address, *, searchable: bool, peers: Peers | None = None
-) -> Browser:
-    """Read what the address asks for: filters, page and question.
+) -> dict[str, Any]:
+    """What the address asks for: filters, page and question; without one where none is left.
 
     `searchable`: whether there is text to search; without it that filter leaves all questions. A
     question without a page in the address brings its own page along. Raises Http404 for a question
@@ -111,56 +75,75 @@ def browse(
     """
     search, problems = _search(address, searchable)
     with Samples.open(path, search) as samples:
-        asked = _key(address["doc"], samples) if address["doc"] else None
-        place = samples.place(*asked) if asked else None
+        facts = samples.facts
+        asked = _asked(address["doc"], facts) if address["doc"] else None
+        place = None if asked is None else samples.stands(asked)
         if address["page"]:
             number = address.number("page", last=samples.pages)
         else:
             number = (place.number - 1) // QUESTIONS_ON_PAGE + 1 if place else 1
         lines = samples.page(number)
-        key = asked or ((lines[0].task, lines[0].doc_id) if lines else None)
-        sample = samples.one(*key) if key else None
-        if asked and sample is None:
-            raise Http404(f"this run has no question with doc={address['doc']}")
-        if key and place is None:
-            place = samples.place(*key)
-        several = len(samples.tasks) > 1
-        label = _label(key, several) if key else ""
-        return Browser(
-            total=samples.total,
-            count=samples.count,
-            outcomes=[
+        shown = lines[0].place if asked is None and lines else asked
+        return {
+            "total": facts.n,
+            "count": samples.count,
+            "outcomes": [
                 (name, words, name == address["outcome"], samples.outcomes[name])
                 for name, words in OUTCOMES.items()
             ],
-            parts=[(name, name, name == address["subset"]) for name in samples.parts],
-            margins=_options(MARGINS, address["margin"]) if samples.has_choices else [],
-            sorts=[
+            "parts": [(name, name, name == address["subset"]) for name in samples.parts],
+            "margins": _options(MARGINS, address["margin"]) if facts.has_choices else [],
+            "sorts": [
                 option
                 for option in _options(SORTS, address["sort"])
-                if samples.has_choices or option[0] not in _NEEDS_CHOICES
+                if facts.has_choices or option[0] not in _NEEDS_CHOICES
             ],
-            filters=list(_filters(address, search, samples)),
-            problems=problems,
-            lines=[_listed(line, key, several, address) for line in lines],
-            page=number,
-            pages=samples.pages,
-            previous_page=_page_url(number - 1, samples.pages, address),
-            next_page=_page_url(number + 1, samples.pages, address),
-            name=_name(key, several, sample) if key else "",
-            doc=label,
-            subset=str(sample["subset"] or "") if sample else "",
-            permalink=address.url(**{**FIELDS, "doc": label}, fragment="question"),
-            spaces_url=address.url(
-                spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
-            ),
-            question=read_question(sample) if sample else None,
-            peers=counted(peers, *key, sample["correct"]) if peers and key and sample else None,
-            in_list=place is not None,
-            number=place.number if place else 0,
-            before=_neighbour(place.before if place else None, several, address),
-            after=_neighbour(place.after if place else None, several, address),
-        )
+            "filters": list(_filters(address, search, samples)),
+            "problems": problems,  # by field of the form; such a field filters nothing
+            "lines": [
+                Listed(line, _url(facts, line.place, address), line.place == shown)
+                for line in lines
+            ],
+            "page": number,
+            "pages": samples.pages,
+            "previous_page": _page_url(number - 1, samples.pages, address),
+            "next_page": _page_url(number + 1, samples.pages, address),
+            **({} if shown is None else _question(samples, shown, address, peers)),
+        }
+
+
+def _question(
+    samples: Samples, shown: int, address: Address, peers: Peers | None
+) -> dict[str, Any]:
+    facts, sample, place = samples.facts, samples.one(shown), samples.stands(shown)
+    label = facts.label(shown)
+    # In a group the part says more than the task.
+    part = f"{sample['subset'] or sample['task']} " if len(facts.tasks) > 1 else ""
+    key = sample["task"], sample["doc_id"]
+    beside = (place.before, place.after) if place else (None, None)
+    before, after = (
+        None if one is None else (str(facts.key(one)[1] + 1), _url(facts, one, address))
+        for one in beside
+    )
+    return {
+        "name": f"{part}{sample['doc_id'] + 1}",  # counted from 1
+        "doc": label,  # counted from 0, as addresses and files call it
+        "subset": sample["subset"],
+        "permalink": address.url(**{**FIELDS, "doc": label}, fragment="question"),
+        "spaces_url": address.url(
+            spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
+        ),
+        "question": read_question(sample),
+        "peers": counted(peers, *key, sample["correct"]) if peers else None,
+        "in_list": place is not None,  # else the filters leave it out
+        "number": place.number if place else 0,
+        "before": before,
+        "after": after,
+    }
+
+
+def _url(facts: Facts, place: int, address: Address) -> str:
+    return address.url("question", doc=facts.label(place), page="")
 
 
 def _search(address: Address, searchable: bool) -> tuple[Search, dict[str, str]]:
@@ -213,42 +196,13 @@ def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Fil
         yield Filter(label, url, samples.count_without(name))
 
 
-def _key(doc: str, samples: Samples) -> tuple[str, int]:
-    """`task:number`, or the number alone where the run has one task."""
-    task, _, number = doc.rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise Http404(f"this run has no question with doc={doc}")
-    if not task and len(samples.tasks) != 1:
+def _asked(doc: str, facts: Facts) -> int:
+    place = facts.called(doc)
+    if place is None and doc.isdigit() and len(facts.tasks) > 1:
         raise Http404(f"this run has several tasks: doc={doc} is not enough, name its task too")
-    return task or samples.tasks[0], int(number)
-
-
-def _label(key: tuple[str, int], several: bool) -> str:
-    return f"{key[0]}:{key[1]}" if several else str(key[1])
-
-
-def _name(key: tuple[str, int], several: bool, sample: dict[str, Any] | None) -> str:
-    """As readers count, from 1; in a group with its part, which says more than its task."""
-    part = sample["subset"] if sample else ""
-    return f"{part or key[0]} {key[1] + 1}" if several else str(key[1] + 1)
-
-
-def _listed(line: Line, key: tuple[str, int] | None, several: bool, address: Address) -> Listed:
-    label = _label((line.task, line.doc_id), several)
-    return Listed(
-        line=line,
-        url=address.url(fragment="question", doc=label, page=""),
-        current=(line.task, line.doc_id) == key,
-    )
-
-
-def _neighbour(
-    key: tuple[str, int] | None, several: bool, address: Address
-) -> tuple[str, str] | None:
-    if key is None:
-        return None
-    label = _label(key, several)
-    return str(key[1] + 1), address.url(fragment="question", doc=label, page="")
+    if place is None:
+        raise Http404(f"this run has no question with doc={doc}")
+    return place
 
 
 def _page_url(number: int, pages: int, address: Address) -> str:

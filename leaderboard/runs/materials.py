@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from django.conf import settings
 
-from evalcore.record import ResultRow, RunRecord
+from evalcore.record import RunRecord
 from evalcore.stats import Interval
 from leaderboard.models import Result, Run
 from leaderboard.queue import reproduce
@@ -107,16 +107,11 @@ class Timed:
 
 def method_of(result: Result, record: RunRecord | None) -> str:
     """How the interval of a number was made, one of METHODS; empty where no record says."""
-    row = _row_of(result, record)
-    return row.interval if row else ""
-
-
-def _row_of(result: Result, record: RunRecord | None) -> ResultRow | None:
     wanted = (result.task_name, result.subset, result.metric, result.filter)
     for row in record.results if record else ():
         if (row.task, row.subset, row.metric, row.filter) == wanted:
-            return row
-    return None
+            return row.interval
+    return ""
 
 
 def if_other_parts(whole: Result, parts: Sequence[Result]) -> Interval | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Result, Run, SuiteEntry
+from leaderboard.models import Artifact, Run, SuiteEntry
 from leaderboard.models import edition as editions
 from leaderboard.models.task import is_share
 from leaderboard.queue import listed
@@ -135,7 +135,7 @@ def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
         "parts": parts,
         "lowest_part": min(parts, key=lambda part: part.value, default=None),
         "highest_part": max(parts, key=lambda part: part.value, default=None),
-        "parts_scale": _scale(parts, run.task.chance, metric),
+        "parts_scale": Scale.over(parts, run.task.chance, share=is_share(metric)),
     }
 
 
@@ -182,12 +182,6 @@ def _path(artifact: Artifact | None) -> Path | None:
 def _record(artifact: Artifact | None) -> RunRecord | None:
     path = _path(artifact)
     return RunRecord.read(path) if path else None
-
-
-def _scale(parts: Sequence[Result], chance: float | None, metric: str) -> Scale:
-    bounds = [bound for part in parts for bound in (part.low, part.high)]
-    bounds += [chance] if chance is not None else []
-    return Scale.over(bounds, share=is_share(metric), start=3, end=97)
 
 
 def _downloads(run: Run, files: Mapping[str, Artifact], has_text: bool) -> Iterator[Download]:

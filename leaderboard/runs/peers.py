@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaderboard.models import ItemAnalysis, Result
-from leaderboard.samples import place_of, vectors
+from leaderboard.samples import vectors
 from leaderboard.tasks import items
 
 
@@ -56,7 +56,7 @@ def counted(peers: Peers, task: str, doc_id: int, own: float | None) -> Counted 
 
 def _analysed(peers: Peers, task: str, doc_id: int, own: float) -> Counted | None:
     table = items.table(peers.analysis) if peers.analysis else None
-    place = place_of(table, task, doc_id) if table else None
+    place = table.place(task, doc_id) if table else None
     if table is None or place is None:
         return None
     models = table.row.models_n
@@ -71,7 +71,7 @@ def _analysed(peers: Peers, task: str, doc_id: int, own: float) -> Counted | Non
 
 def _scored(peers: Peers, task: str, doc_id: int) -> Counted | None:
     found = vectors.matrix(peers.others) if peers.others else None
-    place = place_of(found.layout, task, doc_id) if found else None
+    place = found.layout.place(task, doc_id) if found else None
     if found is None or place is None:
         return None
     scores = found.scores[:, place]

@@ -1,14 +1,14 @@
 """Every question behind a number: stored, listed, searched, as scores by question."""
 
 from leaderboard.samples import excerpts, store, vectors
-from leaderboard.samples.facts import place_of
+from leaderboard.samples.facts import NO_PICK, Facts, Numbered, facts_of
 from leaderboard.samples.listing import (
     OPENING_LENGTH,
     QUESTIONS_ON_PAGE,
     Line,
     Samples,
     question_in,
-    rows_at,
+    rows_in,
 )
 from leaderboard.samples.question import (
     LONGEST_BAR,
@@ -26,13 +26,16 @@ __all__ = [
     "LONGEST_BAR",
     "LONGEST_TEXT",
     "MARGINS",
+    "NO_PICK",
     "OPENING_LENGTH",
     "OUTCOMES",
     "QUESTIONS_ON_PAGE",
     "SORTS",
     "Choice",
+    "Facts",
     "Layout",
     "Line",
+    "Numbered",
     "Question",
     "Samples",
     "Search",
@@ -40,13 +43,13 @@ __all__ = [
     "Vector",
     "by_result",
     "excerpts",
+    "facts_of",
     "is_withheld",
     "letter",
     "path_of",
-    "place_of",
     "question_in",
     "read_question",
-    "rows_at",
+    "rows_in",
     "store",
     "vectors",
 ]

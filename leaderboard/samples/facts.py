@@ -6,13 +6,10 @@ the artifact store never change, and one that did has another time or size.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,27 +17,74 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leaderboard.web import Recent
+
 ROOM = 32 * 2**20
 """Bytes of such columns that a process keeps."""
+NO_PICK = -1
 
 _COLUMNS = (
-    *("task", "subset", "doc_id", "correct", "choices", "gold"),
+    *("task", "subset", "doc_id", "correct", "choices", "gold", "pick"),
     *(f"responses.list.element.{name}" for name in ("kind", "loglikelihood", "n_context_tokens")),
 )
 
 
-@dataclass(frozen=True)
-class Facts:
-    """One entry for each question in the order of the file; NaN where there is no such number."""
+MOST_DIGITS = 9
+"""Of a number in an address; no file has a question with more."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Numbered:
+    """Questions in the order of a file, each known by its task and its number there.
+
+    Arrays have one entry for each.
+    """
 
     tasks: tuple[str, ...]
     """Names of the leaf tasks, in the order of the file."""
-    parts: tuple[str, ...]
-    """Names of the parts of the benchmark, of a plain task the task itself; in that order, too."""
     task: NDArray[np.int32]
-    """Its place in `tasks`."""
-    part: NDArray[np.int32]
+    """Place in `tasks`."""
     doc_id: NDArray[np.int32]
+    parts: tuple[str, ...]
+    """Of the benchmark (subjects and the like), in that order, too; of a plain task the task."""
+    part: NDArray[np.int32]
+    """Place in `parts`."""
+
+    @property
+    def n(self) -> int:
+        return len(self.doc_id)
+
+    def key(self, place: int) -> tuple[str, int]:
+        """Task and number of a row of the file, which count from 0."""
+        return self.tasks[int(self.task[place])], int(self.doc_id[place])
+
+    def place(self, task: str, doc_id: int) -> int | None:
+        """The row of a question; None where there is none such."""
+        if task not in self.tasks:
+            return None
+        wanted = (self.doc_id == doc_id) & (self.task == self.tasks.index(task))
+        places = np.flatnonzero(wanted)
+        return int(places[0]) if len(places) else None
+
+    def label(self, place: int) -> str:
+        """As addresses call it: `task:number`, or the number alone where there is one task."""
+        task, doc_id = self.key(place)
+        return f"{task}:{doc_id}" if len(self.tasks) > 1 else str(doc_id)
+
+    def called(self, label: str) -> int | None:
+        """The row of the question that an address calls so; None where there is none such."""
+        task, _, number = label.rpartition(":")
+        if not (number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
+            return None
+        if not task and len(self.tasks) != 1:
+            return None
+        return self.place(task or self.tasks[0], int(number))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Facts(Numbered):
+    """What a sample file says of each question in numbers; NaN where there is no such number."""
+
     correct: NDArray[np.float64]
     right: NDArray[np.float64]
     """Loglikelihood of the likeliest right choice; without choices that of the text, nats."""
@@ -48,74 +92,40 @@ class Facts:
     """`right` less the loglikelihood of the likeliest wrong choice."""
     tokens: NDArray[np.float64]
     """Length of the prompt as the model read it."""
-    has_choices: bool
-    """Whether any question has choices, so that there is a margin between them."""
+    pick: NDArray[np.int32]
+    """Place of the chosen choice; NO_PICK where there are no choices."""
+    gold: pa.Array
+    """Places of the right choices."""
 
-    def __len__(self) -> int:
-        return len(self.doc_id)
+    @property
+    def has_choices(self) -> bool:
+        """Whether any question has choices, so that there is a margin between them."""
+        return len(self.gold.flatten()) > 0
+
+    @property
+    def has_picks(self) -> bool:
+        return bool((self.pick != NO_PICK).any())
+
+    def gold_of(self, place: int) -> list[int]:
+        return self.gold[place].as_py() or []
 
     @cached_property
     def bytes(self) -> int:
-        arrays = (getattr(self, column.name) for column in fields(self))
-        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        return sum(getattr(column, "nbytes", 0) for column in vars(self).values())
 
 
-class Numbered(Protocol):
-    """Questions in the order of a file, each known by its task (a place in `tasks`) and number."""
-
-    @property
-    def tasks(self) -> tuple[str, ...]: ...
-    @property
-    def task(self) -> NDArray[np.int32]: ...
-    @property
-    def doc_id(self) -> NDArray[np.int32]: ...
+_kept: Recent[Facts] = Recent(ROOM, lambda facts: facts.bytes)
 
 
-def place_of(questions: Numbered, task: str, doc_id: int) -> int | None:
-    """The row of a question in the file, counted from 0; None where there is none such."""
-    if task not in questions.tasks:
-        return None
-    wanted = (questions.doc_id == doc_id) & (questions.task == questions.tasks.index(task))
-    places = np.flatnonzero(wanted)
-    return int(places[0]) if len(places) else None
-
-
-class _Kept:
-    """Facts by file; those asked for longest ago make room."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._facts: OrderedDict[object, Facts] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def of(self, key: object, read: Callable[[], Facts]) -> Facts:
-        with self._lock:
-            if key in self._facts:
-                self._facts.move_to_end(key)
-                return self._facts[key]
-        facts = read()
-        with self._lock:
-            if key not in self._facts:
-                self._facts[key] = facts
-                self._bytes += facts.bytes
-            while self._bytes > self._room:
-                self._bytes -= self._facts.popitem(last=False)[1].bytes
-        return facts
-
-
-_kept = _Kept(ROOM)
-
-
-def facts_of(file: pq.ParquetFile, path: Path) -> Facts:
-    """The columns of `file`, which lies at `path`, read unless they are at hand."""
+def facts_of(path: Path) -> Facts:
+    """The columns of the file at `path`, read unless they are at hand."""
     state = path.stat()
-    key = (path, state.st_ino, state.st_size, state.st_mtime_ns)
-    return _kept.of(key, lambda: read(file))
+    return _kept.of((path, state.st_ino, state.st_size, state.st_mtime_ns), lambda: _read(path))
 
 
-def read(file: pq.ParquetFile) -> Facts:
-    table = file.read(columns=list(_COLUMNS), use_threads=False)
+def _read(path: Path) -> Facts:
+    with pq.ParquetFile(path) as file:
+        table = file.read(columns=list(_COLUMNS), use_threads=False)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     tasks, task = _coded(columns["task"])
     parts, part = _coded(pc.coalesce(columns["subset"], columns["task"]))
@@ -139,7 +149,8 @@ def read(file: pq.ParquetFile) -> Facts:
         right=right,
         margin=margin,
         tokens=_largest(lengths, responses.rows, len(table)),
-        has_choices=len(gold.values) > 0,
+        pick=pc.fill_null(columns["pick"], NO_PICK).to_numpy().astype(np.int32),
+        gold=columns["gold"],
     )
 
 

@@ -8,7 +8,7 @@ questions that are shown are read in full, by one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from leaderboard.samples.facts import Facts, facts_of, place_of
+from leaderboard.samples.facts import Facts, facts_of
 from leaderboard.samples.search import Excerpt, Mask, Search, excerpt
 
 QUESTIONS_ON_PAGE = 12
@@ -34,6 +34,8 @@ _QUESTION_COLUMNS = ("question", "query", "ctx", "sentence", "text")
 class Line:
     """A question in the list: enough to recognise it."""
 
+    place: int
+    """In the file, from 0."""
     task: str
     doc_id: int
     correct: float | None
@@ -51,11 +53,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a question stands in the filtered list, counted from 1, and its neighbours there."""
+    """Where a question stands in the filtered list, counted from 1; its neighbours' rows."""
 
     number: int
-    before: tuple[str, int] | None
-    after: tuple[str, int] | None
+    before: int | None
+    after: int | None
 
 
 class Samples:
@@ -63,7 +65,7 @@ class Samples:
 
     def __init__(self, file: pq.ParquetFile, facts: Facts, search: Search) -> None:
         self._file = file
-        self._facts = facts
+        self.facts = facts
         self._search = search
         self._masks = search.masks(facts, file)
         self._order = search.ordered(facts, np.flatnonzero(self._all_but("")))
@@ -73,7 +75,7 @@ class Samples:
     def open(cls, path: Path, search: Search) -> Iterator[Self]:
         """The samples in `path`; raises FileNotFoundError where the store does not have it."""
         with pq.ParquetFile(path) as file:
-            yield cls(file, facts_of(file, path), search)
+            yield cls(file, facts_of(path), search)
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -83,21 +85,7 @@ class Samples:
     @property
     def parts(self) -> list[str]:
         """Names of the parts that the questions come from; empty where there is one only."""
-        return sorted(self._facts.parts) if len(self._facts.parts) > 1 else []
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Names of the leaf tasks, in the order of the file."""
-        return self._facts.tasks
-
-    @property
-    def total(self) -> int:
-        return len(self._facts)
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether any question has choices, so that there is a margin between them."""
-        return self._facts.has_choices
+        return sorted(self.facts.parts) if len(self.facts.parts) > 1 else []
 
     @property
     def count(self) -> int:
@@ -107,7 +95,7 @@ class Samples:
     @cached_property
     def outcomes(self) -> dict[str, int]:
         """By outcome how many questions there are, under all filters but that of the outcome."""
-        scores = self._facts.correct[self._all_but("outcome")]
+        scores = self.facts.correct[self._all_but("outcome")]
         right, wrong = int(np.sum(scores >= 1)), int(np.sum(scores < 1))
         none = len(scores) - right - wrong
         return {"all": len(scores), "right": right, "wrong": wrong, "unmeasured": none}
@@ -124,32 +112,28 @@ class Samples:
         """The lines of a page, counted from 1."""
         places = self._order[(number - 1) * QUESTIONS_ON_PAGE : number * QUESTIONS_ON_PAGE].tolist()
         openings = self._openings(places)
-        scores = self._facts.correct[places].tolist()
+        scores = self.facts.correct[places].tolist()
         return [
-            Line(*self._key(place), None if isnan(score) else score, openings[place])
+            Line(place, *self.facts.key(place), None if isnan(score) else score, openings[place])
             for place, score in zip(places, scores, strict=True)
         ]
 
-    def one(self, task: str, doc_id: int) -> dict[str, Any] | None:
-        """A whole sample, with the fields of evalcore's SAMPLE_SCHEMA; None where there is none."""
-        place = place_of(self._facts, task, doc_id)
-        return None if place is None else self._at([place])[place]
+    def one(self, place: int) -> dict[str, Any]:
+        """A whole sample, with the fields of evalcore's SAMPLE_SCHEMA."""
+        return self._at([place])[place]
 
-    def place(self, task: str, doc_id: int) -> Place | None:
+    def stands(self, place: int) -> Place | None:
         """Where a question stands in the list; None where the search leaves it out."""
-        found = np.flatnonzero(self._order == place_of(self._facts, task, doc_id))
+        found = np.flatnonzero(self._order == place)
         if not len(found):
             return None
         here = int(found[0])
-        before = self._key(self._order[here - 1]) if here else None
-        after = self._key(self._order[here + 1]) if here + 1 < self.count else None
+        before = int(self._order[here - 1]) if here else None
+        after = int(self._order[here + 1]) if here + 1 < self.count else None
         return Place(here + 1, before, after)
 
-    def _key(self, place: int) -> tuple[str, int]:
-        return self._facts.tasks[self._facts.task[place]], int(self._facts.doc_id[place])
-
     def _all_but(self, filter: str) -> Mask:
-        passed = np.ones(len(self._facts), bool)
+        passed = np.ones(self.facts.n, bool)
         for name, mask in self._masks.items():
             if name != filter:
                 passed &= mask
@@ -196,6 +180,14 @@ def rows_at(
             rows |= dict(zip(here, taken, strict=True))
         first = end
     return rows
+
+
+def rows_in(
+    path: Path, places: Iterable[int], columns: Sequence[str] | None = None
+) -> dict[int, dict[str, Any]]:
+    """`rows_at` of the file at `path`."""
+    with pq.ParquetFile(path) as file:
+        return rows_at(file, sorted(places), columns)
 
 
 def question_in(doc: str) -> str:

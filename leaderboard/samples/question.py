@@ -262,14 +262,14 @@ def _tokens(response: dict[str, Any], withheld: bool) -> tuple[Token, ...]:
 
 def _written(sample: dict[str, Any]) -> tuple[Written, ...]:
     return tuple(
-        Written(response["text"], _ENDED.get(response["finish_reason"], ""), _length(response))
+        Written(
+            response["text"],
+            _ENDED.get(response["finish_reason"], ""),
+            len(response["token_ids"] or ()),
+        )
         for response in sample["responses"]
         if response.get("text") is not None
     )
-
-
-def _length(response: dict[str, Any]) -> int:
-    return len(response["token_ids"] or ())
 
 
 def _extracted(sample: dict[str, Any]) -> tuple[tuple[str, str], ...]:

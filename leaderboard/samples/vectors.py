@@ -24,33 +24,24 @@ from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import store as artifacts
+from leaderboard.samples.facts import Numbered
+from leaderboard.web import Recent
 
 Weighting = ScoreVector.Weighting
 LAYOUTS = 1024
 """Layouts that a process keeps in memory, some ten kilobytes each."""
-_layouts: dict[str, Layout] = {}
+_layouts: Recent[Layout] = Recent(LAYOUTS)
 SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """The questions of a run in the order of its sample file; arrays have one entry for each."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layout(Numbered):
+    """The questions of a run, and what decides how their scores are counted."""
 
     docs_digest: str
-    tasks: tuple[str, ...]
-    task: NDArray[np.int32]
-    """Place in `tasks`."""
-    doc_id: NDArray[np.int32]
-    parts: tuple[str, ...]
-    part: NDArray[np.int32]
-    """Place in `parts`: subjects and the like, for tables."""
     cluster: NDArray[np.int32] | None
     """Questions with the same number may depend on each other; None where all are on their own."""
-
-    @property
-    def n(self) -> int:
-        return len(self.task)
 
     @property
     def strata(self) -> NDArray[np.int32] | None:
@@ -230,9 +221,7 @@ def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:
     found = {digest: layout for digest in wanted if (layout := _layouts.get(digest))}
     for row in QuestionSet.objects.filter(digest__in=wanted - found.keys()):
         layout = unpack_layout(bytes(row.layout), row.docs_digest)
-        found[row.digest] = _layouts[row.digest] = layout
-    while len(_layouts) > LAYOUTS:
-        _layouts.pop(next(iter(_layouts)), None)
+        found[row.digest] = _layouts.put(row.digest, layout)
     return found
 
 

@@ -16,6 +16,7 @@ from leaderboard.snapshot.data import (
     Scores,
     Standing,
     StyleGap,
+    run_urls,
 )
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.style_facts import in_styles
@@ -42,5 +43,6 @@ __all__ = [
     "TableFile",
     "in_styles",
     "published",
+    "run_urls",
     "table_file",
 ]

@@ -231,7 +231,7 @@ def scores_of(
     found = Scores.none(len(models), len(columns))
     for row, place, cell in _scored(columns, models):
         if interval := number_of(cell, columns[place].entry):
-            found.put(row, place, interval)
+            found.put((row, place), interval.value, interval.low, interval.high)
     return found
 
 

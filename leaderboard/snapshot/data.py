@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import Interval
+from leaderboard.models.run import run_url
 from leaderboard.snapshot.models import Models
 
 OWN, EVERY = "own", "all"
@@ -97,9 +98,8 @@ class Scores:
     def none(cls, *shape: int) -> Scores:
         return cls(*(np.full(shape, np.nan) for _ in range(3)))
 
-    def put(self, row: int, column: int, interval: Interval) -> None:
-        for side in ("value", "low", "high"):
-            getattr(self, side)[row, column] = getattr(interval, side)
+    def put(self, places: Any, value: Any, low: Any, high: Any) -> None:
+        self.value[places], self.low[places], self.high[places] = value, low, high
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -118,6 +118,9 @@ class Scores:
 
     def rows(self, chosen: NDArray[Any]) -> Scores:
         return Scores(*(side[chosen] for side in self.sides))
+
+    def row(self, place: int) -> Scores:
+        return Scores(*(side[place] for side in self.sides))
 
     def column(self, place: int) -> Scores:
         return Scores(*(side[:, place] for side in self.sides))
@@ -310,3 +313,15 @@ class Board:
         if run is None or self.standing_of(row, column) is not Standing.SCORED:
             return ()
         return (run, *self.other_draws.get((row, column), ()))
+
+
+_NO_RUN = "0" * 32
+
+
+def run_urls(runs: NDArray[Any]) -> list[str]:
+    """The address of each run, shape (n,) as a board has them; empty for none."""
+    urls = []
+    for run in (raw.hex() for raw in runs.tolist()):
+        dashed = f"{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:]}"
+        urls.append("" if run == _NO_RUN else run_url(dashed))
+    return urls

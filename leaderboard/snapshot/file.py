@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -32,12 +31,14 @@ from numpy.typing import NDArray
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot.data import BestOf, Board, Column, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
+from leaderboard.web import Recent
 
 _SCORES = ("scores", "normalised", "average")
 _ARRAYS = ("n", "standing", "sd_of_draws")
 _PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
 _ABOUT, _MODELS = "about", "models"
 _SIDES = ("value", "low", "high")
+_RANKS = tuple(field.name for field in fields(Ranks) if field.name != "reach")
 
 Arrays = Mapping[str, NDArray[Any]]
 Value = TypeVar("Value")
@@ -46,10 +47,11 @@ Value = TypeVar("Value")
 def write(board: Board, path: Path) -> None:
     """Write the board's file; what is read back of it is equal to the board."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(board, name) for name in _ARRAYS}
-    arrays["run"] = _as_bytes(board.run)
+    # A structured void cannot be written without pickle: its bytes can.
+    arrays["run"] = np.frombuffer(board.run.tobytes(), np.uint8).reshape(*board.run.shape, 16)
     for name in _SCORES:
-        arrays |= _of_scores(name, getattr(board, name))
-    arrays |= {f"ranks.{array.name}": getattr(board.ranks, array.name) for array in _rank_arrays()}
+        arrays |= {f"{name}.{side}": getattr(getattr(board, name), side) for side in _SIDES}
+    arrays |= {f"ranks.{name}": getattr(board.ranks, name) for name in _RANKS}
     rows = len(board.models)
     arrays |= _stacked("gaps", [gap.difference for gap in board.gaps], rows)
     arrays["gaps.paired"] = _stack([gap.paired for gap in board.gaps], rows, np.bool_)
@@ -113,15 +115,15 @@ def mapped(folder: Path) -> Board:
     table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
     run, width = arrays["run"], len(about["columns"])
     reason, reasons, draws = arrays["why.reason"], about["reasons"], arrays["other_draws.run"]
-    ranks = {array.name: arrays[f"ranks.{array.name}"] for array in _rank_arrays()}
-    return Board(
+    ranks = {name: arrays[f"ranks.{name}"] for name in _RANKS}
+    gaps, best = _scores("gaps", arrays), _scores("best", arrays)
+    as_written: dict[str, Any] = {
         **{name: about[name] for name in _PLAIN},
-        scores=_scores("scores", arrays),
-        normalised=_scores("normalised", arrays),
-        average=_scores("average", arrays),
-        n=arrays["n"],
-        standing=arrays["standing"],
-        sd_of_draws=arrays["sd_of_draws"],
+        **{name: _scores(name, arrays) for name in _SCORES},
+        **{name: arrays[name] for name in _ARRAYS},
+    }
+    return Board(
+        **as_written,
         built=datetime.fromisoformat(about["built"]),
         columns=tuple(Column(**column) for column in about["columns"]),
         models=Models(table),
@@ -136,11 +138,11 @@ def mapped(folder: Path) -> Board:
         styles=tuple(about["styles"]),
         without_style=tuple(about["without_style"]),
         gaps=tuple(
-            StyleGap(benchmark, first, second, _row("gaps", arrays, k), arrays["gaps.paired"][k])
+            StyleGap(benchmark, first, second, gaps.row(k), arrays["gaps.paired"][k])
             for k, (benchmark, first, second) in enumerate(about["gaps"])
         ),
         best=tuple(
-            BestOf(benchmark, _row("best", arrays, k), arrays["best.column"][k])
+            BestOf(benchmark, best.row(k), arrays["best.column"][k])
             for k, benchmark in enumerate(about["best"])
         ),
     )
@@ -182,19 +184,6 @@ def _packed(models: Sequence[Any]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _as_bytes(run: NDArray[Any]) -> NDArray[np.uint8]:
-    """A structured void cannot be written without pickle: its bytes can."""
-    return np.frombuffer(run.tobytes(), np.uint8).reshape(*run.shape, 16)
-
-
-def _rank_arrays() -> list[Any]:
-    return [field for field in fields(Ranks) if field.name != "reach"]
-
-
-def _of_scores(name: str, scores: Scores) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{side}": getattr(scores, side) for side in _SIDES}
-
-
 def _stacked(name: str, scores: Sequence[Scores], rows: int) -> dict[str, NDArray[Any]]:
     """One array of shape (scores, rows) for each side."""
     return {
@@ -211,10 +200,6 @@ def _scores(name: str, arrays: Arrays) -> Scores:
     return Scores(*(arrays[f"{name}.{side}"] for side in _SIDES))
 
 
-def _row(name: str, arrays: Arrays, place: int) -> Scores:
-    return Scores(*(arrays[f"{name}.{side}"][place] for side in _SIDES))
-
-
 MOST = 24
 PAST = 12
 """Unpacked folders beside those of the boards that are shown: who asks for one day after the other
@@ -222,29 +207,22 @@ fills no disk. The one asked for longest ago makes room."""
 UNUSED = timedelta(hours=6)
 """After so long the folder of a past board is removed."""
 
-_boards: OrderedDict[str, Board] = OrderedDict()
+_boards: Recent[Board] = Recent(MOST)
 _reading = threading.Lock()
 _read_beside: set[str] = set()
 
 
 def holds(sha256: str) -> bool:
     """Whether the board is mapped already."""
-    return sha256 in _boards
+    return _boards.get(sha256) is not None
 
 
 def board(sha256: str) -> Board:
     """The board in the file with this digest, unpacked if need be."""
     if found := _boards.get(sha256):
-        with suppress(KeyError):  # another thread may have just let it go
-            _boards.move_to_end(sha256)
         return found
     with _reading:  # two requests at once would unpack the same file twice
-        if found := _boards.get(sha256):
-            return found
-        found = _boards[sha256] = _mapped(sha256)
-        while len(_boards) > MOST:
-            _boards.popitem(last=False)
-        return found
+        return _boards.of(sha256, lambda: _mapped(sha256))
 
 
 def make_ready(sha256: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,9 +123,9 @@ def _take_over(facts: Facts, past: Past | None, rows: int) -> Flags:
     same = past.unchanged[:, facts.places].all(axis=1) & settled[past.there]
     here, there = past.here[same], past.there[same]
     for gap, was in zip(facts.gaps, gaps, strict=True):
-        _put(gap.difference, here, *was.difference.rows(there).sides)
+        gap.difference.put(here, *was.difference.rows(there).sides)
         gap.paired[here] = was.paired[there]
-    _put(facts.best.score, here, *best.score.rows(there).sides)
+    facts.best.score.put(here, *best.score.rows(there).sides)
     facts.best.column[here] = best.column[there]
     known[here] = True
     return known
@@ -167,7 +166,7 @@ def _pair(gap: StyleGap, rows: Rows, first: vectors.Matrix, second: vectors.Matr
         return
     spread = found.low < found.high
     chosen = rows[both][spread]
-    _put(gap.difference, chosen, *(side[spread] for side in found))
+    gap.difference.put(chosen, *(side[spread] for side in found))
     gap.paired[chosen] = True
 
 
@@ -177,7 +176,7 @@ def _compare_unpaired(board: Board, gap: StyleGap, rows: Rows) -> None:
         first, second = board.score(row, gap.first), board.score(row, gap.second)
         if first and second:
             found = difference_interval(first.interval, second.interval)
-            _put(gap.difference, row, found.value, found.low, found.high)
+            gap.difference.put(row, found.value, found.low, found.high)
 
 
 def _name_best(facts: Facts, rows: Rows, by_style: Sequence[vectors.Matrix]) -> None:
@@ -188,7 +187,7 @@ def _name_best(facts: Facts, rows: Rows, by_style: Sequence[vectors.Matrix]) -> 
     best = _best(scores, by_style[0])
     if best is None:
         return
-    _put(facts.best.score, rows[complete], best.value, best.low, best.high)
+    facts.best.score.put(rows[complete], best.value, best.low, best.high)
     facts.best.column[rows[complete]] = np.array(facts.places, np.int32)[best.style]
 
 
@@ -235,7 +234,3 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
             return None
         total = total + found.scores / np.float32(draws)
     return found and replace(found, scores=total)
-
-
-def _put(target: Scores, rows: Any, value: Any, low: Any, high: Any) -> None:
-    target.value[rows], target.low[rows], target.high[rows] = value, low, high

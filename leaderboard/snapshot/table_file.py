@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +20,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.urls import reverse
+from django.urls import URLPattern, path
 from django.utils.cache import get_conditional_response
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores
+from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores, run_urls
 from leaderboard.snapshot.models import Models
 from leaderboard.web import kept
 
-_NO_RUN = UUID(int=0).hex
 _STANDINGS = [str(standing) for standing in STANDINGS]
 _INJECTED = r"^[=+\-@\t\r]"
 _OF_MODEL = {
@@ -68,24 +66,25 @@ class Refused(Exception):
         super().__init__(*problems)
 
 
-View = Callable[[HttpRequest], HttpResponseBase]
-
-
-def view(make: Callable[[HttpRequest], TableFile], ending: str) -> View:
-    """The view that answers with what `make` makes in the form of this ending.
+def addresses(page: str, make: Callable[[HttpRequest], TableFile]) -> list[URLPattern]:
+    """Of a page's table in each form: `page.csv` and so on.
 
     400 with the problems where `make` raises Refused.
     """
 
-    @require_safe
-    def as_file(request: HttpRequest) -> HttpResponseBase:
-        try:
-            file = make(request)
-        except Refused as refused:
-            return _refusal(refused.args)
-        return _answer(request, file, ending)
+    def view(ending: str) -> Callable[[HttpRequest], HttpResponseBase]:
+        @require_safe
+        def as_file(request: HttpRequest) -> HttpResponseBase:
+            try:
+                return _answer(request, make(request), ending)
+            except Refused as refused:
+                problems = "".join(f"{problem}\n" for problem in refused.args)
+                plain = "text/plain; charset=utf-8"
+                return HttpResponse(problems, status=400, content_type=plain)
 
-    return as_file
+        return as_file
+
+    return [path(f"{page}.{form}", view(form), name=f"{page}-{form}") for form in _FORMS]
 
 
 def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseBase:
@@ -107,11 +106,6 @@ def _answer(request: HttpRequest, file: TableFile, ending: str) -> HttpResponseB
             "X-Robots-Tag": "noindex",
         },
     )
-
-
-def _refusal(problems: Iterable[str]) -> HttpResponse:
-    text = "\n".join(problems)
-    return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
 
 
 def of_column(column: Column, field: str) -> dict[str, Any]:
@@ -147,32 +141,23 @@ def of_cells(
     board: Board, place: int, rows: NDArray[Any], scores: Scores, name: str, site: str
 ) -> dict[str, pa.Array]:
     """A column's cells: value, bounds, questions, standing in words, and the run's address."""
-    n = board.n[rows, place]
+    n, start = board.n[rows, place], site.rstrip("/")
     return {
         **bounds(name, f"{name}.", scores.column(place).rows(rows)),
         f"{name}.n": pa.array(n, mask=n == 0),
         f"{name}.standing": pa.array(
             [_STANDINGS[number] for number in board.standing[rows, place].tolist()], pa.string()
         ),
-        f"{name}.run": run_addresses(board.run[rows, place], site),
+        f"{name}.run": pa.array(
+            [f"{start}{url}" if url else None for url in run_urls(board.run[rows, place])],
+            pa.string(),
+        ),
     }
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers, empty where there is none."""
     return pa.array(values, mask=~np.isfinite(values))
-
-
-def run_addresses(runs: NDArray[Any], site: str) -> pa.Array:
-    """The whole address of each run on this site, empty for none; `runs` as a board has them."""
-    start = site.rstrip("/") + reverse("run", args=[UUID(int=0)]).removesuffix(str(UUID(int=0)))
-    digits = runs.tobytes().hex()
-    found = []
-    for at in range(0, len(digits), 32):
-        one = digits[at : at + 32]
-        run = f"{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
-        found.append(None if one == _NO_RUN else start + run)
-    return pa.array(found, pa.string())
 
 
 def _csv(file: TableFile) -> Iterator[bytes]:

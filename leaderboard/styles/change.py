@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from django.urls import reverse
@@ -30,22 +31,38 @@ class Place:
     span: str
 
 
-@dataclass(frozen=True)
-class Slope:
-    """One model; `kind` is up, down or empty (may be chance)."""
+@dataclass(frozen=True, kw_only=True)
+class Mover:
+    """A model in both orders; `places` is how many it rises in the second style, or falls."""
 
-    repo_id: str
     name: str
+    owner: str
     url: str
     left: Place
     right: Place
+    places: int
+    beyond_chance: bool
+
+    @property
+    def distance(self) -> int:
+        return abs(self.places)
+
+    @property
+    def kind(self) -> str:
+        """Up, down or empty (may be chance)."""
+        return ("up" if self.places > 0 else "down") if self.beyond_chance else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope(Mover):
+    """One that is drawn."""
+
     y_left: int
     y_right: int
     """Where its ranks stand on the axis ..."""
     name_left: int
     name_right: int
     """... and where its name is written: beside them, or as near as other names allow."""
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -64,24 +81,6 @@ class SlopeChart:
     @property
     def height(self) -> int:
         return TOP + _length(len(self.slopes)) + STEP
-
-
-@dataclass(frozen=True)
-class Mover:
-    """A model that changes places; `places` is how many it rises in the second style, or falls."""
-
-    repo_id: str
-    name: str
-    owner: str
-    url: str
-    left: Place
-    right: Place
-    places: int
-    beyond_chance: bool
-
-    @property
-    def distance(self) -> int:
-        return abs(self.places)
 
 
 @dataclass(frozen=True)
@@ -106,19 +105,13 @@ def slope_chart(change: Change, chosen: Flags, *, of_leaders: bool = False) -> S
     axis = _Axis.of(change, by_left)
     y_left, y_right = (axis.y(order.rank[by_left]) for order in (change.first, change.second))
     names = zip(_apart(y_left, axis.end), _apart(y_right, axis.end), strict=True)
-    strong, moved = change.beyond_chance, change.moved
     slopes = [
         Slope(
-            repo_id=change.models[row].repo_id,
-            name=change.models[row].repo_id.rpartition("/")[2],
-            url=_url(change, row),
-            left=_place(change.first, row),
-            right=_place(change.second, row),
+            **vars(_mover(change, row)),
             y_left=left,
             y_right=right,
             name_left=name_left,
             name_right=name_right,
-            kind=("up" if moved[row] > 0 else "down") if strong[row] else "",
         )
         for row, left, right, (name_left, name_right) in zip(
             by_left.tolist(), y_left, y_right, names, strict=True
@@ -201,19 +194,14 @@ def _farthest(change: Change, chosen: Flags) -> NDArray[np.intp]:
 def _mover(change: Change, row: int) -> Mover:
     owner, _, name = change.models[row].repo_id.rpartition("/")
     return Mover(
-        repo_id=change.models[row].repo_id,
         name=name,
         owner=owner,
-        url=_url(change, row),
+        url=reverse("model", args=[change.models[row].repo_id]),
         left=_place(change.first, row),
         right=_place(change.second, row),
         places=int(change.moved[row]),
         beyond_chance=bool(change.beyond_chance[row]),
     )
-
-
-def _url(change: Change, row: int) -> str:
-    return reverse("model", args=[change.models[row].repo_id])
 
 
 def _place(order: Order, row: int) -> Place:
@@ -227,36 +215,7 @@ Averages = tuple[Board | None, Board | None]
 """The boards of the two compared styles."""
 
 
-@dataclass(frozen=True)
-class Ordering:
-    """A change of style as the page tells it."""
-
-    title: str
-    """Of the benchmark; empty for the suite's average."""
-    change: Change
-    moves: bool
-    """Whether any model changes its place."""
-    apart: tuple[int, int] | None
-    """How many benchmarks either average is of, where they are not the same."""
-    chart: SlopeChart
-    movers: list[Mover]
-    crossing: Crossing | None
-    chosen: int
-    """Models that the search leaves."""
-    higher: int
-    """Of all models those that rise beyond chance ..."""
-    lower: int
-    """... fall beyond chance ..."""
-    unshown: int
-    """... and those of which neither is shown."""
-
-    @property
-    def shown(self) -> int:
-        """Models that change their place beyond chance."""
-        return self.higher + self.lower
-
-
-def ordering(shown: View, averages: Averages) -> Ordering | None:
+def ordering(shown: View, averages: Averages) -> dict[str, Any] | None:
     """The change in the order asked for; of the first benchmark that has one for lack of averages.
 
     None where fewer than two models were measured in both styles.
@@ -276,21 +235,26 @@ def ordering(shown: View, averages: Averages) -> Ordering | None:
     return None
 
 
-def _ordering(shown: View, title: str, change: Change, apart: tuple[int, int] | None) -> Ordering:
+def _ordering(
+    shown: View, title: str, change: Change, apart: tuple[int, int] | None
+) -> dict[str, Any]:
+    """`title` is the benchmark's, empty for averages; `apart`: of how many benchmarks either is."""
     chosen, clear = _found(shown, change), change.beyond_chance
-    return Ordering(
-        title=title,
-        change=change,
-        moves=bool(change.moved.any()),
-        apart=apart,
-        chart=slope_chart(change, chosen, of_leaders=shown.address["draw"] == LEADERS),
-        movers=movers(change, chosen),
-        crossing=crossing(change, chosen),
-        chosen=int(chosen.sum()),
-        higher=int((clear & (change.moved > 0)).sum()),
-        lower=int((clear & (change.moved < 0)).sum()),
-        unshown=int((~clear).sum()),
-    )
+    return {
+        "title": title,
+        "change": change,
+        "moves": change.moved.any(),
+        "apart": apart,
+        "chart": slope_chart(change, chosen, of_leaders=shown.address["draw"] == LEADERS),
+        "movers": movers(change, chosen),
+        "crossing": crossing(change, chosen),
+        "chosen": int(chosen.sum()),
+        # Of all models those that rise and fall beyond chance, and those of which neither is shown.
+        "higher": int((clear & (change.moved > 0)).sum()),
+        "lower": int((clear & (change.moved < 0)).sum()),
+        "shown": int((clear & (change.moved != 0)).sum()),
+        "unshown": int((~clear).sum()),
+    }
 
 
 def _counted(board: Board) -> set[str]:

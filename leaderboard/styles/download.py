@@ -24,7 +24,7 @@ BATCH = 500
 Rows = NDArray[np.intp]
 
 
-def _file(request: HttpRequest) -> TableFile:
+def file(request: HttpRequest) -> TableFile:
     address = address_of(request)
     suite = suite_asked_for(address["suite"])
     board = chosen_board(suite, wanted(address)) if suite else None
@@ -56,11 +56,6 @@ def _file(request: HttpRequest) -> TableFile:
         details={"columns": [column for group in seen.groups for column in _columns(seen, group)]},
         batches=lambda: _batches(seen, site),
     )
-
-
-as_csv = table_file.view(_file, "csv")
-as_json = table_file.view(_file, "json")
-as_parquet = table_file.view(_file, "parquet")
 
 
 def _columns(seen: View, group: Group) -> list[dict[str, Any]]:

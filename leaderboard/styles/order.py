@@ -8,9 +8,7 @@ interval lies above as a whole. Either way what is said of a style holds at once
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +20,7 @@ from evalcore.stats.interval import normal_quantile
 from evalcore.stats.pairs import count_below
 from leaderboard.snapshot import Board, Flags, Floats, Ints, Models, Ranks, Scores
 from leaderboard.stats import clear_flips, flipped_share
+from leaderboard.web import Recent
 
 
 @dataclass(frozen=True)
@@ -125,11 +124,6 @@ class Order:
     better: Better
     """Whether each of the first models is shown to be better than its second."""
 
-    @property
-    def ranges(self) -> NDArray[np.int32]:
-        """Both ends, shape (models, 2)."""
-        return np.stack([self.low, self.high], axis=1)
-
     @cached_property
     def rank(self) -> Ints:
         """1 for the highest; equal scores share one."""
@@ -186,15 +180,19 @@ class Change:
         return all(order.value.min() < order.value.max() for order in (self.first, self.second))
 
 
+_known: Recent[Change | None] = Recent(KEPT)
+"""By what the same data gave: pages are asked for more often than boards are built."""
+
+
 def of_averages(first: Board, second: Board) -> Change | None:
     """Of the models that both boards rank; None for fewer than two."""
     key = ("average", first.data_version, second.data_version)
-    return _kept(key, lambda: _of_averages(first, second))
+    return _known.of(key, lambda: _of_averages(first, second))
 
 
 def of_benchmark(every: Board, places: tuple[int, int]) -> Change | None:
     """Of the models with a score in both columns of the board of every style; None for fewer."""
-    return _kept((str(places), every.data_version), lambda: _of_benchmark(every, places))
+    return _known.of((places, every.data_version), lambda: _of_benchmark(every, places))
 
 
 def _of_averages(first: Board, second: Board) -> Change | None:
@@ -280,18 +278,3 @@ def _order_of_scores(scores: Scores) -> Order:
         cut_high=no,
         better=lambda one, other: scores.low[one] > scores.high[other],
     )
-
-
-_known: OrderedDict[tuple[str, ...], Change | None] = OrderedDict()
-
-
-def _kept(key: tuple[str, ...], make: Callable[[], Change | None]) -> Change | None:
-    """What the same data gave before: pages are asked for more often than boards are built."""
-    try:
-        return _known[key]
-    except KeyError:  # not known yet, or another thread has just made room
-        change = _known[key] = make()
-    while len(_known) > KEPT:
-        with suppress(KeyError):
-            _known.popitem(last=False)
-    return change

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ from leaderboard.styles.view import (
     view,
     wanted,
 )
-from leaderboard.web import Address, kept, page_links
+from leaderboard.web import Address, kept
 
 
 @require_safe
@@ -51,31 +49,11 @@ def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     first, second = (
         chosen_board(suite, wanted(address, style)) for style in pair_of(board, address)
     )
-    return _page(request, address, suite, board, (first, second), days_of(suite, address))
+    return _page(request, address, suite, board, (first, second))
 
 
-@dataclass(frozen=True)
-class Days:
-    """Which days the page can be seen as of; all in UTC."""
-
-    shown: date | None
-    """A past one; None for now."""
-    first: date | None
-    before: date | None
-    """The last with a snapshot before the one shown ..."""
-    after: date | None
-    """... and the first after it."""
-    today: date
-
-
-def days_of(suite: Suite, address: Address) -> Days:
-    asked = wanted(address)
-    return Days(
-        asked.moment and (asked.moment - timedelta(days=1)).date(),
-        published.first_day(suite, EVERY),
-        *frame.days_around(suite, asked),
-        datetime.now(UTC).date(),
-    )
+def _days(suite: Suite, address: Address) -> frame.Days:
+    return frame.days_of(suite, wanted(address), published.first_day(suite, EVERY))
 
 
 def _without_scores(
@@ -88,7 +66,7 @@ def _without_scores(
         "suite": suite,
         "built": built,
         "reported": suite and _reported(suite),
-        "days": suite and days_of(suite, address),
+        "days": suite and _days(suite, address),
         "now_url": address.url(at=""),
     }
     return render(request, "styles/page.html", context)
@@ -100,11 +78,11 @@ def _page(
     suite: Suite,
     board: Board,
     averages: styles_order.Averages,
-    days: Days,
 ) -> str | HttpResponseBase:
     shown = view(board, address)
     if redirect := address.redirect():
         return redirect
+    days = _days(suite, address)
     context = {
         "suite": suite,
         "built": True,
@@ -117,20 +95,14 @@ def _page(
         "order": styles_order.ordering(shown, averages),
         "choices": _choices(shown),
         "table": styles_table.render(shown) if shown.page_rows else "",
-        "rows": (shown.first_row, shown.first_row + len(shown.page_rows) - 1),
-        "pages": page_links(shown.page, shown.pages, address),
+        "pages": shown.part.links,
         "downloads": [
-            (label, _file_url(address, ending))
-            for label, ending in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
+            (label, _file_url(address, label.lower())) for label in ("CSV", "JSON", "Parquet")
         ],
         "split": _split(shown),
         "reported": _reported(suite),
         "days": days,
-        "asked_at": days.shown,
-        "now_url": address.url(at=""),
-        "day_urls": [
-            (day, address.url(at=day, page=1)) if day else None for day in (days.before, days.after)
-        ],
+        **frame.as_it_stood(days, address),
     }
     return render_to_string("styles/page.html", context, request)
 
@@ -185,27 +157,21 @@ def _split(shown: View) -> dict[str, Any] | None:
     }
 
 
-@dataclass(frozen=True)
-class Reported:
+def _reported(suite: Suite) -> dict[str, Any] | None:
     """Figures that others published, with the suite's own words for their columns."""
-
-    source: str
-    link: str
-    heads: list[tuple[str, str]]
-    """Title and style of each column."""
-    rows: list[tuple[str, list[tuple[str, float, float]]]]
-    """By model: of each column what it is called where it stands alone, value, half width."""
-
-
-def _reported(suite: Suite) -> Reported | None:
     stated: dict[str, Any] | None = suite.reported
     if not stated:
         return None
     words = {entry.task.name: entry for entry in suite.entries.select_related("task")}
     heads = [(words[name].title, words[name].style) for name in stated["columns"]]
     called = [f"{title}, {Style(style).label}" for title, style in heads]
-    rows = [
-        (model, [(name, value, half) for name, (value, half) in zip(called, row, strict=True)])
-        for model, row in stated["rows"].items()
-    ]
-    return Reported(stated["source"], stated["link"], heads, rows)
+    return {
+        "source": stated["source"],
+        "link": stated["link"],
+        "heads": heads,
+        # By model: of each column what it is called where it stands alone, value, half width.
+        "rows": [
+            (model, [(name, value, half) for name, (value, half) in zip(called, row, strict=True)])
+            for model, row in stated["rows"].items()
+        ],
+    }

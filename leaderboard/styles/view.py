@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leaderboard.board import Wanted, date_problem, facets_of, in_order, rows_named, search
 from leaderboard.snapshot import EVERY, BestOf, Board, Flags, Scores, StyleGap, in_styles
 from leaderboard.stats import StyleSpreads, style_spreads
-from leaderboard.web import Address
+from leaderboard.web import Address, Part, part
 
 PAGE, CELLS = 25, 5_000
 """Rows of a page, fewer where they have so many columns that it would be too large."""
@@ -70,8 +70,7 @@ class View:
     hits: list[tuple[str, int]]
     rows: NDArray[np.intp]
     """Those found that have a score in the table, in order."""
-    page: int
-    pages: int
+    part: Part
     page_rows: list[int]
     chosen: int | None
     """The row whose variance is split."""
@@ -85,11 +84,6 @@ class View:
     @property
     def wide(self) -> bool:
         return self.columns > WIDE
-
-    @property
-    def first_row(self) -> int:
-        """Number of the page's first row, from 1."""
-        return (self.page - 1) * rows_beside(self.columns) + 1
 
 
 def columns_of(groups: Sequence[Group]) -> int:
@@ -158,10 +152,8 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
     columns = _sortable(board, groups)
     sort_key, ascending = _sorting(address, columns)
     rows = in_order(np.flatnonzero(found & scored), columns[sort_key], ascending=ascending)
-    size = len(rows) if every_row else rows_beside(columns_of(groups))
-    pages = max(1, -(-len(rows) // max(size, 1)))
-    page = address.number("page", last=pages)
-    start = (page - 1) * size
+    size = max(len(rows), 1) if every_row else rows_beside(columns_of(groups))
+    on_page = part(address, "page", len(rows), size)
     return View(
         board=board,
         address=address,
@@ -175,9 +167,8 @@ def view(board: Board, address: Address, *, every_row: bool = False) -> View:
         found=found,
         hits=hits,
         rows=rows,
-        page=page,
-        pages=pages,
-        page_rows=rows[start : start + size].tolist(),
+        part=on_page,
+        page_rows=rows[on_page.slice].tolist(),
         chosen=_chosen_model(board, address["model"], problems),
         problems=problems,
     )
@@ -248,7 +239,7 @@ def _spreads(board: Board, name: str, places: tuple[int, ...]) -> StyleSpreads:
 
 def _search(board: Board, text: str, problems: list[str]) -> tuple[Flags, list[tuple[str, int]]]:
     try:
-        return search.parse(text).found(facets_of(board).catalogue)
+        return search.parse(text).found(facets_of(board))
     except search.SearchError as error:
         problems.append(f"Nothing was searched: {error}")
         return np.ones(len(board.models), np.bool_), []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import F
@@ -18,7 +19,6 @@ from leaderboard.models import LIVE, Result, Run, Submission
 from leaderboard.queue import (
     Cause,
     Plan,
-    Turn,
     by_benchmark,
     by_cause,
     estimate,
@@ -28,27 +28,12 @@ from leaderboard.queue import (
 )
 from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit
-from leaderboard.web import Problem, Refused, Span, throttle, total_span
+from leaderboard.web import Problem, Refused, throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
 BOARD_WITHIN = timedelta(minutes=10)
 """So long after its last run a submission waits for the board that has it."""
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """When what is unfinished of a submission will be taken, and how long it takes."""
-
-    turn: Turn | None
-    """Of its first waiting run; None where none waits."""
-    position: int
-    reason: str
-    """What has to happen before a worker can take it; empty for nothing."""
-    takes: Span | None
-    """All that waits or runs, one after the other."""
-    workers: int
-    waiting: int
 
 
 @dataclass(frozen=True)
@@ -169,20 +154,21 @@ def _just_ended(runs: Sequence[Run]) -> bool:
     return newest is not None and timezone.now() - newest < BOARD_WITHIN
 
 
-def _outlook(runs: Sequence[Run], plan: Plan) -> Outlook:
+def _outlook(runs: Sequence[Run], plan: Plan) -> dict[str, Any]:
+    """When what is unfinished of a submission will be taken, and how long it takes."""
     places = plan.places()
     waiting = sorted((places[run.pk] for run in runs if run.pk in places), key=lambda p: p[1])
     turn, position = waiting[0] if waiting else (None, 0)
     turns = {place.position: place for place, _ in waiting}.values()
     running = [plan.left[run.pk] for run in runs if run.pk in plan.left]
-    return Outlook(
-        turn=turn,
-        position=position,
-        reason=reason(turn, plan) if turn else "",
-        takes=total_span([*running, *(turn.takes for turn in turns)]),
-        workers=len(plan.workers),
-        waiting=len(waiting),
-    )
+    return {
+        "turn": turn,  # of its first waiting run; None where none waits
+        "position": position,
+        "reason": reason(turn, plan) if turn else "",  # what has to happen before it can be taken
+        "takes": total_span([*running, *(turn.takes for turn in turns)]),
+        "workers": len(plan.workers),
+        "waiting": len(waiting),
+    }
 
 
 def _repeated_by(shown: Submission, runs: list[Run]) -> Submission | None:

@@ -63,7 +63,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Precheck:
-    """The outcome of a check: problems stop a submission, warnings do not."""
+    """The outcome of a check: problems stop a submission, warnings do not.
+
+    Nor does a check that did not finish: submitting asks the Hub again, for longer.
+    """
 
     checked: bool
     """Whether the Hub has answered."""
@@ -82,11 +85,6 @@ class Precheck:
     def hub_trouble(self) -> Problem | None:
         """Why the Hub gave no usable answer; None where it did."""
         return next((p for p in self.warnings if not self.checked), None)
-
-    @property
-    def may_submit(self) -> bool:
-        """A check that did not finish stops nobody: submitting asks the Hub again, for longer."""
-        return not self.problems
 
 
 def check(

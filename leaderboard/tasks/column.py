@@ -174,7 +174,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
         column,
         shown[: len(best)],
         shown[len(best) :],
-        _scale(column, [row.score for row in shown]),
+        Scale.over((row.score for row in shown), column.chance, share=is_share(column.metric)),
         len(rows),
         wanted.url(),
         wanted.url(to="board-csv", cols=key),
@@ -192,12 +192,6 @@ def _placed(board: Board, row: int, place: int) -> Placed:
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")
     return Placed(board.models[row], score, reverse("run", args=[run]) if run else "")
-
-
-def _scale(column: Column, scores: Sequence[Score]) -> Scale:
-    bounds = [bound for score in scores for bound in (score.low, score.high)]
-    bounds += [column.chance] if column.chance is not None else []
-    return Scale.over(bounds, share=is_share(column.metric), start=3, end=97)
 
 
 @dataclass(frozen=True)
@@ -223,7 +217,6 @@ class Questions:
     chart: Chart | None = None
     suspects: list[Suspect] | None = None
     suspects_part: Part | None = None
-    n_suspects: int = 0
 
 
 def questions(
@@ -241,19 +234,16 @@ def questions(
         chart(table),
         _suspects(table, ordered[shown.slice].tolist(), run, samples),
         shown,
-        len(ordered),
     )
 
 
 def _suspects(
     table: items.Table, places: Sequence[int], run: Run | None, samples: str
 ) -> list[Suspect]:
-    keys = [(table.tasks[table.task[place]], int(table.doc_id[place])) for place in places]
+    keys = [table.key(place) for place in places]
     begin = excerpts.openings(samples, tuple(keys)) if samples else {}
-    several = len(table.tasks) > 1
     found = []
     for place, key in zip(places, keys, strict=True):
-        label = f"{key[0]}:{key[1]}" if several else str(key[1])
         subset = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
         found.append(
             Suspect(
@@ -261,7 +251,7 @@ def _suspects(
                 float(table.difficulty[place]),
                 float(table.discrimination[place]),
                 begin.get(key, ""),
-                f"{run.get_absolute_url()}?doc={label}#question" if run else "",
+                f"{run.get_absolute_url()}?doc={table.label(place)}#question" if run else "",
             )
         )
     return found

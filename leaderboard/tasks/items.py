@@ -28,8 +28,8 @@ from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.models.task import is_share
+from leaderboard.samples import Numbered, vectors
 from leaderboard.samples import store as artifacts
-from leaderboard.samples import vectors
 from leaderboard.snapshot import OWN, Board, published
 from leaderboard.stats import item_analysis
 
@@ -50,9 +50,6 @@ class Agreement:
     high: float
     """95 %, had other models been measured (docs/method.md)."""
     models: int
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def agreements_of(comparability_key: str) -> list[Agreement]:
@@ -109,16 +106,11 @@ ABOUT = b"plumbline"
 Scores = NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Each question of a column: arrays in the order of the sample file."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Table(Numbered):
+    """What is known of each question of a column."""
 
     row: ItemAnalysis
-    tasks: tuple[str, ...]
-    task: NDArray[np.int32]
-    doc_id: NDArray[np.int32]
-    parts: tuple[str, ...]
-    part: NDArray[np.int32]
     difficulty: Scores
     """Share of the models that are right."""
     discrimination: Scores
@@ -129,10 +121,6 @@ class Table:
     agreements: tuple[Agreement, ...]
     results: frozenset[int] | None
     """Of the models, by primary key; None in files of before they were noted."""
-
-    @property
-    def n(self) -> int:
-        return len(self.task)
 
 
 def newest(comparability_key: str) -> ItemAnalysis | None:
@@ -228,7 +216,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     about = {
         "models": len(scores),
         "results": np.array(chosen)[known].tolist(),
-        "agreements": [agreement.as_dict() for agreement in found_agreements],
+        "agreements": [asdict(agreement) for agreement in found_agreements],
     }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
     with tempfile.TemporaryDirectory() as folder:

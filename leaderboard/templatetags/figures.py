@@ -95,10 +95,8 @@ def decimals_of(value: float) -> str:
 @register.filter
 def bounds(number: object, metric: str) -> str:
     """Both ends of the 95 % interval in the metric's unit."""
-    low, high = getattr(number, "low"), getattr(number, "high")  # noqa: B009
-    if is_share(metric):
-        return f"{percent(low)} to {percent(high)}"
-    return f"{low:,.3f} to {high:,.3f}"
+    low, high = (in_unit(getattr(number, end), metric) for end in ("low", "high"))
+    return f"{low} to {high}"
 
 
 @register.filter

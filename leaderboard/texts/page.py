@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 
 from leaderboard.catalogue import LICENCE
 from leaderboard.models import HubModel, Suite, SuiteEntry, TaskVersion
-from leaderboard.web import Address, kept, page_links, prose
+from leaderboard.web import Address, kept, part, prose
 
 METHOD = settings.BASE_DIR / "docs" / "method.md"
 CHANGELOG = settings.BASE_DIR / "CHANGELOG.md"
@@ -75,31 +75,29 @@ def changelog(request: HttpRequest) -> HttpResponseBase:
     models = HubModel.objects.annotate(day=TruncDate("first_seen"))
     of_each = [added.values_list("day", flat=True).distinct() for added in (suites, tasks, models)]
     dates = sorted({day for days in of_each for day in days})
-    pages = max(1, -(-len(dates) // DAYS))
-    number = address.number("page", last=pages)
+    shown = part(address, "page", len(dates), DAYS)
     if redirect := address.redirect():
         return redirect
-    shown = dates[::-1][(number - 1) * DAYS : number * DAYS]
-    days = {date: Day(date) for date in shown}
-    for suite in suites.filter(day__in=shown).order_by("title", "version"):
+    days = {date: Day(date) for date in dates[::-1][shown.slice]}
+    for suite in suites.filter(day__in=days).order_by("title", "version"):
         change = str(suite.changelog.get(suite.version, ""))
         days[suite.day].suites.append((suite, change))
     titles = dict(SuiteEntry.objects.order_by("suite__created").values_list("task", "title"))
-    for task in tasks.filter(day__in=shown).order_by("name", "version"):
+    for task in tasks.filter(day__in=days).order_by("name", "version"):
         days[task.day].tasks.append((task, task.titled(titles.get(task.pk, ""))))
-    for day, of_day, model in _new_models(shown):
+    for day, of_day, model in _new_models(days):
         days[day].models.append(model)
         days[day].models_n = of_day
     context = {
-        "number": number,
+        "number": shown.number,
         "days": days.values(),
-        "pages": page_links(number, pages, address),
+        "pages": shown.links,
         "software": prose.read_prose(CHANGELOG, below=1),
     }
     return kept.compressed(request, render_to_string("texts/changelog.html", context, request))
 
 
-def _new_models(days: list[date]) -> Iterator[tuple[date, int, HubModel]]:
+def _new_models(days: Iterable[date]) -> Iterator[tuple[date, int, HubModel]]:
     """The first few models of each day, each with its day and how many that day has in all."""
     models = (
         HubModel.objects.annotate(day=TruncDate("first_seen"))

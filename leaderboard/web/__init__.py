@@ -4,6 +4,7 @@ from leaderboard.web import kept, prose, throttle
 from leaderboard.web.address import Address, page_number, redirect_to, short_address
 from leaderboard.web.paging import Part, page_links, part, uncounted
 from leaderboard.web.problem import Problem, Refused
+from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.scale import SCALE_STEP, Scale
 from leaderboard.web.service import healthz
@@ -15,6 +16,7 @@ __all__ = [
     "Address",
     "Part",
     "Problem",
+    "Recent",
     "Refreshed",
     "Refused",
     "Scale",

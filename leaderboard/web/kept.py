@@ -13,10 +13,7 @@ rendered each time.
 from __future__ import annotations
 
 import gzip
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
@@ -30,6 +27,7 @@ from django.utils.text import compress_string
 from zlib_ng import zlib_ng
 
 from evalcore.digest import digest_of
+from leaderboard.web.recent import Recent
 
 ROOM = 32 * 2**20
 """Bytes of compressed pages that a process keeps."""
@@ -62,37 +60,7 @@ class Unlisted(str):
     __slots__ = ()
 
 
-class Kept:
-    """Pages by key; those asked for longest ago make room."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._pages: OrderedDict[str, Page] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> Page | None:
-        with self._lock:
-            if key in self._pages:
-                self._pages.move_to_end(key)
-            return self._pages.get(key)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._pages.clear()
-            self._bytes = 0
-
-    def put(self, key: str, page: Page) -> None:
-        with self._lock:
-            if before := self._pages.pop(key, None):
-                self._bytes -= len(before.compressed)
-            self._bytes += len(page.compressed)
-            self._pages[key] = page
-            while self._bytes > self._room:
-                self._bytes -= len(self._pages.popitem(last=False)[1].compressed)
-
-
-_kept = Kept(ROOM)
+_kept: Recent[Page] = Recent(ROOM, lambda page: len(page.compressed))
 _for_now: ContextVar[bool] = ContextVar("for_now", default=False)
 
 
@@ -113,9 +81,12 @@ def answer(
     key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
-        with _watched() as watched:
+        token = _for_now.set(False)
+        try:
             page = render()
-            lasting = not watched.get()
+            lasting = not _for_now.get()
+        finally:
+            _for_now.reset(token)
         if isinstance(page, HttpResponseBase):
             return page
         kept = Page.of(page)
@@ -132,15 +103,6 @@ def forget() -> None:
 def only_for_now() -> None:
     """That the page being made shows what is outdated without any change of an edition."""
     _for_now.set(True)
-
-
-@contextmanager
-def _watched() -> Iterator[ContextVar[bool]]:
-    token = _for_now.set(False)
-    try:
-        yield _for_now
-    finally:
-        _for_now.reset(token)
 
 
 def compressed(request: HttpRequest, page: str) -> HttpResponseBase:

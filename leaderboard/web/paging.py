@@ -43,7 +43,7 @@ def page_links(
         return []
 
     def link(label: str, page: int) -> PageLink:
-        return PageLink(label, address.url(heading, **{field: page}))
+        return PageLink(label, address.url(heading, **{field: page if page > 1 else ""}))
 
     near = {1, pages, *range(number - 2, number + 3)} & set(range(1, pages + 1))
     links = [link(PREVIOUS, number - 1)] if number > 1 else []
@@ -94,7 +94,7 @@ class Part:
         return end if self.total is None else min(end, self.total)
 
 
-def part(address: Address, field: str, total: int, size: int, heading: str) -> Part:
+def part(address: Address, field: str, total: int, size: int, heading: str = "") -> Part:
     """The page of a counted list that the address asks for."""
     pages = max(1, -(-total // size))
     number = address.number(field, last=pages)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isfinite
+from typing import Protocol
 
 SCALE_STEP = 0.05
 """Scales begin and end on a multiple of five points."""
+
+
+class Bounded(Protocol):
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,20 @@ class Scale:
 
     @classmethod
     def over(
-        cls, bounds: Sequence[float], *, share: bool = True, start: float, end: float
+        cls,
+        intervals: Iterable[Bounded],
+        *others: float | None,
+        share: bool = True,
+        start: float = 3.0,
+        end: float = 97.0,
     ) -> Scale:
-        """One that holds all of these, of shares or of other numbers; 0 to 1 for none."""
+        """One that holds all of these, whether shares or not; 0 to 1 where none is a number."""
+        bounds = [bound for interval in intervals for bound in (interval.low, interval.high)]
+        known = [
+            float(bound) for bound in (*bounds, *others) if bound is not None and isfinite(bound)
+        ]
         make = cls.around if share else cls.plain
-        return make(min(bounds, default=0.0), max(bounds, default=1.0), start=start, end=end)
+        return make(min(known, default=0.0), max(known, default=1.0), start=start, end=end)
 
     def x(self, value: float) -> float:
         """Percent from the cell's left edge; values beyond the scale stand at its ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
 from django.contrib.sitemaps import Sitemap
 from django.core.exceptions import ObjectDoesNotExist
@@ -35,7 +36,8 @@ class SignIn(LoginView):
     template_name = "web/login.html"
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        seconds = throttle.wait(throttle.SIGN_INS, request)
+        most = settings.PLUMBLINE_SIGN_INS_PER_MINUTE
+        seconds = throttle.wait("sign-ins", most, request)
         if not seconds:
             return super().post(request, *args, **kwargs)
         form = self.get_form()

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import math
 import time
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
@@ -19,51 +18,41 @@ from django.http import HttpRequest
 
 from leaderboard.web.problem import Problem
 
-
-@dataclass(frozen=True)
-class Limit:
-    """So many times in so many seconds, counted anew after them."""
-
-    name: str
-    setting: str
-    """Of how many times; 0 there means without a limit."""
-    seconds: int
-
-
-CHECKS = Limit("checks", "PLUMBLINE_CHECKS_PER_MINUTE", 60)
-SIGN_INS = Limit("sign-ins", "PLUMBLINE_SIGN_INS_PER_MINUTE", 60)
+MINUTE = 60
 
 
 def too_many_checks(request: HttpRequest) -> Problem | None:
     """Count a look at a model on the Hub; what to say where it is one too many."""
-    seconds = wait(CHECKS, request)
+    most = settings.PLUMBLINE_CHECKS_PER_MINUTE
+    seconds = wait("checks", most, request)
     if not seconds:
         return None
     return Problem(
         "form",
         "throttled",
-        f"More than {settings.PLUMBLINE_CHECKS_PER_MINUTE} models were checked from your network "
-        "in a minute.",
+        f"More than {most} models were checked from your network in a minute.",
         f"Check again in {seconds} s.",
         wait_seconds=seconds,
     )
 
 
-def wait(limit: Limit, request: HttpRequest) -> int:
-    """Count one request of this visitor; the seconds to wait where it is one too many, else 0."""
-    times = getattr(settings, limit.setting)
-    if not times:
+def wait(name: str, most: int, request: HttpRequest) -> int:
+    """Count one request of this visitor; the seconds to wait where it is one too many, else 0.
+
+    So many may be made in a minute, and the next counts anew; with `most` 0 any number.
+    """
+    if not most:
         return 0
     now = time.time()
-    turn = int(now // limit.seconds)
-    key = f"{limit.name}-{turn}-{visitor_digest(request)}"
+    turn = int(now // MINUTE)
+    key = f"{name}-{turn}-{visitor_digest(request)}"
     counts = caches["throttle"]
-    counts.add(key, 0, 2 * limit.seconds)
+    counts.add(key, 0, 2 * MINUTE)
     try:
         asked = counts.incr(key)
     except ValueError:  # dropped in between, as one of very many
         return 0
-    return 0 if asked <= times else math.ceil((turn + 1) * limit.seconds - now) or 1
+    return 0 if asked <= most else math.ceil((turn + 1) * MINUTE - now) or 1
 
 
 UNKNOWN = "unknown"

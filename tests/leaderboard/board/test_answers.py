@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.models import Suite, User
-from leaderboard.web.kept import Kept, Page
+from leaderboard.web import Recent
 from tests.leaderboard import factories as make
 from tests.leaderboard.board.test_page import BOARD, get, names, row_of, text_of
 from tests.leaderboard.boards import publish, synthetic_board
@@ -224,10 +224,10 @@ def test_a_page_for_somebody_signed_in_is_made_for_them_alone(
 def test_what_is_kept_never_outgrows_its_room_and_the_newest_stays(
     puts: list[tuple[str, int]],
 ) -> None:
-    kept = Kept(room=100)
+    kept: Recent[str] = Recent(100, len)
     for key, size in puts:
-        page = Page(key.encode() * size, "", listed=True)
+        page = key * size
         kept.put(key, page)
         assert kept.get(key) == page
         found = [kept.get(key) for key in "abcdef"]
-        assert sum(len(answer.compressed) for answer in found if answer) <= 100
+        assert sum(len(answer) for answer in found if answer) <= 100

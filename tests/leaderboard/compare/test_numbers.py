@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 
 from evalcore.record import SAMPLE_SCHEMA
 from evalcore.stats import paired_difference
-from leaderboard.compare import samples as compare_samples
 from leaderboard.compare.lineup import LETTERS, Number, Side, Task, named
 from leaderboard.compare.pair import Apart, Difference, How, difference
 from leaderboard.compare.question import differences
-from leaderboard.compare.question_list import Outcome, Partings
-from leaderboard.compare.samples import Answers
-from leaderboard.samples import Layout, Vector
+from leaderboard.compare.question_list import Half, Outcome, Partings
+from leaderboard.samples import Facts, Layout, Vector, facts_of, rows_in
 from leaderboard.snapshot import Score
 
 N = 120
@@ -233,16 +231,18 @@ def test_margins_are_those_of_right_and_wrong_choices(
     path = tmp_path_factory.mktemp("samples") / "samples.parquet"
     rows = [
         {
+            "task": "facts",
+            "doc_id": place,
             "pick": int(np.argmax(values)) if values else None,
             "gold": gold,
             "choices": [str(place) for place in range(len(values))],
             # Requests besides those of the choices do not count.
             "responses": [{"loglikelihood": value} for value in [*values, *[0.0] * more]],
         }
-        for values, gold, more in questions
+        for place, (values, gold, more) in enumerate(questions)
     ]
     pq.write_table(pa.Table.from_pylist(rows, SAMPLE_SCHEMA), path)
-    answers = compare_samples.read(path)
+    answers = facts_of(path)
     for place, (values, gold, _) in enumerate(questions):
         in_right = [value for choice, value in enumerate(values) if choice in gold]
         in_wrong = [value for choice, value in enumerate(values) if choice not in gold]
@@ -258,18 +258,29 @@ def test_rows_are_found_wherever_they_lie(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     table = pa.Table.from_pylist([{"doc_id": n, "prompt": f"p{n}"} for n in range(95)])
     pq.write_table(table, path, row_group_size=10)
-    wanted = compare_samples.rows(path, [94, 0, 19, 20], ["prompt"])
+    wanted = rows_in(path, [94, 0, 19, 20], ["prompt"])
     assert wanted == {n: {"prompt": f"p{n}"} for n in (94, 0, 19, 20)}
+
+
+def answered(picks: list[int], margins: list[float]) -> Facts:
+    n = len(picks)
+    asked = {**vars(layout(n=n))}
+    del asked["docs_digest"], asked["cluster"]
+    unknown = dict.fromkeys(("correct", "right", "tokens"), np.full(n, np.nan))
+    found = {"pick": np.array(picks, np.int32), "margin": np.array(margins)}
+    return Facts(**asked, **unknown, **found, gold=pa.array([[0]] * n))
 
 
 def test_disagreements_are_sorted_by_score_then_by_margin() -> None:
     n = 5
-    gold = pa.array([[0]] * n)
-    base = Answers(np.array([0, 0, 1, 2, 1], np.int32), np.array([1.0, 4, -1, -2, -1]), gold)
-    other = Answers(np.array([1, 1, 0, 1, 1], np.int32), np.array([-1.0, -4, 2, -9, -3]), gold)
+    base = answered([0, 0, 1, 2, 1], [1.0, 4, -1, -2, -1])
+    other = answered([1, 1, 0, 1, 1], [-1.0, -4, 2, -9, -3])
     one, two = (np.array(scores, float) for scores in ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0]))
-    both = Vector(layout(n=n), False, one), Vector(layout(n=n), False, two)
-    partings = Partings(*both, base, other, higher_is_better=True)
+    halves = (
+        Half(Vector(layout(n=n), False, scores), Path("samples.parquet"), facts)
+        for scores, facts in ((one, base), (two, other))
+    )
+    partings = Partings(*halves, higher_is_better=True)
     assert [Outcome(int(outcome)).name for outcome in partings.outcome] == [
         "BASE", "BASE", "OTHER", "WRONG", "ALIKE"
     ]  # fmt: skip

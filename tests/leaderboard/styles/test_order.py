@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evalcore.digest import digest_of
 from leaderboard.snapshot import Board, Models, Ranks, Scores
 from leaderboard.styles import order as style_order
-from leaderboard.styles.order import Claims, claimed_flips
+from leaderboard.styles.order import Claims, Order, claimed_flips
 from tests.leaderboard.boards import shown_better, synthetic_board
 
 
@@ -178,17 +178,22 @@ def of_scores(plain: Board, values: list[list[float]], half: float) -> Board:
     )
 
 
+def ranges(order: Order) -> list[list[int]]:
+    bounds: list[list[int]] = np.stack([order.low, order.high], axis=1).tolist()
+    return bounds
+
+
 def test_of_one_benchmark_ranges_hold_for_all_models_at_once(plain: Board) -> None:
     values = [[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]
     change = style_order.of_benchmark(of_scores(plain, values, 0.1), (0, 1))
     assert change is not None
-    assert change.first.ranges.tolist() == [[1, 1], [2, 2], [3, 3]]
+    assert ranges(change.first) == [[1, 1], [2, 2], [3, 3]]
     assert change.beyond_chance.tolist() == [True, False, True]
     assert change.shown_flips == 3
     # ±0.13 of one score is ±0.159 of three at once: 0.5 and 0.8 then cannot be told apart.
     wider = style_order.of_benchmark(of_scores(plain, values, 0.13), (0, 1))
     assert wider is not None
-    assert wider.first.ranges.tolist() == [[1, 2], [1, 3], [2, 3]]
+    assert ranges(wider.first) == [[1, 2], [1, 3], [2, 3]]
     assert wider.shown_flips == 1
 
 

@@ -79,7 +79,7 @@ def test_each_wrong_model_has_its_own_sentence_at_its_field(
     assert problem.field == field
     assert words in problem.message
     assert problem.remedy
-    assert not outcome.may_submit
+    assert outcome.problems
     assert outcome.facts is None
 
 
@@ -269,7 +269,7 @@ def test_a_failing_hub_stops_nobody_and_is_named(
     hub([{"match": "/api/models/*", **fault}])
     outcome = precheck.check("awkward/tiny-llama")
     assert not outcome.checked
-    assert outcome.may_submit
+    assert not outcome.problems
     [warning] = outcome.warnings
     assert warning.code == code
     assert words in str(warning)
@@ -298,7 +298,7 @@ def test_a_slow_hub_is_given_up_after_two_seconds(hub: Fail) -> None:
     outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
     assert [w.code for w in outcome.warnings] == ["hub_slow"]
     assert not outcome.checked
-    assert outcome.may_submit
+    assert not outcome.problems
     assert seconds < 2.5
 
 
