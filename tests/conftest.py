@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from playwright.sync_api import Browser, sync_playwright
 
 from demo.screenshots import FLAGS
+from leaderboard.web import throttle
 from tests import groups, shots
 from tests.services import missing
 from tests.tasks.exported import export_to
@@ -49,6 +53,14 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has asked for anything yet, and no new minute begins while a test's requests count."""
+    caches["throttle"].clear()
+    now = time.time() // 60 * 60 + 20
+    monkeypatch.setattr(throttle, "time", SimpleNamespace(time=lambda: now))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from playwright.sync_api import expect
 
 from leaderboard.models import Suite, User
@@ -88,8 +87,9 @@ def test_a_name_alone_leads_to_its_model_and_the_black_button_is_what_helps(visi
     expect(page.locator("#what")).to_be_visible()
 
 
-def test_the_live_check_says_when_it_has_to_wait(visit: Open, settings: Any) -> None:
-    caches["throttle"].clear()
+def test_the_live_check_says_when_it_has_to_wait(
+    visit: Open, settings: Any, one_minute: None
+) -> None:
     settings.PLUMBLINE_CHECKS_PER_MINUTE = 1
     page = visit().go(f"/submit?model={TINY}")
     page.get_by_label("Model ID").fill("awkward/sharded")

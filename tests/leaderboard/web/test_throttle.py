@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -28,11 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _anew(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has asked for anything, and no new minute begins while a test counts."""
-    caches["throttle"].clear()
-    now = time.time() // 60 * 60 + 20
-    monkeypatch.setattr(throttle, "time", SimpleNamespace(time=lambda: now))
+def _anew(settings: Any, one_minute: None) -> None:
     settings.PLUMBLINE_CHECKS_PER_MINUTE = 3
     settings.PLUMBLINE_SIGN_INS_PER_MINUTE = 3
     settings.PLUMBLINE_OPEN_SUBMIT = True
