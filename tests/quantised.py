@@ -18,7 +18,13 @@ BITSANDBYTES: dict[str, dict[str, Any]] = {
         "bnb_4bit_use_double_quant": True,
     },
 }
-TORCHAO = ("torchao int8", "torchao int8 dynamic", "torchao int4", "torchao float8")
+TORCHAO = (
+    "torchao int8",
+    "torchao int8 dynamic",
+    "torchao int8 dynamic by tensor",
+    "torchao int4",
+    "torchao float8",
+)
 METHODS = (*BITSANDBYTES, *TORCHAO)
 
 
@@ -38,6 +44,8 @@ def configuration(method: str) -> Any:
     }
     if method in kinds:
         return TorchAoConfig(kinds[method]())
+    if method == "torchao int8 dynamic by tensor":
+        return TorchAoConfig(ao.Int8DynamicActivationInt8WeightConfig(granularity=ao.PerTensor()))
     in_groups = ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=ao.PerGroup(32))
     return TorchAoConfig(in_groups)
 

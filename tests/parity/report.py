@@ -310,10 +310,12 @@ def quantised() -> Iterator[str]:
     yield from prose(
         "`tests/parity/test_quantised.py` quantises a tiny Llama with bitsandbytes (8 bits with "
         "and without a threshold, 4 bits as fp4 and as nf4 with double quantisation) and torchao "
-        "(weights in 8 and 4 bits and float8, and 8 bits with activations), saves it and asks both "
+        "(weights in 8 and 4 bits and float8, and 8 bits with activations, by row and by tensor), "
+        "saves it and asks both "
         "engines, lm-evaluation-harness one request at a time: loglikelihoods are within 1e-4 + "
         "1e-6·|LL|, greedy flags and generated texts equal; on the CPU, whose kernels are not a "
-        "GPU's. LLM.int8() with a threshold computes a row otherwise in other company: "
+        "GPU's. LLM.int8() with a threshold, and torchao by tensor, compute a row otherwise in "
+        "other company: "
         "lm-evaluation-harness's numbers then depend on its batch size, ours are those of each row "
         "alone."
     )

@@ -2,12 +2,13 @@
 computed with a row, or on the order in which its numbers are added up.
 
 LLM.int8() of bitsandbytes keeps some columns of what a layer takes in 16 bits: those in which any
-token of the pass is above a threshold. So rows of a batch, and tokens that follow, decide how
-coarsely the others are computed. And where layers round what goes through them to a few bits, the
-last bit of a number in float32 decides between two steps that are far apart: a faster way that adds
-in another order would be off by a hundredth of a nat here and there, on few requests and perhaps on
-none of those that a check tries. In half precision such steps are everywhere, and the check's
-tolerances are made for them.
+token of the pass is above a threshold; and where torchao scales by tensor, the largest number of a
+pass is the scale of all. So rows of a batch, and tokens that follow, decide how coarsely the others
+are computed. And where layers round what goes through them to a few bits, the last bit of a number
+in float32 decides between two steps that are far apart: a faster way that adds in another order
+would be off by a hundredth of a nat here and there, on few requests and perhaps on none of those
+that a check tries. In half precision such steps are everywhere, and the check's tolerances are made
+for them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ def why_alone(model: Any) -> str | None:
             "its 8-bit layers choose by all that is computed together what they keep in 16 bits "
             f"(llm_int8_threshold {highest:g})"
         )
+    if any(_scaled_by_all(module) for module in model.modules()):
+        return (
+            "its layers scale what goes through them by the largest number of all that is computed "
+            "together"
+        )
     if model.dtype.itemsize < torch.float32.itemsize:
         return None
     if any(_rounds(module) for module in model.modules()):
@@ -41,13 +47,38 @@ def why_alone(model: Any) -> str | None:
 def each_token_alone(model: Any) -> Iterator[None]:
     """Meanwhile no token's rounding depends on others, and what else they see shows."""
     before = [(state, state.threshold) for state in _int8_states(model)]
+    by_tensor = [
+        (how, how.granularity)
+        for how in (
+            module.weight.act_quant_kwargs for module in model.modules() if _scaled_by_all(module)
+        )
+    ]
     try:
         for state, _ in before:
             state.threshold = 0.0
+        for how, _ in by_tensor:
+            how.granularity = _by_row()
         yield
     finally:
         for state, threshold in before:
             state.threshold = threshold
+        for how, granularity in by_tensor:
+            how.granularity = granularity
+
+
+def _by_row() -> Any:
+    from torchao.quantization import PerRow
+
+    return PerRow()
+
+
+def _scaled_by_all(module: Any) -> bool:
+    """Whether a layer of torchao rounds by one scale for a whole pass, found anew in each."""
+    weight = getattr(module, "weight", None)
+    if getattr(weight, "act_quant_scale", None) is not None:  # found once, when it was quantised
+        return False
+    granularity = getattr(getattr(weight, "act_quant_kwargs", None), "granularity", None)
+    return type(granularity).__name__ == "PerTensor"
 
 
 def _rounds(module: Any) -> bool:

@@ -33,6 +33,11 @@ SAID = {
     **dict.fromkeys(quantised.TORCHAO, "torchao"),
 }
 ALONE = "bitsandbytes 8-bit"
+BY_ITS_COMPANY = {
+    ALONE: "llm_int8_threshold 6",
+    "torchao int8 dynamic by tensor": "by the largest number of all that is computed together",
+}
+"""Methods by which a row's answer depends on the rows beside it, and what is said of them."""
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +104,7 @@ def test_its_answers_are_those_of_a_plain_pass(whole, folder, lm, method):
     others = [said_alone(unquantised, request) for request in encoded]
     assert max(abs(a - b) for a, b in zip(expected, others, strict=True)) > 0.01
     how = lm.execution["loglikelihood"]
-    if method == ALONE:
-        assert "llm_int8_threshold 6" in how["reason"]
+    assert BY_ITS_COMPANY.get(method, "") in how["reason"]
     if rounds_what_it_computes(model, method):
         assert how["step"] == "one by one"
         assert max(off) < 1e-5
@@ -113,6 +117,17 @@ def rounds_what_it_computes(model, method):
     if "4-bit" in method:
         return model.model.layers[0].mlp.up_proj.support_avx512bf16_for_cpu
     return "8-bit" in method or "dynamic" in method
+
+
+@pytest.mark.parametrize("method", BY_ITS_COMPANY)
+def test_what_rounds_by_its_company_is_alone_in_half_precision_too(whole, tmp_path, method):
+    folder = quantised.make(whole, tmp_path / "m", method, "bfloat16")
+    lm = loaded(folder, softmax_dtype="float32")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    encoded, found = answers(lm, [Request("loglikelihood", *pair) for pair in PAIRS[:8]])
+    assert lm.execution["loglikelihood"]["step"] == "one by one"
+    for request, answer in zip(encoded, found, strict=True):
+        assert abs(answer.loglikelihood - said_alone(model, request)) < 1e-5
 
 
 def test_in_half_precision_its_fast_way_is_checked_as_any_other(whole, tmp_path):
@@ -215,9 +230,10 @@ def test_surplus_layers_are_refused(folder, tmp_path):
         loaded(altered(folder, tmp_path / "m", with_a_layer_more))
 
 
-def test_a_quantised_model_that_sees_what_follows_is_found_out(whole, tmp_path):
+@pytest.mark.parametrize("method", BY_ITS_COMPANY)
+def test_a_quantised_model_that_sees_what_follows_is_found_out(whole, tmp_path, method):
     """Its rounding by others is switched off meanwhile, and hides nothing."""
-    model = AutoModelForCausalLM.from_pretrained(quantised.make(whole, tmp_path / "q", ALONE))
+    model = AutoModelForCausalLM.from_pretrained(quantised.make(whole, tmp_path / "q", method))
     tokens = list(range(5, 45))
     assert moved_by_what_follows(model, tokens, 20) is None
     for layer in model.model.layers:
