@@ -50,6 +50,11 @@ def load_model(arguments: Arguments, files: Files, device: str) -> Any:
             f"{name}: its files hold layers that its configuration leaves out, "
             f"such as {left[0]}: correct config.json"
         )
+    if quantised and arguments.dtype not in ("auto", kept := str(model.dtype)[len("torch.") :]):
+        raise ModelError(
+            f"--model_args: dtype: {name} keeps {kept}, in which its quantised weights are stored, "
+            f"and would not be computed in {arguments.dtype}: leave the argument out"
+        )
     model = model if arguments.parallelize or quantised else _on(model, device)
     if files.adapter is not None:
         # Few runs have one, and its library takes a second to import.

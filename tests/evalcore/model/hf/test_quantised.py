@@ -364,6 +364,14 @@ def test_weights_that_are_quantised_at_loading_say_so_in_their_pins(whole):
     assert len({*keys, not_at_all.model_key}) == 4
 
 
+def test_a_precision_that_its_library_does_not_give_it_is_refused(whole, tmp_path):
+    folder = quantised.make(whole, tmp_path / "m", "bitsandbytes 4-bit")
+    with pytest.raises(ModelError, match=r"dtype: .* keeps float32, .* computed in float16"):
+        loaded(folder, dtype="float16")
+    assert loaded(folder, dtype="float32").info.dtype == "float32"
+    assert loaded(whole, load_in_4bit="True", dtype="float16").info.dtype == "float16"
+
+
 def test_what_is_quantised_already_is_not_quantised_again(whole, tmp_path):
     folder = quantised.make(whole, tmp_path / "m", "bitsandbytes 4-bit")
     with pytest.raises(ModelError, match=r"load_in_8bit: .* quantised already \(bitsandbytes 4"):
