@@ -79,7 +79,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "Installing what the tests and checks need ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,dev,peer]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised,dev,peer]'
 	@touch $@
 
 clean:  ## Remove the virtual environment and everything that a demo left

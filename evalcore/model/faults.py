@@ -19,6 +19,9 @@ from evalcore.errors import EvalError, InfraError, ModelError
 LIBRARIES = frozenset(
     (
         "accelerate",
+        "bitsandbytes",
+        "compressed_tensors",
+        "gptqmodel",
         "huggingface_hub",
         "jinja2",
         "peft",
@@ -26,6 +29,7 @@ LIBRARIES = frozenset(
         "sentencepiece",
         "tokenizers",
         "torch",
+        "torchao",
         "transformers",
     )
 )

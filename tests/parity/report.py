@@ -77,6 +77,7 @@ def document(
     yield from shared_names()
     yield from measured(commands)
     yield from half_precision()
+    yield from quantised()
     yield from failing(pairs)
     yield from by_name(
         "Planted errors",
@@ -300,6 +301,29 @@ def half_precision() -> Iterator[str]:
             *("softmax in float32 instead, nats (picks)", "questions that tie"),
         ),
         rows,
+    )
+
+
+def quantised() -> Iterator[str]:
+    yield "## Quantised models"
+    yield ""
+    yield from prose(
+        "`tests/parity/test_quantised.py` quantises a tiny Llama with bitsandbytes (8 bits with "
+        "and without a threshold, 4 bits as fp4 and as nf4 with double quantisation) and torchao "
+        "(weights in 8 and 4 bits and float8, and 8 bits with activations, by row and by tensor), "
+        "saves it and asks both "
+        "engines, lm-evaluation-harness one request at a time: loglikelihoods are within 1e-4 + "
+        "1e-6·|LL|, greedy flags and generated texts equal; on the CPU, whose kernels are not a "
+        "GPU's. LLM.int8() with a threshold, and torchao by tensor, compute a row otherwise in "
+        "other company: "
+        "lm-evaluation-harness's numbers then depend on its batch size, ours are those of each row "
+        "alone."
+    )
+    yield from prose(
+        "lm-evaluation-harness's own `load_in_8bit` and `load_in_4bit` end in a TypeError under "
+        "transformers 5, so for weights that are quantised at loading it is given the model that "
+        "transformers makes of the same configuration. GPTQ, AWQ, FP8 and compressed-tensors were "
+        "never run here, by either engine."
     )
 
 

@@ -136,6 +136,7 @@ def _is_linear(head: Callable[[Tensor], Tensor]) -> bool:
     """Whether a head is a matrix product and nothing else, so that it can be asked in parts."""
     return (
         type(head) is torch.nn.Linear
+        and type(head.weight.data) is Tensor  # torchao's quantised ones cannot all be cut
         and "forward" not in vars(head)
         and not (head._forward_hooks or head._forward_pre_hooks)
     )

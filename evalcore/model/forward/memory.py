@@ -42,8 +42,9 @@ def token_budget(model: Any, *, longest: int) -> int:
 
 def bytes_per_token(model: Any) -> int:
     """What one token needs while a layer is computed."""
-    vocabulary = len(model.get_input_embeddings().weight)
-    width = int(model.get_input_embeddings().weight.shape[1])
+    embeddings = model.get_input_embeddings()
+    vocabulary = len(embeddings.weight)
+    width = int(getattr(embeddings, "embedding_dim", None) or embeddings.weight.shape[1])
     # Embeddings and heads are read row by row.
     sides = (side for sides in _shapes(model) if vocabulary not in sides for side in sides)
     widest = max(sides, default=width)

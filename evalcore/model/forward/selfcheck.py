@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from evalcore.model.faults import reason_of
+from evalcore.model.forward.company import each_token_alone
 from evalcore.model.forward.memory import SHARE, free_bytes, release
 from evalcore.model.forward.plain import logits_at
 
@@ -90,16 +91,24 @@ def coarseness(logits: Tensor, dtype: torch.dtype) -> float:
 def moved_by_what_follows(model: Any, tokens: Sequence[int], n: int) -> float | None:
     """How far any log-probability after the first `n` tokens moves when the others follow them.
 
-    In nats; None if it is not further than rounding may move it.
+    In nats; None if it is not further than rounding may move it: a model with quantised weights may
+    round what it computes as coarsely as one in half precision.
     """
     row = torch.tensor([tokens], device=model.device)
     places = torch.arange(max(0, n - PLACES), n, device=row.device)
-    alone, within = (
-        torch.log_softmax(logits_at(model, fed, places).float(), dim=-1)
-        for fed in (row[:, :n], row)
-    )
+    with each_token_alone(model):
+        alone, within = (
+            torch.log_softmax(logits_at(model, fed, places).float(), dim=-1)
+            for fed in (row[:, :n], row)
+        )
     moved = float((alone - within).abs().max())
-    return moved if moved > BEFORE_OTHERS.of(model) else None
+    most = BEFORE_OTHERS.half if is_quantised(model) else BEFORE_OTHERS.of(model)
+    return moved if moved > most else None
+
+
+def is_quantised(model: Any) -> bool:
+    """Whether a model holds weights that `transformers` quantised, or loaded so."""
+    return bool(getattr(model, "is_quantized", False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +157,8 @@ def _in_float32(model: Any, trial: Callable[[], T]) -> tuple[T | None, str]:
 
 def _why_not_in_float32(model: Any) -> str | None:
     """What speaks against it: weights of other kinds, or too little memory beside the model."""
+    if is_quantised(model):  # packed weights may be kept in any type, whose numbers mean nothing
+        return "its weights are quantised"
     needed: Counter[torch.device] = Counter()
     for tensor in _tensors(model):
         if tensor.dtype in HALF:

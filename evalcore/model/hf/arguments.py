@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
@@ -29,6 +29,9 @@ SAME = {
 SECRETS = ("token",)
 """Arguments that stand in no file that a run writes."""
 
+OF_4_BITS = ("bnb_4bit_quant_type", "bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype")
+"""Arguments that say how weights are packed into four bits."""
+
 OTHER_NAMES = {"torch_dtype": "dtype"}
 """What transformers calls an argument, and its name here."""
 
@@ -43,8 +46,6 @@ NOT_TAKEN = {
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
-    "load_in_8bit": "publish the quantised model: its config.json then says how to load it",
-    "load_in_4bit": "publish the quantised model: its config.json then says how to load it",
     "gguf_file": "only weights in safetensors format are loaded",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
@@ -78,9 +79,18 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
         problems.append(
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
+    problems += _about_bits(values)
     if problems:
         raise ModelError(f"--model_args: {'; '.join(problems)}")
     return values
+
+
+def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with how weights are to be quantised as they are loaded."""
+    if values.get("load_in_8bit") and values.get("load_in_4bit"):
+        yield "load_in_8bit and load_in_4bit: weights have one or the other: give one of them"
+    if not values.get("load_in_4bit"):
+        yield from (f"{name} needs load_in_4bit=True" for name in values if name in OF_4_BITS)
 
 
 def notes_on(given: Mapping[str, Any]) -> list[str]:
@@ -154,6 +164,11 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "attn_implementation": str,
     "parallelize": _flag,
     "trust_remote_code": _flag,
+    "load_in_8bit": _flag,
+    "load_in_4bit": _flag,
+    "bnb_4bit_quant_type": _one_of("fp4", "nf4"),
+    "bnb_4bit_use_double_quant": _flag,
+    "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
     "peft": str,
     "max_length": _number(1, "a count"),
     "truncation": _flag,

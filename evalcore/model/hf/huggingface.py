@@ -6,16 +6,14 @@ It reads by `reading.py` (tokenizer, encoding, chat template), and computes by t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import torch
-import xxhash
 from transformers import GenerationConfig
 
 from evalcore.errors import ModelError
@@ -23,11 +21,14 @@ from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.plain import dtype_of_logits
+from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.description import load_tokenizer, max_length_of
 from evalcore.model.hf.loading import load_model, skeleton
-from evalcore.model.hf.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import at_loading, quantisation_of
+from evalcore.model.hf.quantised import check_runs_here, parameters_of, stated_by
 from evalcore.model.hf.reading import Reader
 from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
+from evalcore.model.hf.weights import digest_of_quantised, weights_digest
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.loglikelihood.scoring import Scorer
@@ -87,9 +88,10 @@ class HuggingFaceLM(Reader):
         self._files: Files | None = None
         self._first_pass: FirstPass | None = None
         if model is None:
-            self._files = download(arguments, weights=weights)
-            tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
             here = device or ("cuda" if torch.cuda.is_available() else "cpu")
+            runs = partial(check_runs_here, arguments, device=here) if weights else None
+            self._files = download(arguments, weights=weights, check=runs)
+            tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
             model = (
                 load_model(arguments, self._files, here)
                 if weights
@@ -162,7 +164,11 @@ class HuggingFaceLM(Reader):
         """The pins; of an initialised model those of its weights as they are now, which are all
         read for it."""
         if self._files is None:
-            return self._info(None, weights_digest(self._model), None)
+            if not is_quantised(self._model):
+                return self._info(None, weights_digest(self._model), None)
+            with evaluating(self._model):
+                dtype_of_logits(self._model)  # when they are first run some repack their weights
+            return self._info(None, digest_of_quantised(self._model), None)
         return self._loaded_info
 
     @cached_property
@@ -176,10 +182,15 @@ class HuggingFaceLM(Reader):
     def _configuration(self) -> Mapping[str, Any]:
         """What the repository says: where a method cannot be run, loading may have undone it."""
         if self._files is None:
-            own: Any = getattr(self._model.config, "quantization_config", None)
-            return {"quantization_config": own.to_dict() if hasattr(own, "to_dict") else own}
+            return stated_by(self._model)
         stated = (self._files.model.folder / "config.json").read_text(encoding="utf-8")
         return dict(json.loads(stated))
+
+    @property
+    def _n_parameters(self) -> int:
+        if is_quantised(self._model):
+            return parameters_of(self._model)
+        return sum(p.numel() for p in self._model.parameters())
 
     def _info(self, commit: str | None, files_digest: str | None, adapter: str | None) -> ModelInfo:
         return ModelInfo(
@@ -187,11 +198,11 @@ class HuggingFaceLM(Reader):
             commit=commit,
             files_digest=files_digest,
             architecture=type(self._model).__name__,
-            parameters=sum(p.numel() for p in self._model.parameters()),
+            parameters=self._n_parameters,
             dtype=str(self._model.dtype).removeprefix("torch."),
             softmax_dtype=str(self._softmax).removeprefix("torch."),
             adapter=adapter,
-            quantisation=quantisation_of(self._configuration),
+            quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
             arguments=self._arguments.as_json(),
@@ -232,40 +243,6 @@ def _softmax_of(model: Any, arguments: Arguments, mode: Mode) -> torch.dtype:
     if mode == "strict" or (stated is None and model.dtype.itemsize >= torch.float32.itemsize):
         return torch.float32
     return getattr(torch, stated) if stated else dtype_of_logits(model)
-
-
-def weights_digest(model: Any) -> str:
-    """Which weights a model has now: in a training loop they change under our feet.
-
-    SHA-256 over the names, types, shapes and checksums of all weights, and of what switches an
-    adapter on or off.
-
-    All bytes are read each time it is asked: torch's count of writes misses those through `.data`,
-    as optimisers and hand-written steps do them, and the answers of the old weights would be taken
-    for those of the new. The checksum is XXH3 (128 bits), which is as fast as memory is, where
-    SHA-256 is ten times slower; nobody here has a reason to forge weights.
-    """
-    total = hashlib.sha256()
-    checksums: dict[int, str] = {}
-    for name, value in sorted(model.state_dict(keep_vars=True).items()):
-        if not isinstance(value, torch.Tensor):
-            total.update(f"{name}={value!r}/".encode())
-            continue
-        if id(value) not in checksums:  # tied weights have two names
-            checksums[id(value)] = _checksum(value)
-        shape = tuple(value.shape)
-        total.update(f"{name}/{value.dtype}/{shape}/{checksums[id(value)]}/".encode())
-    for name, module in model.named_modules():
-        if hasattr(module, "disable_adapters"):
-            switches = (module.disable_adapters, module.active_adapters)
-            total.update(f"{name}: {switches} {getattr(module, 'scaling', None)}/".encode())
-    return total.hexdigest()
-
-
-def _checksum(weight: torch.Tensor) -> str:
-    flat = weight.detach().cpu().contiguous().reshape(-1)
-    content: Any = flat.view(torch.uint8).numpy()
-    return xxhash.xxh3_128_hexdigest(content)
 
 
 class PlainReference:

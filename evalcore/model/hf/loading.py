@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
 from evalcore.model.hf.description import errors_named, load_configuration
+from evalcore.model.hf.quantised import loading_options
 from evalcore.model.hf.snapshot import Arguments, Files
 
 # Where a repository has no safetensors, transformers would send its name and the token to a service
@@ -22,16 +24,18 @@ os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 def load_model(arguments: Arguments, files: Files, device: str) -> Any:
     """The model in evaluation mode, with its adapter, on the device."""
     name = arguments.pretrained
-    options: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
-    with errors_named(arguments, files.model):
+    with errors_named(arguments, files.model), _lack_named(name):
+        config = load_configuration(arguments, files.model)
+        quantised = loading_options(arguments, config, device)
+        spread: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             files.model.folder,
-            config=load_configuration(arguments, files.model),
+            config=config,
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
-            **options,
+            **{**quantised, **spread},
         )
         model, report = loaded
     if missing := sorted(report["missing_keys"]):
@@ -40,12 +44,18 @@ def load_model(arguments: Arguments, files: Files, device: str) -> Any:
             f"{name}: its files lack weights that its configuration asks for, "
             f"{len(missing)} in all, such as {missing[0]}: publish all of them"
         )
-    if left := _layers_left_out(model, report["unexpected_keys"]):
+    left_out = _parts_left_out if quantised else _layers_left_out
+    if left := left_out(model, report["unexpected_keys"]):
         raise ModelError(
             f"{name}: its files hold layers that its configuration leaves out, "
             f"such as {left[0]}: correct config.json"
         )
-    model = model if arguments.parallelize else _on(model, device)
+    if quantised and arguments.dtype not in ("auto", kept := str(model.dtype)[len("torch.") :]):
+        raise ModelError(
+            f"--model_args: dtype: {name} keeps {kept}, in which its quantised weights are stored, "
+            f"and would not be computed in {arguments.dtype}: leave the argument out"
+        )
+    model = model if arguments.parallelize or quantised else _on(model, device)
     if files.adapter is not None:
         # Few runs have one, and its library takes a second to import.
         from evalcore.model.hf.adapter import put_on
@@ -54,6 +64,20 @@ def load_model(arguments: Arguments, files: Files, device: str) -> Any:
             put_on(model, files.adapter.folder, files.adapter.name)
     _check_fits(arguments, model)
     return model.eval()
+
+
+@contextmanager
+def _lack_named(name: str) -> Iterator[None]:
+    """transformers cannot fill packed weights that are missing with random numbers either."""
+    try:
+        yield
+    except (RuntimeError, NotImplementedError) as problem:
+        if re.search(r"not implemented for '(Char|Byte)'", str(problem)) is None:
+            raise
+        raise ModelError(
+            f"{name}: its files lack quantised weights that its configuration asks for: publish "
+            "all of them"
+        ) from problem
 
 
 def skeleton(arguments: Arguments, files: Files) -> Any:
@@ -104,3 +128,24 @@ def _layers_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
     """
     used = {re.sub(r"\d+", "#", name) for name in model.state_dict()}
     return sorted(name for name in unexpected if re.sub(r"\d+", "#", name) in used)
+
+
+def _parts_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """The same of quantised weights, of each of which files hold several parts: what belongs to a
+    module that is not there, and differs by a number from one that is."""
+    modules = {name for name, _ in model.named_modules() if name}
+    used = {re.sub(r"\d+", "#", name) for name in modules}
+    return sorted(
+        name
+        for name in unexpected
+        if any(
+            place not in modules and re.sub(r"\d+", "#", place) in used
+            for place in _places_of(name)
+        )
+    )
+
+
+def _places_of(name: str) -> list[str]:
+    """The modules that a weight's name may mean: `weight.absmax` is in the same as `weight`."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]

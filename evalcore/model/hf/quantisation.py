@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalcore.model.hf.snapshot import Arguments
 
 LONGEST = 32
 
@@ -13,7 +16,7 @@ def quantisation_of(config: Mapping[str, Any]) -> str | None:
 
     None where it has no `quantization_config`; of a model of text and images that of either.
     """
-    stated = next(_stated(config), None)
+    stated = stated_in(config)
     if stated is None:
         return None
     bits = next(_bits(stated), None)
@@ -24,10 +27,24 @@ def quantisation_of(config: Mapping[str, Any]) -> str | None:
     return (f"{word} {bits}-bit" if bits else word)[:LONGEST]
 
 
-def _stated(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def at_loading(arguments: Arguments) -> str | None:
+    """The same of weights that are quantised as they are loaded, with all that decides how."""
+    if arguments.load_in_8bit:
+        return "bitsandbytes 8-bit at loading"
+    if not arguments.load_in_4bit:
+        return None
+    kind = arguments.bnb_4bit_quant_type or "fp4"
+    twice = " double" if arguments.bnb_4bit_use_double_quant else ""
+    computed = arguments.bnb_4bit_compute_dtype or "float32"
+    return f"bitsandbytes 4-bit {kind}{twice} {computed} at loading"
+
+
+def stated_in(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The `quantization_config` of a config.json, or of its part for texts."""
     for place in (config, config.get("text_config")):
         if isinstance(place, Mapping) and isinstance(place.get("quantization_config"), Mapping):
-            yield place["quantization_config"]
+            return dict(place["quantization_config"])
+    return None
 
 
 def _bits(stated: Mapping[str, Any]) -> Iterator[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +69,26 @@ RESERVE = 2**30
 """Bytes that stay free on the disk."""
 
 
-def fetch(name: str, revision: str, inside: str, *, weights: bool) -> Path:
+def fetch(
+    name: str,
+    revision: str,
+    inside: str,
+    *,
+    weights: bool,
+    check: Callable[[Path], None] | None = None,
+) -> Path:
     """The folder of the repository's files on this machine; downloads what is missing.
 
     `inside` is the path of the model in it, empty or with a slash at its end. Sizes are known
     before anything is downloaded. Offline, what was downloaded before counts. Raises ModelError
     for files that are too large, InfraError where the disk has no room, and what the Hub's client
-    raises.
+    raises. `check` is given the folder of the configuration before weights are downloaded.
     """
     folder = _download(
         name, revision, [inside + file for file in (*CONFIGURATION, *TOKENIZER, TEMPLATES)]
     )
+    if check is not None:
+        check(folder / inside)
     named = _versions(folder / inside) + (weight_files(folder / inside) if weights else [])
     if not named:
         return folder
@@ -92,14 +101,14 @@ def weight_files(folder: Path) -> list[str]:
 
     All that transformers may choose from; those that are not there are not downloaded.
     """
-    asked = _object(folder / "config.json").get("transformers_weights")
-    shards = _object(folder / INDEX).get("weight_map")
+    asked = read_object(folder / "config.json").get("transformers_weights")
+    shards = read_object(folder / INDEX).get("weight_map")
     named = [WEIGHTS, ADAPTER, asked, *(shards.values() if isinstance(shards, dict) else ())]
     return _plain_names(named, ".safetensors")
 
 
 def _versions(folder: Path) -> list[str]:
-    named = [_object(folder / file).get(key) for file, key in VERSIONED]
+    named = [read_object(folder / file).get(key) for file, key in VERSIONED]
     return _plain_names(
         [name for some in named if isinstance(some, list) for name in some], ".json"
     )
@@ -111,7 +120,7 @@ def _plain_names(named: Iterable[object], suffix: str) -> list[str]:
     return sorted({name for name in named if isinstance(name, str) and plain.fullmatch(name)})
 
 
-def _object(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> dict[str, Any]:
     """A table of JSON; empty where there is none: what is wrong with it, loading says."""
     try:
         found = json.loads(file.read_bytes())

@@ -5,7 +5,7 @@ Runs nothing of the model and imports neither torch nor transformers: a fetch is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,6 +38,14 @@ class Arguments:
     """Whether the layers are spread over all devices."""
     trust_remote_code: bool = False
     """Refused where the model has code of its own, which is never run; changes nothing else."""
+    load_in_8bit: bool = False
+    """Whether bitsandbytes quantises the weights as they are loaded, by LLM.int8()."""
+    load_in_4bit: bool = False
+    bnb_4bit_quant_type: str | None = None
+    """fp4, which is what transformers takes where nothing is stated, or nf4."""
+    bnb_4bit_use_double_quant: bool | None = None
+    bnb_4bit_compute_dtype: str | None = None
+    """In which 4-bit layers multiply; float32 where nothing is stated."""
     peft: str | None = None
     """An adapter to load over the model."""
     max_length: int | None = None
@@ -92,16 +100,19 @@ class Files:
     adapter: Snapshot | None
 
 
-def download(arguments: Arguments, *, weights: bool = True) -> Files:
+def download(
+    arguments: Arguments, *, weights: bool = True, check: Callable[[Path], None] | None = None
+) -> Files:
     """The files at the commits that the revision names now; downloads what is missing.
 
-    Without `weights` no adapter either.
+    Without `weights` no adapter either. `check` is given the folder with the model's config.json
+    before its weights are downloaded, and raises for a model that cannot be run.
 
     Offline, the answer of the last download counts. Raises ModelError for a repository that is not
     there, not open or without safetensors, InfraError where the Hub cannot be reached.
     """
     revision, inside = arguments.revision, arguments.subfolder
-    model = _snapshot(arguments.pretrained, revision, inside, weights=weights)
+    model = _snapshot(arguments.pretrained, revision, inside, weights=weights, check=check)
     if weights:
         _with_weights(model)
     if arguments.trust_remote_code:
@@ -119,11 +130,21 @@ def download_tokenizer(arguments: Arguments) -> Snapshot:
     return _snapshot(name, arguments.revision, arguments.subfolder, weights=False)
 
 
-def _snapshot(name: str, revision: str, subfolder: str, *, weights: bool) -> Snapshot:
+def _snapshot(
+    name: str,
+    revision: str,
+    subfolder: str,
+    *,
+    weights: bool,
+    check: Callable[[Path], None] | None = None,
+) -> Snapshot:
     if Path(name).is_dir():
+        if check is not None:
+            check(Path(name) / subfolder)
         return Snapshot(name, Path(name) / subfolder, None)
+    inside = f"{subfolder}/" if subfolder else ""
     with _errors_named(f"{name} at {revision}"):
-        folder = fetch(name, revision, f"{subfolder}/" if subfolder else "", weights=weights)
+        folder = fetch(name, revision, inside, weights=weights, check=check)
     return Snapshot(name, folder / subfolder, folder.name)
 
 

@@ -22,6 +22,7 @@ import torch
 
 from evalcore.errors import ModelError
 from evalcore.model.faults import reason_of
+from evalcore.model.forward.company import why_alone
 from evalcore.model.forward.head import Scores, ScoresByRequest
 from evalcore.model.forward.plain import PlainPath, Rows
 from evalcore.model.forward.selfcheck import (
@@ -120,6 +121,7 @@ class Ladder:
             Step("plain", "one by one", partial(plain, batch_size=1)),
         )
         self._verdicts: dict[str, Verdict] = {}
+        self._why_alone = why_alone(model)
         self._told: str | None = None
         self._only_rounded = ""
         """Why the model is not checked in float32, where rounding could hide something."""
@@ -183,6 +185,8 @@ class Ladder:
     def _not_worth(self, step: Step, run: Run) -> str | None:
         """Why the step would cost more than it saves."""
         known = self._known(step, run)
+        if self._why_alone:
+            return self._why_alone
         if step.name == "plain" and self._batch_size == 1:
             return "a batch may have one row"
         if known and known.problem is not None:

@@ -19,6 +19,7 @@ from transformers import LogitsProcessorList, StoppingCriteriaList
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
+from evalcore.model.forward.company import why_alone
 from evalcore.model.forward.plain import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
@@ -81,7 +82,8 @@ class Writer:
         self._tokenizer = tokenizer
         self._batch_size = batch_size
         self._path = path
-        self._company: Company | None = None
+        self._alone = why_alone(model)
+        self._company: Company | None = "none" if self._alone else None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -104,6 +106,8 @@ class Writer:
     @property
     def execution(self) -> dict[str, Any]:
         """How the last texts were written that no argument bound to batches; empty before."""
+        if self._alone:
+            return {"path": "plain", "step": "one by one", "reason": self._alone, "refused": ""}
         return self._continuous.execution
 
     def answers(self, requests: Generations) -> Answers:
@@ -113,7 +117,9 @@ class Writer:
         cannot be used.
         """
         waiting = dict(requests)
-        if self._path != "plain":
+        if self._alone and self._path == "packed":
+            raise ModelError(f"it cannot write continuously: {self._alone}")
+        if self._path != "plain" and not self._alone:
             # Those whose next token is chosen from the model's own distribution alone.
             free = {
                 index: request
