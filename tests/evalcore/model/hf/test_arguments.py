@@ -88,7 +88,7 @@ def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
         ({"max_lenght": "3"}, "unknown argument 'max_lenght' (did you mean max_length"),
         ({"trust_remote_code": "yes"}, "trust_remote_code: expected True or False, got 'yes'"),
         ({"torch_dtype": "half", "dtype": "float32"}, "torch_dtype and dtype are the same"),
-        ({"backend": "seq2seq"}, "encoder-decoder models are not evaluated"),
+        ({"backend": "seq3seq"}, "backend: expected one of default, causal, seq2seq"),
         ({"autogptq": "True"}, "'autogptq' is not taken"),
         ({"gguf_file": "x.gguf"}, "safetensors"),
         ({"max_length": "-1"}, "max_length: expected a count, got '-1'"),
