@@ -10,8 +10,9 @@ from transformers import CONFIG_MAPPING
 
 from evalcore.errors import ModelError
 from evalcore.model.base import LM, Mode
+from evalcore.model.capabilities import Capabilities
 from evalcore.model.hf.huggingface import HuggingFaceLM
-from evalcore.model.hf.seq2seq import Seq2SeqLM
+from evalcore.model.hf.seq2seq import AT_MOST, Seq2SeqLM
 from evalcore.model.hf.snapshot import Arguments, Snapshot, download
 
 
@@ -19,6 +20,13 @@ class HuggingFace:
     """`--model hf`: a causal model, or one with an encoder; a `Backend`."""
 
     capabilities = HuggingFaceLM.capabilities
+
+    @classmethod
+    def capabilities_of(cls, arguments: Mapping[str, Any]) -> Capabilities:
+        """What the model can be asked at most, by its config.json; raises as `from_arguments`."""
+        stated = Arguments.of(arguments)
+        kind = kind_of(stated, download(stated, weights=False).model)
+        return AT_MOST if kind is Seq2SeqLM else cls.capabilities
 
     @classmethod
     def from_arguments(

@@ -26,6 +26,14 @@ from evalcore.model.writing.generation import Plan
 from evalcore.model.writing.plan import Writer
 from evalcore.model.writing.sources import SourceWriter
 
+AT_MOST = replace(
+    HuggingFaceLM.capabilities,
+    backend="hf with an encoder-decoder model",
+    rolling=False,
+    encoder=True,
+)
+"""What such a model can be asked, before it is known with what its decoder begins."""
+
 
 class Seq2SeqLM(HuggingFaceLM):
     """The `hf` backend for models with an encoder; satisfies `evalcore.model.base.LM`."""
@@ -36,13 +44,7 @@ class Seq2SeqLM(HuggingFaceLM):
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         """Of a model whose decoder begins with a token of the answer (mBART: its language) nobody
         can say how likely the answer is without having told it."""
-        return replace(
-            HuggingFaceLM.capabilities,
-            backend="hf with an encoder-decoder model",
-            loglikelihood=self._start is not None,
-            rolling=False,
-            encoder=True,
-        )
+        return replace(AT_MOST, loglikelihood=self._start is not None)
 
     @cached_property
     def _start(self) -> int | None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from evalcore.cli import main
 from evalcore.errors import ModelError
 from evalcore.library import evaluate
 from evalcore.model.base import EncodedRequest, Request
@@ -240,6 +241,17 @@ def test_whole_texts_are_refused_before_the_first_request(folders, toys):
         r"toy_rolling needs.*a causal model",
     ):
         evaluate(loaded(folders["t5"]), ["toy_rolling"], include_path=toys)
+
+
+def test_the_command_refuses_them_before_the_weights_are_there(toys, tmp_path, capsys):
+    folder = tiny.make_seq2seq(tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    command = ["run", "--model", "hf", "--model_args", f"pretrained={folder}"]
+    command += ["--include_path", str(toys), "--tasks"]
+    assert main([*command, "toy_rolling"]) == ModelError.exit_code
+    assert "answers no loglikelihood_rolling request" in capsys.readouterr().err
+    assert main([*command, "toy_choice"]) == ModelError.exit_code
+    assert "no weights in safetensors format" in capsys.readouterr().err
 
 
 def test_a_decoder_that_begins_with_a_token_of_the_answer_is_not_asked_how_likely_it_is(
