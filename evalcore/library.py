@@ -110,8 +110,10 @@ def lm_of(
         return TextLM(model)
     if hasattr(model, "config") and hasattr(model, "forward"):
         from evalcore.model.hf.huggingface import HuggingFaceLM
+        from evalcore.model.hf.seq2seq import Seq2SeqLM
 
-        return HuggingFaceLM(
+        kind = Seq2SeqLM if getattr(model.config, "is_encoder_decoder", False) else HuggingFaceLM
+        return kind(
             None, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
         )
     raise ModelError(

@@ -76,6 +76,66 @@ def make(
     return folder
 
 
+SEQ2SEQ: dict[str, dict[str, Any]] = {
+    "t5": {
+        "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4,
+        "feed_forward_proj": "gated-gelu", "decoder_start_token_id": 0, "initializer_factor": 1.5,
+    },
+    "bart": {
+        "d_model": 64, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "encoder_layers": 2,
+        "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+        "init_std": 0.3, "decoder_start_token_id": 1,
+    },
+}  # fmt: skip
+SEQ2SEQ["mbart"] = SEQ2SEQ["bart"]
+SEQ2SEQ["switch_transformers"] = {
+    **SEQ2SEQ["t5"],
+    **{"num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+    **{"num_experts": 2, "expert_capacity": 4},
+}
+"""Kinds of model with an encoder; a decoder begins with T5's pad token, or BART's EOS."""
+
+
+def make_seq2seq(
+    folder: Path, *, architecture: str = "t5", positions: int = 512, seed: int = 0, **stated: Any
+) -> Path:
+    """A model with encoder and decoder: T5-like (tokens that mark the beginnings of words, EOS
+    behind every text, no BOS, no learnt positions) or BART-like (bytes, BOS and EOS around a text).
+
+    `stated` goes into the configuration.
+    """
+    import torch
+    from tokenizers import processors
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
+
+    is_t5 = architecture in ("t5", "switch_transformers")
+    tokenizer = _words(adds_bos=False) if is_t5 else _bytes(adds_bos=False)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>" if is_t5 else "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    if not is_t5:
+        tokenizer.add_special_tokens(["<pad>"])
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        bos_token=None if is_t5 else "<s>",
+        eos_token="</s>",
+        pad_token="<s>" if is_t5 else "<pad>",
+        model_max_length=positions,
+    ).save_pretrained(folder)
+    torch.manual_seed(seed)
+    length = {} if is_t5 else {"max_position_embeddings": positions, "bos_token_id": 0}
+    config = AutoConfig.for_model(
+        architecture,
+        vocab_size=tokenizer.get_vocab_size(),
+        eos_token_id=1,
+        pad_token_id=0 if is_t5 else tokenizer.token_to_id("<pad>"),
+        **{"forced_eos_token_id": None, **length, **SEQ2SEQ[architecture], **stated},
+    )
+    model: Any = AutoModelForSeq2SeqLM.from_config(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    return folder
+
+
 def adapt(folder: Path, into: Path) -> Path:
     """A LoRA adapter for the model in `folder`, with weights that are not zero."""
     import torch

@@ -29,6 +29,7 @@ from evalcore.engine import IMPORTED_AT
 from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
 from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.values import as_texts
 from evalcore.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def _loaded(
     options: argparse.Namespace, specs: Sequence[TaskSpec | GroupSpec], settings: Settings
 ) -> tuple[Any, Start]:
     """The model; the data of the first benchmark are loaded meanwhile."""
+    from evalcore.model.base import Foretelling
     from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
     from evalcore.refusals import refuse_before
@@ -85,6 +87,9 @@ def _loaded(
     began = time.monotonic()
     backend = backend_of(options.model)  # here, so that the two threads do not import it at once
     refuse_before(backend.capabilities, specs, settings)
+    if isinstance(backend, Foretelling):
+        arguments = as_texts(model_args_of(options))
+        refuse_before(backend.capabilities_of(arguments), specs, settings)
     with _data_of(benchmarks_of(specs)[0]):
         model = model_of(options)
         load = time.monotonic() - began

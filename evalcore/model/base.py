@@ -275,6 +275,15 @@ class LM(Protocol):
         ...
 
 
+@runtime_checkable
+class Foretelling(Protocol):
+    """A backend that says before it loads a model what that one can be asked; others need not."""
+
+    def capabilities_of(self, arguments: Mapping[str, Any]) -> Capabilities:
+        """At most, of the model that `--model_args` say, whose weights are not downloaded."""
+        ...
+
+
 class Backend(Protocol):
     """A class that a command can name (`evalcore.model.registry`); its objects are LMs."""
 

@@ -30,6 +30,9 @@ class Capabilities:
     chat: Literal["text", "messages"] | None
     """Whether a conversation reaches it as one text that its template wrote, or as messages; None
     where it takes none."""
+    encoder: bool = False
+    """Whether the context is read by an encoder, apart from what is scored or written: each is
+    tokenised by itself and may be as long as the model."""
     stops: bool = True
     """Whether a text that it writes ends at the stops that were asked for."""
     images: bool = False

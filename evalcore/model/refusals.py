@@ -35,7 +35,7 @@ REFUSALS: Mapping[Need, Refusal] = {
         lambda can: can.rolling,
         "{backend} answers no loglikelihood_rolling request, which {who} {need}: it does not say "
         "how likely a whole text is",
-        "leave them out, or choose another backend, such as --model hf",
+        "leave them out, or choose another backend, such as --model hf with a causal model",
     ),
     "generate_until": Refusal(
         lambda can: can.generate,

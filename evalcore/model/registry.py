@@ -7,7 +7,7 @@ from importlib import import_module
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.base import Backend
 
-HUGGING_FACE = "evalcore.model.hf.huggingface:HuggingFaceLM"
+HUGGING_FACE = "evalcore.model.hf.choice:HuggingFace"
 
 MODELS = {
     "hf": HUGGING_FACE,
@@ -38,7 +38,7 @@ ELSEWHERE = {
     "gpt2": "--model names a backend: --model hf --model_args pretrained=gpt2",
     "hf-causal": "the name is hf now",
     "hf-causal-experimental": "the name is hf now",
-    "hf-seq2seq": "encoder-decoder models are not evaluated",
+    "hf-seq2seq": "the name is hf now, which reads in config.json that a model has an encoder",
 }
 """lm-evaluation-harness's other names, and what to do instead."""
 

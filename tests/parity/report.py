@@ -260,7 +260,8 @@ def measured(commands: dict[str, tuple[Files, Files]]) -> Iterator[str]:
     )
     yield from prose(
         "`tests/parity/test_model.py` compares tiny models of eight architectures, with tokenizers "
-        "that add BOS or not and that keep spaces or mark words, request by request."
+        "that add BOS or not and that keep spaces or mark words, request by request; "
+        "`tests/parity/test_seq2seq.py` two with an encoder, T5-like and BART-like."
     )
 
 

@@ -59,6 +59,8 @@ def sums(examinee: Examinee) -> Iterator[Pair]:
 def additivity(examinee: Examinee) -> Iterator[Pair]:
     """A continuation is as likely as its first part, and then the rest after that."""
     examinee.needs("loglikelihood", tokens=True)
+    if examinee.can.encoder:
+        raise NotAsked("its encoder would read the first part, and its decoder the rest")
     found = False
     for context in CONTEXTS:
         for first, rest in PARTS:

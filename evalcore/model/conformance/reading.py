@@ -49,16 +49,21 @@ def answers(examinee: Examinee) -> str:
 
 def tokenisation(examinee: Examinee) -> str:
     """The continuation is what one text of both has beyond as many tokens as the context has alone
-    (docs/engine.md), and the context is read as the tokenizer reads it."""
+    (docs/engine.md), and the context is read as the tokenizer reads it; where an encoder reads it,
+    the continuation is tokenised by itself."""
     examinee.needs("loglikelihood", tokens=True)
     reference = examinee.known_reference()
     compared = 0
     for request, encoded in zip(SCORED, examinee.model.encode(SCORED), strict=True):
         context = reference.tokens(request.context.rstrip())
-        targets = reference.tokens(request.context + request.continuation)[len(context) :]
+        if examinee.can.encoder:
+            targets = _without_specials(examinee, request)
+            found = [*encoded.tokens[: -len(encoded.targets)], *encoded.targets]
+        else:
+            targets = reference.tokens(request.context + request.continuation)[len(context) :]
+            found = [*encoded.tokens, encoded.targets[-1]]
         if encoded.n_truncated or not targets:  # a token spans the two
             continue
-        found = [*encoded.tokens, encoded.targets[-1]]
         if (found, list(encoded.targets)) != (context + targets, targets):
             raise Failed(
                 f"{shown(request)}: it reads {found}, of which {len(encoded.targets)} are scored; "
@@ -66,6 +71,15 @@ def tokenisation(examinee: Examinee) -> str:
             )
         compared += 1
     return f"{compared} texts"
+
+
+def _without_specials(examinee: Examinee, request: Request) -> list[int]:
+    """A continuation as the tokenizer reads it, but for what it adds at either end: what it makes
+    of no text."""
+    reference = examinee.known_reference()
+    space = request.context[len(request.context.rstrip()) :]
+    added = set(reference.tokens(""))
+    return [token for token in reference.tokens(space + request.continuation) if token not in added]
 
 
 def beginning(examinee: Examinee) -> str:
@@ -103,7 +117,9 @@ def empty_context(examinee: Examinee) -> str:
     if not (examinee.can.tokens_in and examinee.can.tokens_out):
         return "answered"
     fed, targets = encoded.tokens, encoded.targets
-    if fed[:1] != (examinee.info.prefix_token,) or len(fed) != len(targets):
+    # A decoder begins with a token of its own, behind what the encoder reads.
+    count = len(targets) + examinee.can.encoder
+    if fed[:1] != (examinee.info.prefix_token,) or len(fed) != count:
         raise Failed(
             f"it is fed {list(fed)} for {list(targets)}: expected the prefix token "
             f"{examinee.info.prefix_token} and the continuation"
@@ -121,14 +137,18 @@ def long_prompts(examinee: Examinee) -> str:
     long = WORD * (length + 10)
     (encoded,) = examinee.model.encode([Request("loglikelihood", long + CONTEXTS[1], " Paris")])
     (short,) = examinee.model.encode([Request("loglikelihood", CONTEXTS[1], " Paris")])
-    _check_cut(encoded.tokens, encoded.n_truncated, length, "a prompt that is scored")
+    # The length is the encoder's own where there is one, and holds nothing else.
+    n_written = len(encoded.targets) if examinee.can.encoder else 0
+    scored = encoded.tokens[: len(encoded.tokens) - n_written]
+    _check_cut(scored, encoded.n_truncated, length, "a prompt that is scored")
     # But for BOS, and a token across the join.
     kept = max(1, min(len(short.tokens), length) - 2)
     if encoded.targets != short.targets or encoded.tokens[-kept:] != short.tokens[-kept:]:
         raise Failed("a prompt that is too long loses something else than its beginning")
     if examinee.can.generate and length > 1:
         (prompt,) = examinee.model.encode([written(long, tokens=1)])
-        _check_cut(prompt.tokens, prompt.n_truncated, length - 1, "a prompt that is written after")
+        room = length + 1 if examinee.can.encoder else length - 1
+        _check_cut(prompt.tokens, prompt.n_truncated, room, "a prompt that is written after")
     try:
         examinee.model.encode([Request("loglikelihood", "", long)])
     except ModelError:

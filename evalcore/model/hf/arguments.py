@@ -146,19 +146,13 @@ def _mapping(stated: Any) -> dict[str, Any]:
     return dict(stated)
 
 
-def _causal(stated: Any) -> str:
-    if stated not in ("default", "causal"):
-        raise ValueError("default or causal (encoder-decoder models are not evaluated)")
-    return "causal"
-
-
 TYPES: Mapping[str, Callable[[Any], Any]] = {
     "pretrained": str,
     "revision": str,
     "subfolder": str,
     "tokenizer": str,
     "use_fast_tokenizer": _flag,
-    "backend": _causal,
+    "backend": _one_of("default", "causal", "seq2seq"),
     "dtype": _one_of(*DTYPES),
     "softmax_dtype": _one_of(*DTYPES[1:]),
     "attn_implementation": str,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import torch
-from transformers import GenerationConfig
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
@@ -43,8 +43,20 @@ GENERATION_ARGUMENTS = frozenset(
 """What the `generate` of transformers can be told."""
 
 
+class ScoresAndSays(Protocol):
+    """Computes loglikelihoods, and says how."""
+
+    @property
+    def execution(self) -> dict[str, Any]: ...
+
+    def answers(self, requests: Sequence[EncodedRequest]) -> Answers: ...
+
+
 class HuggingFaceLM(Reader):
-    """The `hf` backend; satisfies `evalcore.model.base.LM`."""
+    """The `hf` backend for causal models; satisfies `evalcore.model.base.LM`."""
+
+    auto: Any = AutoModelForCausalLM
+    """What of transformers chooses the model's class."""
 
     capabilities = Capabilities(
         backend="hf",
@@ -93,17 +105,17 @@ class HuggingFaceLM(Reader):
             self._files = download(arguments, weights=weights, check=runs)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
             model = (
-                load_model(arguments, self._files, here)
+                load_model(arguments, self._files, here, self.auto)
                 if weights
-                else skeleton(arguments, self._files)
+                else skeleton(arguments, self._files, self.auto)
             )
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
         with libraries_fault("it cannot be used"):
-            self._softmax = _softmax_of(model, arguments, mode)
-            self._scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
-            writer = self._writer = Writer(model, tokenizer, batch_size=batch_size, path=path)
+            self._softmax = _softmax_of(model, arguments, mode, self._dtype_of_logits)
+            self._scorer, writer = self._computing(tokenizer, batch_size, path)
+            self._writer = writer
             # Its functions do not hold this object, which is freed as soon as nobody has it.
             super().__init__(
                 arguments,
@@ -128,6 +140,22 @@ class HuggingFaceLM(Reader):
     ) -> Self:
         stated = Arguments.of(arguments)
         return cls(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
+
+    def _dtype_of_logits(self) -> torch.dtype:
+        return dtype_of_logits(self._model)
+
+    def _computing(
+        self, tokenizer: Any, batch_size: int | None, path: Literal["auto"] | PathName
+    ) -> tuple[ScoresAndSays, Writer]:
+        """What computes loglikelihoods, and what writes."""
+        model = self._model
+        scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
+        return scorer, Writer(model, tokenizer, batch_size=batch_size, path=path)
+
+    @property
+    def _first_read(self) -> Any:
+        """The part of the model that reads tokens first."""
+        return self._model
 
     @property
     def first_forward(self) -> float | None:
@@ -155,7 +183,7 @@ class HuggingFaceLM(Reader):
         ]
 
     @property
-    def reference(self) -> PlainReference:
+    def reference(self) -> Any:
         """The same model in the plainest way, for `evalcore.model.conformance`."""
         return PlainReference(self._model, self.tokenizer, self._arguments.add_bos_token)
 
@@ -216,7 +244,7 @@ class HuggingFaceLM(Reader):
             for i, request in enumerate(requests)
             if isinstance(request, GenerationRequest)
         }
-        self._first_pass = self._first_pass or FirstPass(self._model)
+        self._first_pass = self._first_pass or FirstPass(self._first_read)
         with libraries_fault("it fails when it is computed"), evaluating(self._model):
             yield from scored(requests, self._scorer.answers)
             yield from self._writer.answers(writing)
@@ -236,13 +264,15 @@ class FirstPass:
         self._hook.remove()
 
 
-def _softmax_of(model: Any, arguments: Arguments, mode: Mode) -> torch.dtype:
+def _softmax_of(
+    model: Any, arguments: Arguments, mode: Mode, of_logits: Callable[[], torch.dtype]
+) -> torch.dtype:
     """The precision of the log-softmax: float32 but in compat, where it is what is stated, and
     where nothing is, that of the model's logits."""
     stated = arguments.softmax_dtype
     if mode == "strict" or (stated is None and model.dtype.itemsize >= torch.float32.itemsize):
         return torch.float32
-    return getattr(torch, stated) if stated else dtype_of_logits(model)
+    return getattr(torch, stated) if stated else of_logits()
 
 
 class PlainReference:

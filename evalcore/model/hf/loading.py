@@ -21,14 +21,17 @@ from evalcore.model.hf.snapshot import Arguments, Files
 os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 
 
-def load_model(arguments: Arguments, files: Files, device: str) -> Any:
-    """The model in evaluation mode, with its adapter, on the device."""
+def load_model(
+    arguments: Arguments, files: Files, device: str, kind: Any = AutoModelForCausalLM
+) -> Any:
+    """The model in evaluation mode, with its adapter, on the device; `kind` is the class of
+    transformers that chooses the model's own."""
     name = arguments.pretrained
     with errors_named(arguments, files.model), _lack_named(name):
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = kind.from_pretrained(
             files.model.folder,
             config=config,
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
@@ -80,11 +83,11 @@ def _lack_named(name: str) -> Iterator[None]:
         ) from problem
 
 
-def skeleton(arguments: Arguments, files: Files) -> Any:
+def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> Any:
     """The model without weights, which takes no memory: enough to say what it would read."""
     with errors_named(arguments, files.model), torch.device("meta"):
         config = load_configuration(arguments, files.model)
-        model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        model: Any = kind.from_config(config)
         return model.eval()
 
 

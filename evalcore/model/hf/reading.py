@@ -20,7 +20,7 @@ from evalcore.model.hf.snapshot import Arguments, download
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
-from evalcore.model.writing.generation import GenerationRequest, RollingRequest, plan_of
+from evalcore.model.writing.generation import GenerationRequest, Plan, RollingRequest, plan_of
 
 
 class Reader:
@@ -44,19 +44,22 @@ class Reader:
         model's own of these. The two functions are asked when a request needs them.
         """
         self.tokenizer = tokenizer
-        self.encoder = Encoder(
+        self._arguments = arguments
+        self._mode = mode
+        self.encoder = self._encoder(
             tokenizer,
             max_length=arguments.max_length or max_length,
             add_bos_token=arguments.add_bos_token,
             prefix_token=arguments.prefix_token_id,
             truncation=arguments.truncation,
         )
-        self._arguments = arguments
-        self._mode = mode
         self._vocabulary = vocabulary
         self._generation_arguments = generation_arguments
         self._generation_defaults = generation_defaults
         self._spelling = Spelling(tokenizer)
+
+    def _encoder(self, tokenizer: Any, **how: Any) -> Encoder:
+        return Encoder(tokenizer, **how)
 
     @property
     def reads_ahead(self) -> bool:
@@ -126,21 +129,10 @@ class Reader:
             known=self._generation_arguments,
             mode=self._mode,
         )
-        room = self.encoder.max_length - plan.max_new_tokens
-        if room < 1:
-            raise ModelError(
-                f"its length of {self.encoder.max_length} tokens leaves no room for a prompt and "
-                f"{plan.max_new_tokens} new tokens: lower max_gen_toks"
-            )
-        tokens, cut = self.encoder.prompt(request.context, room)
-        if plan.max_length is not None and plan.max_length <= len(tokens):
-            raise ModelError(
-                f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
-                "tokens: state max_gen_toks instead, which counts new tokens only"
-            )
+        tokens, cut = self._prompt(request.context, plan)
         asked = {
             "kind": "generate_until",
-            "tokens": list(tokens),
+            **self._fed(tokens),
             "plan": plan.as_json(),
             "model_defaults": self._generation_defaults(),
         }
@@ -156,6 +148,26 @@ class Reader:
             )
             for request in drawn
         ]
+
+    def _prompt(self, context: str, plan: Plan) -> tuple[list[int], int]:
+        """What is fed before the answer, and how many tokens of the prompt were cut for it."""
+        room = self.encoder.max_length - plan.max_new_tokens
+        if room < 1:
+            raise ModelError(
+                f"its length of {self.encoder.max_length} tokens leaves no room for a prompt and "
+                f"{plan.max_new_tokens} new tokens: lower max_gen_toks"
+            )
+        tokens, cut = self.encoder.prompt(context, room)
+        if plan.max_length is not None and plan.max_length <= len(tokens):
+            raise ModelError(
+                f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
+                "tokens: state max_gen_toks instead, which counts new tokens only"
+            )
+        return tokens, cut
+
+    def _fed(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """What is fed before the answer, as the key of a generation has it."""
+        return {"tokens": list(tokens)}
 
     @cached_property
     def _think_end(self) -> str | int | None:
@@ -207,6 +219,10 @@ def reader_of(
     files = download(arguments, weights=False)
     tokenizer = load_tokenizer(arguments, files.tokenizer)
     config = load_configuration(arguments, files.model)
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"{arguments.pretrained} is an encoder-decoder model, which --model hf alone computes"
+        )
     return Reader(
         arguments,
         tokenizer,

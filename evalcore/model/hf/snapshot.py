@@ -29,7 +29,8 @@ class Arguments:
     tokenizer: str | None = None
     """Another repository or folder to take the tokenizer from, at the same revision."""
     use_fast_tokenizer: bool = True
-    backend: str = "causal"
+    backend: str = "default"
+    """causal or seq2seq, which must be what the model is; default: as its config.json says."""
     dtype: str = "auto"
     softmax_dtype: str | None = None
     """Of the log-softmax in compat; None: that of the logits. In strict it is float32."""
@@ -66,7 +67,8 @@ class Arguments:
 
     def as_json(self) -> dict[str, Any]:
         """What differs from the defaults and may change a number, and the name of the model."""
-        default = {**asdict(Arguments(pretrained="")), "trust_remote_code": self.trust_remote_code}
+        same = {"trust_remote_code": self.trust_remote_code, "backend": self.backend}
+        default = {**asdict(Arguments(pretrained="")), **same}
         return {name: value for name, value in asdict(self).items() if value != default[name]}
 
 

@@ -96,24 +96,31 @@ class Encoder:
         """Meanwhile every distinct text of the requests is known, tokenised in a few calls."""
         wanted: dict[bool | None, set[str]] = defaultdict(set)
         for request in requests:
-            if request.kind == "loglikelihood":
-                context, continuation = _without_trailing_space(request)
-                if context is None:
-                    wanted[self._special(continuation, False)].add(continuation)
-                    continue
-                for text in (context, context + continuation):
-                    wanted[self._special(text, self._add_bos_token)].add(text)
-            elif request.kind == "loglikelihood_rolling":
-                text = request.continuation
-                wanted[self._special(text, self._add_bos_token)].add(text)
-            else:
-                wanted[self._special_of_prompt(request.context)].add(request.context)
+            for special, text in self._texts_of(request):
+                wanted[special].add(text)
         try:
             for special, texts in wanted.items():
                 self._known[special] = self._texts.tokens(texts, special)
             yield
         finally:
             self._known = {}  # the next requests have other texts
+
+    def _texts_of(self, request: Request) -> Iterator[tuple[bool | None, str]]:
+        """The texts that are tokenised for it, each with whether special tokens are added."""
+        if request.kind == "loglikelihood":
+            yield from self._texts_of_pair(request)
+        elif request.kind == "loglikelihood_rolling":
+            yield self._special(request.continuation, self._add_bos_token), request.continuation
+        else:
+            yield self._special_of_prompt(request.context), request.context
+
+    def _texts_of_pair(self, request: Request) -> Iterator[tuple[bool | None, str]]:
+        context, continuation = without_trailing_space(request)
+        if context is None:
+            yield self._special(continuation, False), continuation
+            return
+        for text in (context, context + continuation):
+            yield self._special(text, self._add_bos_token), text
 
     def _ids(self, text: str, special: bool | None) -> list[int]:
         known = self._known.get(special, {})
@@ -162,13 +169,9 @@ class Encoder:
 
         Raises ModelError when a continuation alone is longer than the model.
         """
-        context, continuation = _without_trailing_space(request)
+        context, continuation = without_trailing_space(request)
         context_ids, targets = self._split(context, continuation)
-        if len(targets) > self.max_length:
-            raise ModelError(
-                f"a continuation of {len(targets)} tokens does not fit the model's length of "
-                f"{self.max_length}: {continuation[:80]!r}"
-            )
+        self._check_fits(targets, continuation)
         whole = [*context_ids, *targets]
         kept = whole[-(self.max_length + 1) :]
         fed = tuple(kept[:-1])
@@ -183,6 +186,13 @@ class Encoder:
             n_truncated=len(whole) - len(kept),
         )
 
+    def _check_fits(self, targets: Sequence[int], continuation: str) -> None:
+        if len(targets) > self.max_length:
+            raise ModelError(
+                f"a continuation of {len(targets)} tokens does not fit the model's length of "
+                f"{self.max_length}: {continuation[:80]!r}"
+            )
+
     def _split(self, context: str | None, continuation: str) -> tuple[list[int], list[int]]:
         """Context and continuation tokens.
 
@@ -191,12 +201,7 @@ class Encoder:
         left, the spanning token is the continuation: the first that the context alone lacks.
         """
         if context is None:
-            targets = self._ids(continuation, self._special(continuation, False))
-            if not targets:
-                raise ModelError(f"the tokenizer makes no token of {continuation!r}")
-            if targets[0] == self.prefix_token and len(targets) > 1:
-                return targets[:1], targets[1:]
-            return [self.prefix_token], targets
+            return self._without_context(continuation)
         whole, alone = self.text(context + continuation), self.text(context)
         if len(alone) < len(whole):
             return alone or [self.prefix_token], whole[len(alone) :]
@@ -210,8 +215,17 @@ class Encoder:
         )
         return whole[:shared] or [self.prefix_token], whole[shared:]
 
+    def _without_context(self, continuation: str) -> tuple[list[int], list[int]]:
+        """The prefix token and the continuation, which may bring that token itself."""
+        targets = self._ids(continuation, self._special(continuation, False))
+        if not targets:
+            raise ModelError(f"the tokenizer makes no token of {continuation!r}")
+        if targets[0] == self.prefix_token and len(targets) > 1:
+            return targets[:1], targets[1:]
+        return [self.prefix_token], targets
 
-def _without_trailing_space(request: Request) -> tuple[str | None, str]:
+
+def without_trailing_space(request: Request) -> tuple[str | None, str]:
     """Whitespace at the end of the context belongs to the continuation; None for no context."""
     if not request.context:
         return None, request.continuation

@@ -32,10 +32,14 @@ TOP_K = 50
 class StopAt(StoppingCriteria):
     """Ends each row once a stop of the plan is in the text of its last tokens."""
 
-    def __init__(self, tokenizer: Any, plan: Plan, *, width: int, beams: int) -> None:
-        """`width`: positions of the prompt, in which nothing is looked for."""
+    def __init__(
+        self, tokenizer: Any, plan: Plan, *, width: int, beams: int, unsearched: Sequence[int]
+    ) -> None:
+        """`width`: positions of the prompt, in which nothing is looked for, nor in as many tokens
+        of each answer as `unsearched` says."""
         self._rule = StopRule(tokenizer, plan)
         self._width = width
+        self._unsearched = [count for count in unsearched for _ in range(beams)]
         self._beams = beams > 1
         # compat looks for stops at the first beam only.
         self._first_beam_decides = self._beams and plan.mode == "compat"
@@ -45,18 +49,21 @@ class StopAt(StoppingCriteria):
     def __call__(self, input_ids: Tensor, scores: Any, **_options: Any) -> Tensor:  # noqa: ARG002
         new = input_ids[:, self._width :].tolist()
         if self._beams and not self._first_beam_decides:
-            done = [self._stops_now(row) for row in new]  # beams change places: nothing is kept
+            done = [
+                *map(self._stops_now, range(len(new)), new)
+            ]  # beams change places: nothing is kept
         else:
             for place, row in enumerate(new[:1] if self._first_beam_decides else new):
-                if place not in self.ended and self._stops_now(row):
+                if place not in self.ended and self._stops_now(place, row):
                     self.ended[place] = len(row)
             done = [place in self.ended for place in range(len(new))]
             if self._first_beam_decides:
                 done = done[:1] * len(new)
         return torch.tensor(done, device=input_ids.device)
 
-    def _stops_now(self, row: Sequence[int]) -> bool:
-        return self._rule.has_thought(row) and self._rule.stops_now(row)
+    def _stops_now(self, place: int, row: Sequence[int]) -> bool:
+        searched = row[self._unsearched[place] :]
+        return self._rule.has_thought(row) and self._rule.stops_now(searched)
 
 
 class OnlyNumbers(LogitsProcessor):

@@ -68,6 +68,8 @@ NO_ARGUMENTS = frozenset(
 class Writer:
     """Generates in batches; what a row gets does not depend on the batch."""
 
+    blind = BLIND_TO_PADDING
+
     def __init__(
         self,
         model: Any,
@@ -185,7 +187,7 @@ class Writer:
         """Whether nothing but the model itself looks at the tokens before."""
         in_force = {**self.defaults, **dict(plan.options)}
         return all(
-            name in BLIND_TO_PADDING or (name in NEUTRAL and value == NEUTRAL[name])
+            name in self.blind or (name in NEUTRAL and value == NEUTRAL[name])
             for name, value in in_force.items()
             if value is not None
         )
@@ -258,7 +260,10 @@ class Writer:
         plan = requests[0].plan
         width = max(len(request.tokens) for request in requests)
         ids, mask = self._padded([request.tokens for request in requests], width)
-        stop = StopAt(self._tokenizer, plan, width=width, beams=self._beams(plan))
+        beams, unsearched = self._beams(plan), [*map(self._unsearched, requests)]
+        stop = StopAt(
+            self._tokenizer, plan, width=self._given(width), beams=beams, unsearched=unsearched
+        )
         drawing = self._drawing(plan, requests)
         processors = [OnlyNumbers(), *drawing.pop("logits_processor", ())]
         try:
@@ -269,14 +274,14 @@ class Writer:
                     attention_mask=mask,
                     pad_token_id=self._pad,
                     stopping_criteria=StoppingCriteriaList([stop]),
-                    **self._length(plan, width),
+                    **self._length(requests),
                     logits_processor=LogitsProcessorList(processors),
                     **drawing,
                 )
         except IndexError as problem:
             raise ModelError(
                 f"it has no positions for a prompt of {width} tokens with "
-                f"{self._length(plan, width)}: {problem}"
+                f"{self._length(requests)}: {problem}"
             ) from problem
         except (ValueError, TypeError, NotImplementedError) as problem:
             stated = dict(plan.options)
@@ -289,18 +294,31 @@ class Writer:
         return [
             response_of(
                 request,
-                row[width:],
-                stopped_after=stop.ended.get(place),
+                row[self._given(width) :][: self._most(request)],
+                stopped_after=within(stop.ended.get(place), self._most(request)),
                 ends=ends_of(plan, self._model, self._tokenizer),
                 tokenizer=self._tokenizer,
                 path="plain",
-                stops_unseen=self._beams(plan) > 1,
+                stops_unseen=beams > 1 or unsearched[place] > 0,
             )
             for place, (request, row) in enumerate(zip(requests, written.tolist(), strict=True))
         ]
 
-    def _length(self, plan: Plan, width: int) -> dict[str, int]:
+    def _given(self, width: int) -> int:
+        """Positions of what `generate` gives back that are the prompt's."""
+        return width
+
+    def _unsearched(self, request: GenerationRequest) -> int:  # noqa: ARG002
+        """Tokens of an answer in which no stop is looked for while it is written."""
+        return 0
+
+    def _most(self, request: GenerationRequest) -> int | None:  # noqa: ARG002
+        """Tokens of an answer, where the rows of a batch have limits of their own."""
+        return None
+
+    def _length(self, requests: Sequence[GenerationRequest]) -> dict[str, int]:
         """In compat a number of new tokens in the model's own configuration beats the task's."""
+        plan, width = requests[0].plan, max(len(request.tokens) for request in requests)
         total = plan.max_length or width + plan.max_new_tokens
         if plan.mode == "compat":
             return {"max_length": total}
@@ -330,3 +348,9 @@ class Writer:
             else (ModelError, "generation_config.json:")
         )
         raise error(f"{where} num_beams: expected a count, got {beams!r}")
+
+
+def within(stopped_after: int | None, most: int | None) -> int | None:
+    """None for a stop that came after the end of the answer, in a batch whose rows end apart."""
+    is_beyond = stopped_after is not None and most is not None and stopped_after > most
+    return None if is_beyond else stopped_after

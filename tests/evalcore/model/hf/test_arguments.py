@@ -88,7 +88,7 @@ def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
         ({"max_lenght": "3"}, "unknown argument 'max_lenght' (did you mean max_length"),
         ({"trust_remote_code": "yes"}, "trust_remote_code: expected True or False, got 'yes'"),
         ({"torch_dtype": "half", "dtype": "float32"}, "torch_dtype and dtype are the same"),
-        ({"backend": "seq2seq"}, "encoder-decoder models are not evaluated"),
+        ({"backend": "seq3seq"}, "backend: expected one of default, causal, seq2seq"),
         ({"autogptq": "True"}, "'autogptq' is not taken"),
         ({"load_in_8bit": "8"}, "load_in_8bit: expected True or False, got '8'"),
         ({"load_in_8bit": "True", "load_in_4bit": "True"}, "give one of them"),

@@ -1,0 +1,93 @@
+"""Which of the two backends of `transformers` computes a model: what its config.json says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import CONFIG_MAPPING
+
+from evalcore.errors import ModelError
+from evalcore.model.base import LM, Mode
+from evalcore.model.capabilities import Capabilities
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.quantisation import quantisation_of
+from evalcore.model.hf.seq2seq import AT_MOST, Seq2SeqLM
+from evalcore.model.hf.snapshot import Arguments, Snapshot, download
+
+
+class HuggingFace:
+    """`--model hf`: a causal model, or one with an encoder; a `Backend`."""
+
+    capabilities = HuggingFaceLM.capabilities
+
+    @classmethod
+    def capabilities_of(cls, arguments: Mapping[str, Any]) -> Capabilities:
+        """What the model can be asked at most, by its config.json; raises as `from_arguments`."""
+        stated = Arguments.of(arguments)
+        kind = kind_of(stated, download(stated, weights=False).model)
+        return AT_MOST if kind is Seq2SeqLM else cls.capabilities
+
+    @classmethod
+    def from_arguments(
+        cls,
+        arguments: Mapping[str, Any],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+        weights: bool = True,
+    ) -> LM:
+        """Raises ModelError, before weights are downloaded, for a `backend` that the model is not
+        of."""
+        stated = Arguments.of(arguments)
+        kind = kind_of(stated, download(stated, weights=False).model)
+        return kind(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
+
+
+def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
+    """Raises ModelError for arguments that a model of its kind does not take."""
+    name, config = arguments.pretrained, _configuration(snapshot)
+    named = config.get("architectures") or [config.get("model_type")]
+    architecture = named[0] if isinstance(named, list) else named
+    if not has_encoder(config):
+        if arguments.backend == "seq2seq":
+            raise ModelError(
+                f"--model_args: backend=seq2seq: {name} is no encoder-decoder model "
+                f"({architecture}): leave backend out"
+            )
+        return HuggingFaceLM
+    if arguments.backend == "causal":
+        raise ModelError(
+            f"--model_args: backend=causal: {name} is an encoder-decoder model ({architecture}), "
+            "of which the decoder alone was never trained: leave backend out"
+        )
+    if arguments.peft is not None:
+        raise ModelError(
+            f"--model_args: peft: {name} is an encoder-decoder model ({architecture}), over which "
+            "no adapter is put: merge it into the model and evaluate that"
+        )
+    if quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
+        raise ModelError(
+            f"{name} is a quantised encoder-decoder model ({architecture}), whose answers were "
+            "compared with nobody's: evaluate the model that it was made of"
+        )
+    return Seq2SeqLM
+
+
+def has_encoder(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of an encoder-decoder model: it says so, or its model type does."""
+    stated = config.get("is_encoder_decoder")
+    if stated is None and config.get("model_type") in CONFIG_MAPPING:
+        stated = getattr(CONFIG_MAPPING[config["model_type"]], "is_encoder_decoder", False)
+    return stated is True
+
+
+def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
+    """Empty where there is none that can be read: loading says what is wrong with it."""
+    try:
+        found = json.loads((snapshot.folder / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
