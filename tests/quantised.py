@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ TORCHAO = (
     "torchao int4",
     "torchao float8",
 )
-METHODS = (*BITSANDBYTES, *TORCHAO)
+METHODS = (*BITSANDBYTES, *(TORCHAO if find_spec("torchao") else ()))
+"""Of the libraries that this process has: `test_torchao.py` runs the tests in one with torchao."""
 
 
 def configuration(method: str) -> Any:
