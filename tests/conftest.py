@@ -12,11 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from playwright.sync_api import Browser, sync_playwright
 
 from demo.screenshots import FLAGS
-from leaderboard.web import throttle
 from tests import groups, shots
 from tests.services import missing
 from tests.tasks.exported import export_to
@@ -58,6 +56,10 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has asked for anything yet, and no new minute begins while a test's requests count."""
+    from django.core.cache import caches
+
+    from leaderboard.web import throttle
+
     caches["throttle"].clear()
     now = time.time() // 60 * 60 + 20
     monkeypatch.setattr(throttle, "time", SimpleNamespace(time=lambda: now))
