@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evalcore.errors import ModelError
+from evalcore.model.base import EncodedRequest, Response
 
 LOGITS_AT_ONCE, LOGITS_AT_ONCE_GPU = 1 << 23, 1 << 26
 """Logits held where a head answers for its whole vocabulary: 32 and 256 MiB in float32."""
@@ -106,6 +107,23 @@ def total_of(logprobs: Sequence[float], softmax: torch.dtype = torch.float32) ->
     if softmax == torch.float32:
         return math.fsum(logprobs)
     return float(torch.tensor(logprobs, dtype=softmax).sum())
+
+
+def response_of(
+    request: EncodedRequest, scores: Scores, softmax: torch.dtype, path: str = "plain"
+) -> Response:
+    """The answer to a loglikelihood request, computed in the way that `path` names."""
+    return Response(
+        key=request.key,
+        kind="loglikelihood",
+        loglikelihood=total_of(scores.logprobs, softmax),
+        is_greedy=scores.is_greedy,
+        token_ids=request.targets,
+        token_logprobs=scores.logprobs,
+        n_context_tokens=request.n_context_tokens,
+        n_truncated=request.n_truncated,
+        path=path,
+    )
 
 
 def _rounded(

@@ -17,7 +17,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from evalcore.errors import ModelError
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.hf.huggingface import HuggingFaceLM, ScoresAndSays, evaluating
+from evalcore.model.hf.huggingface import HuggingFaceLM, PlainReference, ScoresAndSays, evaluating
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.loglikelihood.sources import SourceScorer, dtype_of_decoder
 from evalcore.model.tokens.encoder import Encoder
@@ -117,20 +117,9 @@ class Seq2SeqLM(HuggingFaceLM):
         return SourceReference(self._model, self.tokenizer, self._arguments.add_bos_token)
 
 
-class SourceReference:
-    """A model asked in the plainest way, one row at a time and without a state: what
-    `evalcore.model.conformance` holds the backend to. Shares no code with what computes."""
-
-    def __init__(self, model: Any, tokenizer: Any, add_bos_token: bool | None) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._add_bos_token = add_bos_token
-
-    def tokens(self, text: str) -> list[int]:
-        """A source as the tokenizer reads it, with what it adds."""
-        stated = self._add_bos_token
-        options = {} if stated is None else {"add_special_tokens": stated}
-        return list(self._tokenizer(text, **options)["input_ids"])
+class SourceReference(PlainReference):
+    """The same of a model whose encoder reads the context: `tokens` are its source, with what the
+    tokenizer adds."""
 
     @torch.inference_mode()
     def teacher_forced(

@@ -18,7 +18,7 @@ import torch
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Response
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.head import Scores, total_of
+from evalcore.model.forward.head import Scores, response_of
 from evalcore.model.forward.memory import LEAST_TOKENS, release, token_budget
 from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
@@ -139,14 +139,4 @@ class Scorer:
             )
 
     def _response(self, request: EncodedRequest, scores: Scores, path: PathName) -> Response:
-        return Response(
-            key=request.key,
-            kind="loglikelihood",
-            loglikelihood=total_of(scores.logprobs, self._softmax),
-            is_greedy=scores.is_greedy,
-            token_ids=request.targets,
-            token_logprobs=scores.logprobs,
-            n_context_tokens=request.n_context_tokens,
-            n_truncated=request.n_truncated,
-            path=path,
-        )
+        return response_of(request, scores, self._softmax, path)

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
 from evalcore.errors import ModelError
-from evalcore.model.base import Answers, EncodedRequest, Response
+from evalcore.model.base import Answers, EncodedRequest
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.head import Scores, ScoresByRequest, total_of
+from evalcore.model.forward.head import ScoresByRequest, response_of
 from evalcore.model.forward.memory import release, token_budget
 from evalcore.model.forward.plain import LOGITS_PER_BATCH, Row, batches_of, rows_of, scores_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
@@ -96,7 +96,10 @@ class SourceScorer:
             self._found = self._tried(asked)
         is_alone = self._found is None or self._found.problem is not None
         for pack in self._one_by_one(asked) if is_alone else self._in_batches(asked):
-            yield [(places[index], self._response(asked[index], scores)) for index, scores in pack]
+            yield [
+                (places[index], response_of(asked[index], scores, self._softmax))
+                for index, scores in pack
+            ]
 
     def _one_by_one(self, asked: Sequence[EncodedRequest]) -> ScoresByRequest:
         for row in rows_of([request.tokens for request in asked]):
@@ -214,18 +217,6 @@ class SourceScorer:
             return Trial(problem=None if is_right else "rows change each other", largest=moved)
 
         return tried_in_both(self._model, trial)
-
-    def _response(self, request: EncodedRequest, scores: Scores) -> Response:
-        return Response(
-            key=request.key,
-            kind="loglikelihood",
-            loglikelihood=total_of(scores.logprobs, self._softmax),
-            is_greedy=scores.is_greedy,
-            token_ids=request.targets,
-            token_logprobs=scores.logprobs,
-            n_context_tokens=request.n_context_tokens,
-            n_truncated=request.n_truncated,
-        )
 
 
 def parts_of(request: EncodedRequest) -> tuple[Tokens, Tokens]:
