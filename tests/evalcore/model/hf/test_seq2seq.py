@@ -288,6 +288,15 @@ def test_what_a_model_is_not_is_refused_before_its_weights_are_there(
         loaded(tmp_path, **stated)
 
 
+def test_a_quantised_repository_with_an_encoder_is_refused(tmp_path):
+    folder = tiny.make_seq2seq(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="is a quantised encoder-decoder model"):
+        loaded(folder)
+
+
 def test_a_configuration_that_does_not_say_so_is_known_by_its_type(tmp_path):
     folder = tiny.make_seq2seq(tmp_path)
     config = json.loads((folder / "config.json").read_text())
