@@ -12,7 +12,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,10 @@ from evalcore.command.options import (
     refuse_old_spellings,
     settle,
 )
-from evalcore.engine import VERSION
+from evalcore.engine import COLLECTIONS, VERSION
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
 from evalcore.model.hf.arguments import notes_on
+from evalcore.model.parallel.launch import launched
 from evalcore.progress import in_words
 from evalcore.stopping import STOPPED
 from evalcore.values import count
@@ -56,27 +57,13 @@ NOTES = {
 """What is said about an option that is accepted and changes nothing."""
 
 
-COLLECTIONS = (10_000, 20, 50)
-"""How seldom Python looks for garbage: what a command imports stays, and to look among it again and
-again took a fifth of the time that torch and transformers need to load."""
-
-ONE_OF_MANY = (
-    "evalcore: started as {size} processes (RANK and WORLD_SIZE are set): requests are not "
-    "divided among processes, so rank 0 does everything and the others end at once. "
-    "parallelize=True in --model_args spreads a model over the devices of one process\n"
-)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (see `docs/engine.md`)."""
-    if ranks := rank_of(os.environ):
-        rank, size = ranks
-        if rank > 0:
-            return 0
-        sys.stderr.write(ONE_OF_MANY.format(size=size))
     gc.set_threshold(*COLLECTIONS)
     _quiet_libraries()
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
+    if (one_of_many := launched(os.environ)) and one_of_many.rank > 0:
+        return _help_rank_0(given)
     parser = _parser()
     options = argparse.Namespace()
     try:
@@ -124,16 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def rank_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """This process's rank and how many there are; None for a process by itself.
+def _help_rank_0(given: Sequence[str]) -> int:
+    """What another of a launcher's processes does: rank 0 alone reads options and writes files."""
+    if given[:1] != ["run"] or {"-h", "--help"} & {*given}:
+        return 0
+    from evalcore.model.parallel.replica import join
 
-    `torchrun` and `accelerate launch` set both variables. One alone, or a number that fits no rank,
-    is of something else.
-    """
-    rank, size = (environment.get(name, "") for name in ("RANK", "WORLD_SIZE"))
-    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)) or int(size) == 1:
-        return None
-    return int(rank), int(size)
+    return join()
 
 
 def _unknown(argument: str, options: argparse.Namespace) -> OptionError:

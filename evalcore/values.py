@@ -12,7 +12,7 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 Reader = Callable[[Any], Any]
 
@@ -139,6 +139,14 @@ def batch_size(given: Any) -> int | None:
     number = _whole(given)
     _expect(number is not None and number >= 1, "a count from 1, auto or auto:N", given)
     return number
+
+
+def copies(given: Any) -> int | Literal["auto"]:
+    number = _whole(given)
+    _expect(
+        given == "auto" or (number is not None and number >= 1), "a count from 1, or auto", given
+    )
+    return number or "auto"
 
 
 def rows_by_task(given: Any) -> dict[str, list[int]]:

@@ -56,6 +56,8 @@ _ALL = (
     Option("batch_size", "most rows in a batch, or auto", values.batch_size, short="-b"),
     Option("max_batch_size", "most rows in a batch under auto", values.positive),
     Option("device", "such as cpu or cuda:0; by default a GPU where there is one"),
+    Option("data_parallel", "copies of the model, each on its own GPU: a count, or auto for all",
+           values.copies),
     Option("output_path", "folder for the results, or a file ending in .json", values.path,
            short="-o"),
     Option("log_samples", "write every prompt and answer, too", values.flag, default=False,

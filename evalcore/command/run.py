@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
+    copies_of,
+    devices_wanted,
     model_args_of,
     model_of,
     settings_of,
@@ -86,12 +88,13 @@ def _loaded(
 
     began = time.monotonic()
     backend = backend_of(options.model)  # here, so that the two threads do not import it at once
+    devices = devices_wanted(options)
     refuse_before(backend.capabilities, specs, settings)
     if isinstance(backend, Foretelling):
         arguments = as_texts(model_args_of(options))
         refuse_before(backend.capabilities_of(arguments), specs, settings)
     with _data_of(benchmarks_of(specs)[0]):
-        model = model_of(options)
+        model = copies_of(options, devices) if len(devices) > 1 else model_of(options)
         load = time.monotonic() - began
     return model, Start(model, load)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -135,6 +136,37 @@ def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
         mode=options.mode,
         weights=weights,
     )
+
+
+def devices_wanted(options: argparse.Namespace) -> list[str]:
+    """Where each copy of the model shall lie; nothing where one process computes it as it is.
+
+    Raises ModelError for copies that this machine has no room for, or that a backend has not.
+    """
+    from evalcore.model.parallel.launch import copies_wanted, devices_of, launched
+
+    copies = copies_wanted(options.data_parallel, launched(os.environ))
+    if copies is None:
+        return []
+    import torch
+
+    return devices_of(copies, options.device, torch.cuda.device_count())
+
+
+def copies_of(options: argparse.Namespace, devices: Sequence[str]) -> Any:
+    """The model on each of the devices, in processes that share its requests."""
+    from evalcore.model.parallel.launch import launched
+    from evalcore.model.parallel.messages import Loading
+    from evalcore.model.parallel.replicas import replicas_of
+
+    loading = Loading(
+        backend=options.model,
+        arguments=as_texts(model_args_of(options)),
+        batch_size=options.batch_size or options.max_batch_size,
+        device=options.device,
+        mode=options.mode,
+    )
+    return replicas_of(loading, devices, launched(os.environ))
 
 
 def model_args_of(options: argparse.Namespace) -> dict[str, Any]:

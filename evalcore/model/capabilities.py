@@ -36,5 +36,7 @@ class Capabilities:
     stops: bool = True
     """Whether a text that it writes ends at the stops that were asked for."""
     images: bool = False
+    copies: bool = False
+    """Whether several processes may each hold the model and share its requests."""
     max_length_known: bool
     """Whether `ModelInfo.max_length` is true, so that prompts which are cut are counted."""

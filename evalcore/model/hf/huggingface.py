@@ -68,6 +68,7 @@ class HuggingFaceLM(Reader):
         prompt_logprobs=True,
         greedy="argmax",
         chat="text",
+        copies=True,
         max_length_known=True,
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evalcore.cli import main, rank_of
+from evalcore.cli import main
 from evalcore.record import RunRecord, read_samples
 from tests import tiny
 from tests.evalcore.toys import write_toys
@@ -570,36 +570,3 @@ def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
     content["clean_results"][0]["value"] += 0.01
     path.write_text(json.dumps(content))
     assert main(["verify", str(path)]) == 1
-
-
-DUMMY = ("run", "--model", "dummy", "--tasks", "toy_choice", "--bootstrap_iters", 0)
-
-
-def test_started_as_two_processes_one_of_them_works_and_says_so(tmp_path):
-    toys, out = write_toys(tmp_path / "toys"), tmp_path / "out"
-    started = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port",
-         "0", "-m", *command(*DUMMY, "--include_path", toys, "--output_path", out)[2:]],
-        env=client_environment("http://127.0.0.1:9", tmp_path),
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert started.returncode == 0, started.stderr
-    assert started.stderr.count("started as 2 processes") == 1
-    assert len(list(out.glob("*/record_*.json"))) == 1
-    assert len(list(out.glob("*/results_*.json"))) == 1
-
-
-@pytest.mark.parametrize(
-    ("environment", "rank"),
-    [
-        ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}, (1, 2)),
-        ({"RANK": "0", "WORLD_SIZE": "1"}, None),
-        ({"RANK": "1"}, None),
-        ({"RANK": "major", "WORLD_SIZE": "2"}, None),
-        ({"WORLD_SIZE": "8"}, None),
-        ({}, None),
-    ],
-    ids=str,
-)
-def test_a_rank_without_a_number_of_processes_is_somebody_elses_variable(environment, rank):
-    assert rank_of(environment) == rank

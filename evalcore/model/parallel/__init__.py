@@ -1,0 +1,1 @@
+"""Data parallel: copies of one model, each in a process of its own, that share its requests."""

@@ -1,0 +1,111 @@
+"""One copy of the model: a process that loads it and answers share after share.
+
+It ends when the process that evaluates does, whatever ended that one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+from multiprocessing.connection import Client, Connection
+
+from evalcore.engine import COLLECTIONS
+from evalcore.errors import EvalError
+from evalcore.model.base import LM, Computing
+from evalcore.model.parallel.launch import OF_A_LAUNCHER, meet
+from evalcore.model.parallel.messages import (
+    Done,
+    Failed,
+    Loaded,
+    Loading,
+    Pack,
+    Share,
+    Unwanted,
+)
+
+
+class Inbox:
+    """What is wanted of this copy, read in a thread: while the model is computed, too."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._waiting: queue.SimpleQueue[Loading | Share] = queue.SimpleQueue()
+        self.unwanted = 0
+        """The highest number of a share that nobody wants any more."""
+        threading.Thread(target=self._read, name="evalcore-replica", daemon=True).start()
+
+    def get(self) -> Loading | Share:
+        return self._waiting.get()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError):
+                os._exit(0)  # nobody is left to answer to; a pass may take minutes
+            if isinstance(message, Unwanted):
+                self.unwanted = max(self.unwanted, message.number)
+            else:
+                self._waiting.put(message)
+
+
+def serve(connection: Connection) -> None:
+    """Answers what comes over the connection for as long as it is open."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; one decides
+    inbox = Inbox(connection)
+    loading = inbox.get()
+    assert isinstance(loading, Loading)  # noqa: S101  # which is how a conversation begins
+    try:
+        model = _loaded(loading)
+        connection.send(Loaded(model.info, getattr(model, "accelerators", ())))
+    except EvalError as error:
+        connection.send(Failed(0, type(error), error.reason))
+        return
+    while True:
+        share = inbox.get()
+        assert isinstance(share, Share)  # noqa: S101
+        try:
+            if share.number > inbox.unwanted:
+                for answers in model.answer(share.requests):
+                    connection.send(Pack(share.number, answers))
+                    if share.number <= inbox.unwanted:
+                        break
+        except EvalError as error:
+            connection.send(Failed(share.number, type(error), error.reason))
+            continue
+        execution = model.execution if isinstance(model, Computing) else {}
+        first_forward = getattr(model, "first_forward", None)
+        connection.send(Done(share.number, execution, first_forward))
+
+
+def _loaded(loading: Loading) -> LM:
+    from evalcore.model.registry import backend_of
+
+    return backend_of(loading.backend).from_arguments(
+        loading.arguments,
+        batch_size=loading.batch_size,
+        device=loading.device,
+        mode=loading.mode,
+    )
+
+
+def join() -> int:
+    """What a launcher's process of a rank above 0 does: it holds a copy for rank 0."""
+    try:
+        address = meet(None)
+    except EvalError as error:
+        sys.stderr.write(f"evalcore: {error}\n")
+        return error.exit_code
+    for name in OF_A_LAUNCHER:
+        os.environ.pop(name, None)
+    serve(Client(address))
+    return 0
+
+
+if __name__ == "__main__":
+    gc.set_threshold(*COLLECTIONS)
+    serve(Connection(int(sys.argv[1])))
