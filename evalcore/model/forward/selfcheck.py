@@ -159,6 +159,8 @@ def _why_not_in_float32(model: Any) -> str | None:
     """What speaks against it: weights of other kinds, or too little memory beside the model."""
     if is_quantised(model):  # packed weights may be kept in any type, whose numbers mean nothing
         return "its weights are quantised"
+    if any(tensor.is_meta for tensor in _tensors(model)):
+        return "some of its weights are offloaded"
     needed: Counter[torch.device] = Counter()
     for tensor in _tensors(model):
         if tensor.dtype in HALF:

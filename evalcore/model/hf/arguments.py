@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ SAME = {
     "low_cpu_mem_usage": "it is always so",
     "token": "the variable HF_TOKEN opens gated repositories",
     "cache_dir": "the variable HF_HOME says where downloads lie",
+    "offload_folder": "layers that no memory holds are read from the downloaded files",
     "local_files_only": "the variable HF_HUB_OFFLINE=1 keeps from the network",
 }
 """Names that change no number: passed over, with where they belong."""
@@ -38,9 +40,6 @@ OTHER_NAMES = {"torch_dtype": "dtype"}
 NOT_TAKEN = {
     **SAME,
     "mixed_precision_dtype": "the model is computed in one precision: set dtype",
-    "max_memory_per_gpu": "with parallelize=True the model is spread by the memory that is free",
-    "max_cpu_memory": "with parallelize=True the model is spread by the memory that is free",
-    "offload_folder": "nothing is offloaded to disk: give the model devices that hold it",
     "tp_plan": "tensor parallelism is not run; parallelize=True spreads the layers",
     "delta": "publish the sum of the base model and its delta as one model",
     "autogptq": "a quantised model is loaded by what its own config.json says",
@@ -80,6 +79,9 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
     problems += _about_bits(values)
+    if not values.get("parallelize"):
+        limits = ("max_memory_per_gpu", "max_cpu_memory")
+        problems += (f"{name} needs parallelize=True" for name in limits if name in values)
     if problems:
         raise ModelError(f"--model_args: {'; '.join(problems)}")
     return values
@@ -133,6 +135,15 @@ def _number(least: int, name: str) -> Callable[[Any], int]:
     return parse
 
 
+def _memory(stated: Any) -> str:
+    """As accelerate reads it."""
+    if isinstance(stated, int) or str(stated).isdecimal():
+        return f"{int(stated)}B"
+    if not re.fullmatch(r"\d+(\.\d+)?[KMG]i?B", str(stated).upper().replace("IB", "iB")):
+        raise ValueError("a size such as 20GB or 500MiB, or a number of bytes")
+    return str(stated)
+
+
 def _mapping(stated: Any) -> dict[str, Any]:
     if isinstance(stated, str):
         for read in (json.loads, ast.literal_eval):
@@ -157,6 +168,8 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "softmax_dtype": _one_of(*DTYPES[1:]),
     "attn_implementation": str,
     "parallelize": _flag,
+    "max_memory_per_gpu": _memory,
+    "max_cpu_memory": _memory,
     "trust_remote_code": _flag,
     "load_in_8bit": _flag,
     "load_in_4bit": _flag,

@@ -180,7 +180,7 @@ class HuggingFaceLM(Reader):
             if place.type == "cuda" and torch.version.cuda
             else ""
             for place in sorted(places, key=str)
-            if place.type != "cpu"
+            if place.type not in ("cpu", "meta")  # meta: offloaded, to memory or disk
         ]
 
     @property

@@ -30,7 +30,7 @@ def load_model(
     with errors_named(arguments, files.model), _lack_named(name):
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
-        spread: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
+        spread = _spread(arguments) if arguments.parallelize else {}
         loaded: Any = kind.from_pretrained(
             files.model.folder,
             config=config,
@@ -59,6 +59,11 @@ def load_model(
             f"and would not be computed in {arguments.dtype}: leave the argument out"
         )
     model = model if arguments.parallelize or quantised else _on(model, device)
+    if model.device.type == "meta":
+        raise ModelError(
+            f"--model_args: {name}: not even its first layer has room in memory: state more as "
+            "max_memory_per_gpu or max_cpu_memory"
+        )
     if files.adapter is not None:
         # Few runs have one, and its library takes a second to import.
         from evalcore.model.hf.adapter import put_on
@@ -67,6 +72,17 @@ def load_model(
             put_on(model, files.adapter.folder, files.adapter.name)
     _check_fits(arguments, model)
     return model.eval()
+
+
+def _spread(arguments: Arguments) -> dict[str, Any]:
+    """Over all devices by the memory that they have, or that is stated."""
+    from accelerate.utils import get_max_memory
+
+    limits = dict(get_max_memory())
+    for place in limits:
+        stated = arguments.max_cpu_memory if place == "cpu" else arguments.max_memory_per_gpu
+        limits[place] = stated or limits[place]
+    return {"device_map": "auto", "max_memory": limits}
 
 
 @contextmanager

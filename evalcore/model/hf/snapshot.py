@@ -36,7 +36,11 @@ class Arguments:
     """Of the log-softmax in compat; None: that of the logits. In strict it is float32."""
     attn_implementation: str | None = None
     parallelize: bool = False
-    """Whether the layers are spread over all devices."""
+    """Whether the layers are spread over all devices, and those that none holds are read from disk
+    each time."""
+    max_memory_per_gpu: str | None = None
+    """At most so much of each GPU for weights; None: what is free."""
+    max_cpu_memory: str | None = None
     trust_remote_code: bool = False
     """Refused where the model has code of its own, which is never run; changes nothing else."""
     load_in_8bit: bool = False
