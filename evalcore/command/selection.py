@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.command.options import OptionError
-from evalcore.errors import did_you_mean
+from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.hf.arguments import SECRETS
 from evalcore.selection import library_of, select
 from evalcore.settings import Settings, exclusion
@@ -145,12 +145,19 @@ def devices_wanted(options: argparse.Namespace) -> list[str]:
     """
     from evalcore.model.parallel.launch import copies_wanted, devices_of, launched
 
-    copies = copies_wanted(options.data_parallel, launched(os.environ))
-    if copies is None:
+    launcher = launched(os.environ)
+    copies = copies_wanted(options.data_parallel, launcher)
+    is_divided = dict(options.model_args or {}).get("tp_plan") is not None
+    if is_divided and copies is not None and launcher is None:
+        raise ModelError(
+            "--data_parallel and tp_plan: a model that is divided takes all GPUs: leave one of the "
+            "two out"
+        )
+    if copies is None and not is_divided:
         return []
     import torch
 
-    return devices_of(copies, options.device, torch.cuda.device_count())
+    return devices_of(copies or "auto", options.device, torch.cuda.device_count())
 
 
 def copies_of(options: argparse.Namespace, devices: Sequence[str]) -> Any:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import distributed
+
+from evalcore.errors import InfraError
 
 CPU_BYTES = 192 << 20
 """On a CPU passes are kept within this: larger ones leave its caches and are no faster."""
@@ -78,7 +81,12 @@ def path_bytes_per_token(model: Any) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that this process could still take on the device."""
+    """Memory that this process could still take on the device; of a model in parts, the least of
+    its processes."""
+    return _least_of_all(_free_here(device), device)
+
+
+def _free_here(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         # What torch holds without using it is free as well.
@@ -88,6 +96,25 @@ def free_bytes(device: torch.device) -> int:
         numbers = dict(line.split(":", 1) for line in told.read_text().splitlines())
         return int(numbers["MemAvailable"].split()[0]) << 10
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def end_where_divided(problem: BaseException) -> None:
+    """Raises InfraError where parts of the model lie in other processes: they compute the pass that
+    did not fit here and wait for this one, and a smaller one would not be theirs."""
+    if distributed.is_available() and distributed.is_initialized():
+        raise InfraError(
+            f"a process that holds a part of the model ran out of memory: {problem}: divide the "
+            "model among more GPUs, or lower --batch_size"
+        ) from problem
+
+
+def _least_of_all(number: int, device: torch.device) -> int:
+    """Of what the processes find that hold parts of a model: they must compute the same passes."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return number
+    least = torch.tensor([number], device=device)
+    distributed.all_reduce(least, op=distributed.ReduceOp.MIN)
+    return int(least)
 
 
 def release(device: torch.device) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from evalcore.errors import ModelError
 from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+from evalcore.model.forward.memory import end_where_divided
 
 Tokens = tuple[int, ...]
 Rows = Sequence[Sequence[int]]
@@ -89,6 +90,7 @@ class PlainPath:
                 try:
                     scored = self._scores(part, targets)
                 except torch.OutOfMemoryError as problem:
+                    end_where_divided(problem)
                     if len(part) > 1:
                         raise
                     raise ModelError(f"out of memory on {self.model.device}: {problem}") from None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.company import each_token_alone
-from evalcore.model.forward.memory import SHARE, free_bytes, release
+from evalcore.model.forward.memory import SHARE, end_where_divided, free_bytes, release
 from evalcore.model.forward.plain import logits_at
 
 HALF = (torch.bfloat16, torch.float16)
@@ -149,7 +149,8 @@ def _in_float32(model: Any, trial: Callable[[], T]) -> tuple[T | None, str]:
     try:
         with _widened(model):
             return trial(), ""
-    except torch.OutOfMemoryError:
+    except torch.OutOfMemoryError as problem:
+        end_where_divided(problem)
         return None, "out of memory"
     except Exception as error:  # the model itself is not for it
         return None, reason_of(error)

@@ -40,7 +40,6 @@ OTHER_NAMES = {"torch_dtype": "dtype"}
 NOT_TAKEN = {
     **SAME,
     "mixed_precision_dtype": "the model is computed in one precision: set dtype",
-    "tp_plan": "tensor parallelism is not run; parallelize=True spreads the layers",
     "delta": "publish the sum of the base model and its delta as one model",
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
@@ -79,6 +78,13 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
     problems += _about_bits(values)
+    if values.get("tp_plan"):
+        others = ("parallelize", "peft", "load_in_8bit", "load_in_4bit")
+        problems += (
+            f"tp_plan and {name}: a model is divided as it is: leave one of them out"
+            for name in others
+            if values.get(name)
+        )
     if not values.get("parallelize"):
         limits = ("max_memory_per_gpu", "max_cpu_memory")
         problems += (f"{name} needs parallelize=True" for name in limits if name in values)
@@ -170,6 +176,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "parallelize": _flag,
     "max_memory_per_gpu": _memory,
     "max_cpu_memory": _memory,
+    "tp_plan": _one_of("auto"),
     "trust_remote_code": _flag,
     "load_in_8bit": _flag,
     "load_in_4bit": _flag,

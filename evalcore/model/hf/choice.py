@@ -51,6 +51,12 @@ def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
     name, config = arguments.pretrained, _configuration(snapshot)
     named = config.get("architectures") or [config.get("model_type")]
     architecture = named[0] if isinstance(named, list) else named
+    if arguments.tp_plan is not None and not _can_be_divided(config):
+        raise ModelError(
+            f"--model_args: tp_plan=auto: {name} ({architecture}) is none of the models of which "
+            "transformers says how they are divided: leave it out; parallelize=True spreads whole "
+            "layers"
+        )
     if not has_encoder(config):
         if arguments.backend == "seq2seq":
             raise ModelError(
@@ -82,6 +88,15 @@ def has_encoder(config: Mapping[str, Any]) -> bool:
     if stated is None and config.get("model_type") in CONFIG_MAPPING:
         stated = getattr(CONFIG_MAPPING[config["model_type"]], "is_encoder_decoder", False)
     return stated is True
+
+
+def _can_be_divided(config: Mapping[str, Any]) -> bool:
+    """Whether each layer can be computed in parts; weights that are packed are not cut."""
+    kind = str(config.get("model_type"))
+    if kind not in CONFIG_MAPPING:  # whose classes are imported when they are asked for
+        return False
+    planned = getattr(CONFIG_MAPPING[kind], "base_model_tp_plan", None)
+    return bool(planned) and not has_encoder(config) and not quantisation_of(config)
 
 
 def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import distributed
 from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
@@ -31,6 +32,8 @@ def load_model(
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread = _spread(arguments) if arguments.parallelize else {}
+        if arguments.tp_plan is not None:
+            spread = _divided()
         loaded: Any = kind.from_pretrained(
             files.model.folder,
             config=config,
@@ -58,7 +61,7 @@ def load_model(
             f"--model_args: dtype: {name} keeps {kept}, in which its quantised weights are stored, "
             f"and would not be computed in {arguments.dtype}: leave the argument out"
         )
-    model = model if arguments.parallelize or quantised else _on(model, device)
+    model = model if spread or quantised else _on(model, device)
     if model.device.type == "meta":
         raise ModelError(
             f"--model_args: {name}: not even its first layer has room in memory: state more as "
@@ -83,6 +86,19 @@ def _spread(arguments: Arguments) -> dict[str, Any]:
         stated = arguments.max_cpu_memory if place == "cpu" else arguments.max_memory_per_gpu
         limits[place] = stated or limits[place]
     return {"device_map": "auto", "max_memory": limits}
+
+
+def _divided() -> dict[str, Any]:
+    """Among the processes that have come together for it."""
+    if not distributed.is_initialized():
+        raise ModelError(
+            "--model_args: tp_plan=auto divides a model among several processes: start it with "
+            "torchrun --nproc_per_node N, or on a machine with several GPUs"
+        )
+    from transformers.distributed.configuration_utils import DistributedConfig
+
+    plan = DistributedConfig(tp_plan="auto", tp_size=distributed.get_world_size())
+    return {"distributed_config": plan}
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class Arguments:
     max_memory_per_gpu: str | None = None
     """At most so much of each GPU for weights; None: what is free."""
     max_cpu_memory: str | None = None
+    tp_plan: str | None = None
+    """auto: each layer is divided among processes, as transformers has it for the architecture."""
     trust_remote_code: bool = False
     """Refused where the model has code of its own, which is never run; changes nothing else."""
     load_in_8bit: bool = False

@@ -19,7 +19,12 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Response
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.head import Scores, response_of
-from evalcore.model.forward.memory import LEAST_TOKENS, release, token_budget
+from evalcore.model.forward.memory import (
+    LEAST_TOKENS,
+    end_where_divided,
+    release,
+    token_budget,
+)
 from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
 
@@ -74,6 +79,7 @@ class Scorer:
                         del waiting[index]
                 return
             except torch.OutOfMemoryError as error:
+                end_where_divided(error)
                 too_small = str(error)
             except Exception as error:
                 choice = self._choice

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evalcore.errors import EvalError
 from evalcore.model.base import EncodedRequest, Mode, ModelInfo, Response
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Which part of a model a process holds, where several hold one together."""
+
+    rank: int
+    size: int
+    meeting: Path
+    """A file by which they find one another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +30,8 @@ class Loading:
     batch_size: int | None
     device: str | None
     mode: Mode
+    part: Part | None = None
+    """None: the whole model."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""One copy of the model: a process that loads it and answers share after share.
+"""One copy of the model, or a part of one: a process that loads it and answers share after share.
 
-It ends when the process that evaluates does, whatever ended that one.
+Processes that hold parts compute the same passes in step, and the first of them speaks for all. A
+process ends when the process that evaluates does, whatever ended that one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 from multiprocessing.connection import Client, Connection
 
 from evalcore.engine import COLLECTIONS
-from evalcore.errors import EvalError
+from evalcore.errors import EvalError, InfraError
 from evalcore.model.base import LM, Computing
 from evalcore.model.parallel.launch import OF_A_LAUNCHER, meet
 from evalcore.model.parallel.messages import (
@@ -23,6 +24,7 @@ from evalcore.model.parallel.messages import (
     Loaded,
     Loading,
     Pack,
+    Part,
     Share,
     Unwanted,
 )
@@ -59,7 +61,10 @@ def serve(connection: Connection) -> None:
     inbox = Inbox(connection)
     loading = inbox.get()
     assert isinstance(loading, Loading)  # noqa: S101  # which is how a conversation begins
+    speaks = loading.part is None or loading.part.rank == 0
     try:
+        if loading.part is not None:
+            _come_together(loading.part, loading.device)
         model = _loaded(loading)
         connection.send(Loaded(model.info, getattr(model, "accelerators", ())))
     except EvalError as error:
@@ -71,15 +76,39 @@ def serve(connection: Connection) -> None:
         try:
             if share.number > inbox.unwanted:
                 for answers in model.answer(share.requests):
+                    if not speaks:
+                        continue
                     connection.send(Pack(share.number, answers))
-                    if share.number <= inbox.unwanted:
+                    if loading.part is None and share.number <= inbox.unwanted:
                         break
         except EvalError as error:
-            connection.send(Failed(share.number, type(error), error.reason))
+            if speaks or isinstance(error, InfraError):  # which is this process's own
+                connection.send(Failed(share.number, type(error), error.reason))
+            continue
+        if not speaks:
             continue
         execution = model.execution if isinstance(model, Computing) else {}
         first_forward = getattr(model, "first_forward", None)
         connection.send(Done(share.number, execution, first_forward))
+
+
+def _come_together(part: Part, device: str | None) -> None:
+    """The group of processes among which transformers divides the layers of a model."""
+    import torch
+    from torch import distributed
+
+    # What it divides by, it reads from the launcher's variables.
+    told = {"RANK": part.rank, "LOCAL_RANK": part.rank, "WORLD_SIZE": part.size}
+    os.environ.update({name: str(number) for name, number in told.items()})
+    on_gpu = device is not None and device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(part.rank)
+    distributed.init_process_group(
+        "nccl" if on_gpu else "gloo",
+        init_method=part.meeting.as_uri(),
+        rank=part.rank,
+        world_size=part.size,
+    )
 
 
 def _loaded(loading: Loading) -> LM:

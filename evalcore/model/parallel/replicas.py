@@ -36,6 +36,7 @@ from evalcore.model.parallel.messages import (
     Loaded,
     Loading,
     Pack,
+    Part,
     Share,
     Told,
     Unwanted,
@@ -45,16 +46,13 @@ from evalcore.model.registry import backend_of
 
 
 @dataclass(eq=False)
-class Replica:
-    """One copy, as this process knows it."""
+class Member:
+    """A process that holds a copy, or a part of one."""
 
     name: str
     connection: Connection
     process: subprocess.Popen[bytes] | None
     """None for one that a launcher has started."""
-    device: str
-    busy: int = 0
-    """The number of the share that it has in hand; 0: none."""
 
     def send(self, message: object) -> None:
         try:
@@ -70,6 +68,14 @@ class Replica:
             raise self._ended() from gone
         return message
 
+    def loaded(self) -> Loaded:
+        """Raises what it raised when it loaded the model."""
+        message = self.told()
+        if isinstance(message, Failed):
+            raise message.kind(message.reason)
+        assert isinstance(message, Loaded)  # noqa: S101  # which is what it says first
+        return message
+
     def _ended(self) -> InfraError:
         how = ""
         if self.process is not None:
@@ -79,6 +85,26 @@ class Replica:
         return InfraError(
             f"{self.name} ended{how}: start again, with --use_cache to go on from what is answered"
         )
+
+
+@dataclass(eq=False)
+class Replica:
+    """One copy of the model: the process that holds it, or those that hold its parts, of which the
+    first speaks for all."""
+
+    members: Sequence[Member]
+    busy: int = 0
+    """The number of the share that it has in hand; 0: none."""
+
+    def send(self, share: Share) -> None:
+        self.busy = share.number
+        for member in self.members:
+            member.send(share)
+
+    def drop(self) -> None:
+        """No answer is wanted any more to what it has in hand; parts end that in step."""
+        if len(self.members) == 1:
+            self.members[0].send(Unwanted(self.busy))
 
 
 class Replicas:
@@ -96,7 +122,7 @@ class Replicas:
         self._number = 0
         self.first_forward: float | None = None
         """When one was first run, by `time.monotonic`."""
-        loaded = [_loaded(replica) for replica in replicas]
+        loaded = [member.loaded() for replica in replicas for member in replica.members]
         self.accelerators = [place for each in loaded for place in each.accelerators]
         infos = [each.info for each in loaded]
         if len({info.model_key for info in infos}) > 1:
@@ -145,11 +171,9 @@ class Replicas:
                     if waiting:
                         self._number += 1
                         places[self._number] = share = waiting.popleft()
-                        asked = Share(self._number, [requests[place] for place in share])
-                        replica.busy = self._number
-                        replica.send(asked)
-                for replica in self._speaking():
-                    message = replica.told()
+                        replica.send(Share(self._number, [requests[place] for place in share]))
+                for replica, member in self._speaking():
+                    message = member.told()
                     if not isinstance(message, Pack):
                         replica.busy = 0
                     if isinstance(message, Loaded) or message.share not in places:
@@ -168,13 +192,18 @@ class Replicas:
             for replica in self._replicas:
                 if replica.busy in places:
                     with suppress(InfraError):
-                        replica.send(Unwanted(replica.busy))
+                        replica.drop()
 
     def _idle(self) -> list[Replica]:
         return [replica for replica in self._replicas if not replica.busy]
 
-    def _speaking(self) -> Iterator[Replica]:
-        busy = {replica.connection: replica for replica in self._replicas if replica.busy}
+    def _speaking(self) -> Iterator[tuple[Replica, Member]]:
+        busy = {
+            member.connection: (replica, member)
+            for replica in self._replicas
+            if replica.busy
+            for member in replica.members
+        }
         for connection in wait(list(busy)):
             assert isinstance(connection, Connection)  # noqa: S101  # nothing else was given
             yield busy[connection]
@@ -194,34 +223,43 @@ def replicas_of(
     With `launcher` its other processes hold copies, and one is started beside this one, which is
     rank 0. Raises ModelError for a backend that does not divide its requests so, and as `Replicas`.
     """
+    _check_can_be_divided(loading)
     backend = backend_of(loading.backend)
-    if not backend.capabilities.copies:
+    n_started = len(devices) if launcher is None else 1
+    connections: list[tuple[Connection, subprocess.Popen[bytes] | None]] = [
+        _started() for _ in range(n_started)
+    ]
+    with tempfile.TemporaryDirectory(prefix="evalcore-") as folder:  # that nobody else may enter
+        if launcher is not None:
+            connections += [(joined, None) for joined in _joining(launcher.size - 1, Path(folder))]
+        in_parts = loading.arguments.get("tp_plan") is not None
+        members = []
+        for rank, (connection, process) in enumerate(connections):
+            what = "part" if in_parts else "copy"
+            name = f"{what} {rank + 1} of {len(devices)} of the model, on {devices[rank]},"
+            part = Part(rank=rank, size=len(devices), meeting=Path(folder) / "parts")
+            members.append(Member(name, connection, process))
+            members[-1].send(
+                replace(loading, device=devices[rank], part=part if in_parts else None)
+            )
+        reader = backend.from_arguments(
+            loading.arguments, batch_size=loading.batch_size, mode=loading.mode, weights=False
+        )
+        copies = [members] if in_parts else [[member] for member in members]
+        return Replicas(reader, [Replica(of_one) for of_one in copies], loading)
+
+
+def _check_can_be_divided(loading: Loading) -> None:
+    if not backend_of(loading.backend).capabilities.copies:
         raise ModelError(
             f"--model {loading.backend} is not divided among processes: leave --data_parallel, "
             "torchrun and accelerate launch out"
         )
     if loading.arguments.get("parallelize", "").lower() == "true":
         raise ModelError(
-            "--model_args: parallelize=True spreads a model over all GPUs, and each copy of "
-            "--data_parallel has one of its own: leave one of the two out"
+            "--model_args: parallelize=True spreads a model over all GPUs from one process, and "
+            "here each has a GPU of its own: leave parallelize out, or --data_parallel and torchrun"
         )
-    n_started = len(devices) if launcher is None else 1
-    connections: list[tuple[Connection, subprocess.Popen[bytes] | None]] = [
-        _started() for _ in range(n_started)
-    ]
-    if launcher is not None:
-        connections += [(joined, None) for joined in _joining(launcher.size - 1)]
-    replicas = []
-    for place, ((connection, process), device) in enumerate(
-        zip(connections, devices, strict=True), 1
-    ):
-        name = f"copy {place} of {len(devices)} of the model, on {device},"
-        replicas.append(Replica(name, connection, process, device))
-        replicas[-1].send(replace(loading, device=device))
-    reader = backend.from_arguments(
-        loading.arguments, batch_size=loading.batch_size, mode=loading.mode, weights=False
-    )
-    return Replicas(reader, replicas, loading)
 
 
 def _started() -> tuple[Connection, subprocess.Popen[bytes]]:
@@ -236,24 +274,12 @@ def _started() -> tuple[Connection, subprocess.Popen[bytes]]:
     return ours, process
 
 
-def _joining(number: int) -> Iterator[Connection]:
-    """Those of a launcher's processes that hold copies, as they come."""
-    # A socket in a folder that nobody else may enter: all run on this machine.
-    with (
-        tempfile.TemporaryDirectory(prefix="evalcore-") as folder,
-        Listener(str(Path(folder) / "rank-0")) as listener,
-    ):
+def _joining(number: int, folder: Path) -> Iterator[Connection]:
+    """Those of a launcher's processes that rank 0 asks for help, as they come."""
+    with Listener(str(folder / "rank-0")) as listener:  # all run on this machine
         meet(str(listener.address))
         for _ in range(number):
             yield listener.accept()
-
-
-def _loaded(replica: Replica) -> Loaded:
-    message = replica.told()
-    if isinstance(message, Failed):
-        raise message.kind(message.reason)
-    assert isinstance(message, Loaded)  # noqa: S101  # which is what it says first
-    return message
 
 
 def _joined(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

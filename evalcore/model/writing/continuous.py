@@ -29,6 +29,7 @@ from evalcore.model.faults import reason_of
 from evalcore.model.forward.memory import (
     LEAST_TOKENS,
     SHARE,
+    end_where_divided,
     free_bytes,
     path_bytes_per_token,
     release,
@@ -135,6 +136,7 @@ class ContinuousWriter:
                     for index, _ in pack:
                         del waiting[index]
             except torch.OutOfMemoryError as error:
+                end_where_divided(error)
                 problem = str(error)
             if problem is not None:  # and nothing of the pass that failed is held any more
                 self._halve(problem)

@@ -20,6 +20,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
 from evalcore.model.forward.company import why_alone
+from evalcore.model.forward.memory import end_where_divided
 from evalcore.model.forward.plain import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
@@ -153,6 +154,7 @@ class Writer:
             try:
                 responses = self._write([requests[row.requests[0]] for row in batch])
             except torch.OutOfMemoryError as problem:
+                end_where_divided(problem)
                 if len(batch) == 1:
                     raise ModelError(f"out of memory on {self._model.device}: {problem}") from None
                 waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]

@@ -99,7 +99,7 @@ def test_what_a_copy_refuses_is_said_as_by_one_process_and_it_goes_on(two, one):
 
 def test_a_copy_that_is_killed_is_named_and_the_others_end_with_who_asked(folder):
     model = replicas_of(loading_of(folder), ["cpu", "cpu"])
-    first, second = (replica.process for replica in model._replicas)
+    first, second = (replica.members[0].process for replica in model._replicas)
     assert first is not None
     assert second is not None
     second.send_signal(signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_a_copy_that_is_killed_is_named_and_the_others_end_with_who_asked(folder
     ):
         answers_of(model, model.encode(requests(40)))
     for replica in model._replicas:
-        replica.connection.close()  # as the system does for a process that is killed
+        replica.members[0].connection.close()  # as the system does for a process that is killed
     assert first.wait(SECONDS_TO_END) == 0
 
 
