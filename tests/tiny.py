@@ -38,6 +38,7 @@ def make(
     words: bool = False,
     positions: int = 512,
     seed: int = 0,
+    width: int = 64,
     chat_template: str | dict[str, str] | None = None,
 ) -> Path:
     """A model of 0.1 M parameters with weights large enough that its answers differ.
@@ -59,7 +60,7 @@ def make(
     config = AutoConfig.for_model(
         architecture,
         vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=64,
+        hidden_size=width,
         intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -136,13 +137,13 @@ def make_seq2seq(
     return folder
 
 
-def adapt(folder: Path, into: Path) -> Path:
+def adapt(folder: Path, into: Path, *, seed: int = 3) -> Path:
     """A LoRA adapter for the model in `folder`, with weights that are not zero."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_pretrained(folder)
     config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     get_peft_model(model, config).save_pretrained(str(into))

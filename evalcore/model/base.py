@@ -168,6 +168,10 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
+LATER_PINS = ("adapter_base",)
+"""Fields of `ModelInfo` that records have only where they say something."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """The pins of a loaded model."""
@@ -190,6 +194,8 @@ class ModelInfo:
     softmax_dtype: str = "float32"
     adapter: str | None = None
     """Its name, @, and its commit or the digest of its files."""
+    adapter_base: str | None = None
+    """What the adapter says that it was trained on, where that is another name or revision."""
     quantisation: str | None = None
     """Method and bits, as the repository's configuration states them."""
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
@@ -207,15 +213,22 @@ class ModelInfo:
     @property
     def model_key(self) -> str:
         """SHA-256 of what makes this model's answers its own (not of where it runs)."""
-        own = asdict(self)
+        own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
+        own.pop("adapter_base", None)
         if not self.subfolder:
             del own["subfolder"]
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 
+    def _stated(self) -> dict[str, Any]:
+        """Fields that came later are left out where they say nothing: keys and records of models
+        that have no such thing are what they were."""
+        own = asdict(self)
+        return {k: v for k, v in own.items() if v is not None or k not in LATER_PINS}
+
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "model_key": self.model_key}
+        return {**self._stated(), "model_key": self.model_key}
 
 
 def name_of(repository: str, adapter: str | None) -> str:

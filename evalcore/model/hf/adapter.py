@@ -7,6 +7,7 @@ initialised, and neither says a word about weights under other names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,18 @@ from torch import Tensor
 
 from evalcore.errors import ModelError
 from evalcore.model.forward.plain import logits_at
-
-CONFIGURATION, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+from evalcore.model.hf.bases import stated_base
+from evalcore.model.hf.repository import ADAPTER as WEIGHTS
+from evalcore.model.hf.repository import ADAPTER_CONFIGURATION as CONFIGURATION
 
 NAME, PREFIX = "default", "base_model.model."
 """Under which its layers stand in the model, and with what their names in its file begin."""
+
+OTHER_SHAPE = re.compile(
+    r"size mismatch for (\S+): copying a param with shape torch\.Size\(\[([\d, ]*)\]\) from "
+    r"checkpoint, the shape in current model is torch\.Size\(\[([\d, ]*)\]\)"
+)
+"""How torch says so: the weight, its shape in the file and in the model."""
 
 PLACES, OWN_TOKENS = 16, 16
 """Tokens of the row that is asked with and without it: some of all, and of those that each of its
@@ -33,6 +41,17 @@ ROUNDING, ROUNDING_HALF = 1e-4, 1e-1
 divides by a norm and multiplies by it again."""
 
 
+def check_fits(skeleton: Any, folder: Path, name: str) -> None:
+    """Raises ModelError for an adapter whose layers or weights are not those of the model, of which
+    the skeleton is enough: before the model's own weights are downloaded. Alters the skeleton.
+    """
+    config, weights = _read(folder, name)
+    if isinstance(getattr(config, "init_lora_weights", None), str):
+        config.init_lora_weights = True  # others are made of weights, of which there are none
+    meta = {key: weight.to("meta") for key, weight in weights.items()}
+    _wrapped(skeleton, config, meta, name)
+
+
 def put_on(model: Any, folder: Path, name: str) -> None:
     """Puts the adapter in `folder` into the model's layers, where the model is.
 
@@ -40,31 +59,67 @@ def put_on(model: Any, folder: Path, name: str) -> None:
     that changes no logit; `name` is the adapter's in messages. What peft and torch raise for files
     that they cannot read passes.
     """
+    config, weights = _read(folder, name)
+    tokens = _telling_tokens(model, config, weights)
+    without = _logits(model, tokens)
+    wrapped = _wrapped(model, config, weights, name)
+    having = _logits(model, tokens)
+    if not torch.equal(having, _logits(wrapped, tokens)):
+        raise _not_of_layers(name, config)
+    _check_effective(name, without, having, weights)
+
+
+def _read(folder: Path, name: str) -> tuple[Any, dict[str, Tensor]]:
+    """Configuration and weights, these under their names in a model with the adapter."""
     if not (folder / WEIGHTS).is_file():
         raise ModelError(f"{name} has no {WEIGHTS}: publish it with save_pretrained")
     config = PeftConfig.from_pretrained(str(folder))
     config.inference_mode = True
     if config.is_prompt_learning:
         raise _not_of_layers(name, config)
-    weights = {
+    return config, {
         f"{PREFIX}{key.removeprefix(PREFIX)}": weight
         for key, weight in load_file(folder / WEIGHTS).items()
     }
-    tokens = _telling_tokens(model, config, weights)
-    without = _logits(model, tokens)
+
+
+def _wrapped(model: Any, config: Any, weights: Mapping[str, Tensor], name: str) -> Any:
+    """The model with the adapter's layers and weights in it, all of which are its file's."""
     known = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
-    wrapped = PeftModel(model, config, adapter_name=NAME)
+    try:
+        wrapped: Any = PeftModel(model, config, adapter_name=NAME)
+    except ValueError as problem:  # layers that the model does not have, or of another kind
+        reason = " ".join(str(problem).split()).partition(". ")[0].rstrip(".")
+        raise _does_not_fit(name, config, [reason]) from problem
     expected = {
         key: tensor
         for key, tensor in wrapped.state_dict(keep_vars=True).items()
         if id(tensor) not in known or _is_trained_bias(config, key)
     }
-    left: Any = set_peft_model_state_dict(wrapped, weights, adapter_name=NAME)
-    _check_complete(name, expected, left.missing_keys, left.unexpected_keys)
-    having = _logits(model, tokens)
-    if not torch.equal(having, _logits(wrapped, tokens)):
-        raise _not_of_layers(name, config)
-    _check_effective(name, without, having, weights)
+    try:
+        left: Any = set_peft_model_state_dict(wrapped, dict(weights), adapter_name=NAME)
+    except KeyError as problem:  # of a module that is saved whole
+        said = f"its file lacks {_some([str(problem.args[0])])}, which {CONFIGURATION} asks for"
+        raise _does_not_fit(name, config, [said]) from problem
+    except RuntimeError as problem:
+        if not (shapes := OTHER_SHAPE.findall(str(problem))):
+            raise
+        key, own, models = shapes[0]
+        said = (
+            f"{len(shapes)} weights of its file have other shapes than the model's, such as "
+            f"{_some([key])} ({own}, where the model has {models})"
+        )
+        raise _does_not_fit(name, config, [said]) from problem
+    _check_complete(name, config, expected, left.missing_keys, left.unexpected_keys)
+    return wrapped
+
+
+def _does_not_fit(name: str, config: Any, problems: Sequence[str]) -> ModelError:
+    base = stated_base(vars(config))
+    return ModelError(
+        f"{name} does not fit the model: {'; '.join(problems)}: give the model that it was trained "
+        f"on{f' ({base})' if base else ''} as pretrained, or publish it again with save_pretrained"
+    )
 
 
 def _not_of_layers(name: str, config: Any) -> ModelError:
@@ -83,7 +138,11 @@ def _is_trained_bias(config: Any, key: str) -> bool:
 
 
 def _check_complete(
-    name: str, expected: Mapping[str, Tensor], missing: Iterable[str], unexpected: Sequence[str]
+    name: str,
+    config: Any,
+    expected: Mapping[str, Tensor],
+    missing: Iterable[str],
+    unexpected: Sequence[str],
 ) -> None:
     """A tensor that stands under two names (tied tables) is there if one of them was found."""
     absent = set(missing)
@@ -103,10 +162,7 @@ def _check_complete(
             f"such as {_some(sorted(unexpected))}"
         )
     if problems:
-        raise ModelError(
-            f"{name} does not fit the model: {'; '.join(problems)}: name the model that it was "
-            "trained on, or publish it again with save_pretrained"
-        )
+        raise _does_not_fit(name, config, problems)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
@@ -93,6 +94,22 @@ def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{name} needs load_in_4bit=True" for name in values if name in OF_4_BITS)
 
 
+def named_with_revision(stated: str) -> tuple[str, str]:
+    """A repository and its revision from `owner/name` or `owner/name@revision`; a folder that is
+    there is itself, whatever its name. Raises ValueError for what is neither."""
+    if Path(stated).is_dir():
+        return stated, "main"
+    name, at, revision = stated.partition("@")
+    if not name or (at and not revision):
+        raise ValueError("a folder, owner/name or owner/name@revision")
+    return name, revision or "main"
+
+
+def _repository(stated: Any) -> str:
+    named_with_revision(str(stated))
+    return str(stated)
+
+
 def notes_on(given: Mapping[str, Any]) -> list[str]:
     """A sentence on each argument that is taken and changes nothing."""
     notes = [f"{name}: {SAME[name]}; passed over" for name in given if name in SAME]
@@ -163,7 +180,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "bnb_4bit_quant_type": _one_of("fp4", "nf4"),
     "bnb_4bit_use_double_quant": _flag,
     "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
-    "peft": str,
+    "peft": _repository,
     "max_length": _number(1, "a count"),
     "truncation": _flag,
     "add_bos_token": _flag,

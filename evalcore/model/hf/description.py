@@ -22,7 +22,7 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
     options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
     if arguments.add_bos_token is not None:
         options["add_bos_token"] = arguments.add_bos_token
-    with errors_named(arguments, snapshot):
+    with errors_named(snapshot):
         tokenizer: Any = AutoTokenizer.from_pretrained(
             snapshot.folder, trust_remote_code=False, **options
         )
@@ -79,6 +79,6 @@ def max_length_of(config: Any, tokenizer: Any) -> int:
     return int(stated) if stated < 10**9 else 2048
 
 
-def errors_named(arguments: Arguments, snapshot: Snapshot) -> AbstractContextManager[None]:
-    what = f"{snapshot.name} at {arguments.revision} cannot be loaded"
+def errors_named(snapshot: Snapshot) -> AbstractContextManager[None]:
+    what = f"{snapshot.name} at {snapshot.revision} cannot be loaded"
     return models_fault(what, folder=snapshot.folder, name=snapshot.name)

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, Protocol, Self
 
 import torch
@@ -22,12 +22,19 @@ from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
+from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of
-from evalcore.model.hf.loading import load_model, skeleton
+from evalcore.model.hf.loading import check_adapter, load_model, skeleton
 from evalcore.model.hf.quantisation import at_loading, quantisation_of
 from evalcore.model.hf.quantised import check_runs_here, parameters_of, stated_by
 from evalcore.model.hf.reading import Reader
-from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
+from evalcore.model.hf.snapshot import (
+    Arguments,
+    Files,
+    describe,
+    download_tokenizer,
+    download_weights,
+)
 from evalcore.model.hf.weights import digest_of_quantised, weights_digest
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
@@ -101,14 +108,16 @@ class HuggingFaceLM(Reader):
         self._first_pass: FirstPass | None = None
         if model is None:
             here = device or ("cuda" if torch.cuda.is_available() else "cpu")
-            runs = partial(check_runs_here, arguments, device=here) if weights else None
-            self._files = download(arguments, weights=weights, check=runs)
+            self._files = describe(arguments, adapter=weights)
+            if weights:
+                check_runs_here(arguments, self._files.model.folder, here)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
-            model = (
-                load_model(arguments, self._files, here, self.auto)
-                if weights
-                else skeleton(arguments, self._files, self.auto)
-            )
+            if weights:
+                check_adapter(arguments, self._files, self.auto)
+                download_weights(self._files.model)
+                model = load_model(arguments, self._files, here, self.auto)
+            else:
+                model = skeleton(arguments, self._files, self.auto)
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
@@ -230,6 +239,7 @@ class HuggingFaceLM(Reader):
             dtype=str(self._model.dtype).removeprefix("torch."),
             softmax_dtype=str(self._softmax).removeprefix("torch."),
             adapter=adapter,
+            adapter_base=other_base(self._arguments, self._files) if self._files else None,
             quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,

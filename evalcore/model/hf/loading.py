@@ -27,7 +27,7 @@ def load_model(
     """The model in evaluation mode, with its adapter, on the device; `kind` is the class of
     transformers that chooses the model's own."""
     name = arguments.pretrained
-    with errors_named(arguments, files.model), _lack_named(name):
+    with errors_named(files.model), _lack_named(name):
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
@@ -63,7 +63,7 @@ def load_model(
         # Few runs have one, and its library takes a second to import.
         from evalcore.model.hf.adapter import put_on
 
-        with errors_named(arguments, files.adapter):
+        with errors_named(files.adapter):
             put_on(model, files.adapter.folder, files.adapter.name)
     _check_fits(arguments, model)
     return model.eval()
@@ -85,10 +85,21 @@ def _lack_named(name: str) -> Iterator[None]:
 
 def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> Any:
     """The model without weights, which takes no memory: enough to say what it would read."""
-    with errors_named(arguments, files.model), torch.device("meta"):
+    with errors_named(files.model), torch.device("meta"):
         config = load_configuration(arguments, files.model)
         model: Any = kind.from_config(config)
         return model.eval()
+
+
+def check_adapter(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> None:
+    """Raises ModelError for an adapter that does not fit the model, whose weights are not asked."""
+    if files.adapter is None:
+        return
+    from evalcore.model.hf.adapter import check_fits
+
+    model = skeleton(arguments, files, kind)
+    with errors_named(files.adapter):
+        check_fits(model, files.adapter.folder, files.adapter.name)
 
 
 def _check_fits(arguments: Arguments, model: Any) -> None:

@@ -5,7 +5,7 @@ Runs nothing of the model and imports neither torch nor transformers: a fetch is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,8 +15,8 @@ from huggingface_hub import errors as hub
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
-from evalcore.model.hf.arguments import values_of
-from evalcore.model.hf.repository import fetch
+from evalcore.model.hf.arguments import named_with_revision, values_of
+from evalcore.model.hf.repository import ADAPTER_CONFIGURATION, fetch, fetch_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,8 @@ class Arguments:
     bnb_4bit_compute_dtype: str | None = None
     """In which 4-bit layers multiply; float32 where nothing is stated."""
     peft: str | None = None
-    """An adapter to load over the model."""
+    """An adapter to load over the model: a folder, or owner/name with @ and its own revision, which
+    is main where none is stated."""
     max_length: int | None = None
     truncation: bool = False
     """Whether prompts of generations are first cut to the tokenizer's own limit."""
@@ -81,6 +82,9 @@ class Snapshot:
     folder: Path
     commit: str | None
     """Commit of the Hub repository; None for a local folder."""
+    revision: str = "main"
+    """As the caller wrote it."""
+    subfolder: str = ""
 
     @property
     def files_digest(self) -> str | None:
@@ -102,61 +106,72 @@ class Files:
     adapter: Snapshot | None
 
 
-def download(
-    arguments: Arguments, *, weights: bool = True, check: Callable[[Path], None] | None = None
-) -> Files:
-    """The files at the commits that the revision names now; downloads what is missing.
+def download(arguments: Arguments, *, weights: bool = True) -> Files:
+    """The files at the commits that the revisions name now; downloads what is missing.
 
-    Without `weights` no adapter either. `check` is given the folder with the model's config.json
-    before its weights are downloaded, and raises for a model that cannot be run.
-
-    Offline, the answer of the last download counts. Raises ModelError for a repository that is not
-    there, not open or without safetensors, InfraError where the Hub cannot be reached.
+    Without `weights` no adapter either. Offline, the answer of the last download counts. Raises
+    ModelError for a repository that is not there, not open or without safetensors, InfraError where
+    the Hub cannot be reached.
     """
-    revision, inside = arguments.revision, arguments.subfolder
-    model = _snapshot(arguments.pretrained, revision, inside, weights=weights, check=check)
+    files = describe(arguments, adapter=weights)
     if weights:
-        _with_weights(model)
+        download_weights(files.model)
+    return files
+
+
+def describe(arguments: Arguments, *, adapter: bool = True) -> Files:
+    """All that is loaded but the model's weights, by which it can be judged whether these are
+    wanted: configuration, tokenizer, and the whole adapter, which is small. Raises as `download`.
+    """
+    model = _snapshot(arguments.pretrained, arguments.revision, arguments.subfolder)
     if arguments.trust_remote_code:
         _refuse_code(model)
+    worn = None
+    if adapter and arguments.peft is not None:
+        worn = _snapshot(*named_with_revision(arguments.peft))
+        if not (worn.folder / ADAPTER_CONFIGURATION).is_file():
+            raise ModelError(
+                f"--model_args: peft: {worn.name} is no adapter: it has no {ADAPTER_CONFIGURATION}"
+            )
+        download_weights(worn)
     tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
-    adapter = None
-    if weights and arguments.peft is not None:
-        adapter = _with_weights(_snapshot(arguments.peft, revision, "", weights=True))
-    return Files(model, tokenizer, adapter)
+    return Files(model, tokenizer, worn)
 
 
 def download_tokenizer(arguments: Arguments) -> Snapshot:
-    """The files of the tokenizer alone; raises as `download`."""
-    name = arguments.tokenizer or arguments.pretrained
-    return _snapshot(name, arguments.revision, arguments.subfolder, weights=False)
+    """The files of the tokenizer alone; raises as `download`.
+
+    Of another repository at the model's revision, as in lm-evaluation-harness, but for that of the
+    adapter, which has its own.
+    """
+    name, revision = arguments.tokenizer or arguments.pretrained, arguments.revision
+    if arguments.peft is not None:
+        adapter, of_adapter = named_with_revision(arguments.peft)
+        if name in (adapter, arguments.peft):
+            return _snapshot(adapter, of_adapter, "")
+    return _snapshot(name, revision, arguments.subfolder)
 
 
-def _snapshot(
-    name: str,
-    revision: str,
-    subfolder: str,
-    *,
-    weights: bool,
-    check: Callable[[Path], None] | None = None,
-) -> Snapshot:
-    if Path(name).is_dir():
-        if check is not None:
-            check(Path(name) / subfolder)
-        return Snapshot(name, Path(name) / subfolder, None)
-    inside = f"{subfolder}/" if subfolder else ""
-    with _errors_named(f"{name} at {revision}"):
-        folder = fetch(name, revision, inside, weights=weights, check=check)
-    return Snapshot(name, folder / subfolder, folder.name)
-
-
-def _with_weights(snapshot: Snapshot) -> Snapshot:
+def download_weights(snapshot: Snapshot) -> None:
+    """The weights to a configuration that is there; raises as `download`."""
+    if snapshot.commit is not None:
+        inside = f"{snapshot.subfolder}/" if snapshot.subfolder else ""
+        with _errors_named(f"{snapshot.name} at {snapshot.revision}"):
+            fetch_weights(snapshot.name, snapshot.commit, inside, snapshot.folder)
     if not list(snapshot.folder.glob("*.safetensors")):
         raise ModelError(
             f"{snapshot.name} has no weights in safetensors format, and no other is loaded "
             "here (pickled weights can run code): publish them with save_pretrained"
         )
-    return snapshot
+
+
+def _snapshot(name: str, revision: str, subfolder: str = "") -> Snapshot:
+    if Path(name).is_dir():
+        return Snapshot(name, Path(name) / subfolder, None, revision, subfolder)
+    inside = f"{subfolder}/" if subfolder else ""
+    with _errors_named(f"{name} at {revision}"):
+        folder = fetch(name, revision, inside)
+    return Snapshot(name, folder / subfolder, folder.name, revision, subfolder)
 
 
 def _refuse_code(snapshot: Snapshot) -> None:
