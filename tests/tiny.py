@@ -39,10 +39,12 @@ def make(
     positions: int = 512,
     seed: int = 0,
     width: int = 64,
+    padding: int = 0,
     chat_template: str | dict[str, str] | None = None,
 ) -> Path:
     """A model of 0.1 M parameters with weights large enough that its answers differ.
 
+    `padding`: rows of its tables for which there is no token.
     `words`: a tokenizer that marks the beginnings of words, as SentencePiece does, and not bytes.
     """
     import torch
@@ -59,7 +61,7 @@ def make(
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         architecture,
-        vocab_size=tokenizer.get_vocab_size(),
+        vocab_size=tokenizer.get_vocab_size() + padding,
         hidden_size=width,
         intermediate_size=128,
         num_hidden_layers=2,
@@ -137,14 +139,20 @@ def make_seq2seq(
     return folder
 
 
-def adapt(folder: Path, into: Path, *, seed: int = 3) -> Path:
-    """A LoRA adapter for the model in `folder`, with weights that are not zero."""
+def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
+    """A LoRA adapter for the model in `folder`, with weights that are not zero; over as many more
+    tokens as are `added`, whose tokenizer lies with it."""
     import torch
     from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_pretrained(folder)
+    if added:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer.add_tokens([f"<|{number}|>" for number in range(added)])
+        tokenizer.save_pretrained(into)
+        model.resize_token_embeddings(len(tokenizer))
     config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     get_peft_model(model, config).save_pretrained(str(into))
     return into

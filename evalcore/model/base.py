@@ -168,7 +168,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base",)
+LATER_PINS = ("adapter_base", "vocabulary")
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -196,6 +196,8 @@ class ModelInfo:
     """Its name, @, and its commit or the digest of its files."""
     adapter_base: str | None = None
     """What the adapter says that it was trained on, where that is another name or revision."""
+    vocabulary: int | None = None
+    """Tokens of the tables where an adapter has them resized; None where they are the model's."""
     quantisation: str | None = None
     """Method and bits, as the repository's configuration states them."""
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)

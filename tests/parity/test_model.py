@@ -226,11 +226,17 @@ def test_the_models_own_generation_arguments_hold_alike(tmp_path: Path) -> None:
     assert all(len(answer.token_ids) <= 5 for answer in found)
 
 
-def test_an_adapter_is_applied_alike(tmp_path: Path) -> None:
-    folder = tiny.make(tmp_path / "model", positions=POSITIONS)
-    adapter = str(tiny.adapt(folder, tmp_path / "adapter"))
-    ours, theirs = our_model(folder, peft=adapter), their_model(folder, peft=adapter)
-    asked = [(text, " wood") for text in texts(3, 9)]
+@pytest.mark.parametrize(
+    ("added", "padding"), [(0, 0), (0, 40), (6, 0)], ids=["as wide", "rows to spare", "wider"]
+)
+def test_an_adapter_is_applied_alike(tmp_path: Path, added: int, padding: int) -> None:
+    """Also where the tokenizer has another number of tokens than the model: its tables are
+    resized."""
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS, padding=padding)
+    adapter = str(tiny.adapt(folder, tmp_path / "adapter", added=added))
+    stated = {"peft": adapter, **({"tokenizer": adapter} if added else {})}
+    ours, theirs = our_model(folder, **stated), their_model(folder, **stated)
+    asked = [(text, " wood" + "<|3|>" * bool(added)) for text in texts(3, 9)]
     found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
     expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
     assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)

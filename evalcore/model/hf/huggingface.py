@@ -106,6 +106,8 @@ class HuggingFaceLM(Reader):
             raise ModelError("no model: give its arguments, or an initialised model")
         self._files: Files | None = None
         self._first_pass: FirstPass | None = None
+        self._width: int | None = None
+        """Tokens of the model's tables where its adapter wants another number."""
         if model is None:
             here = device or ("cuda" if torch.cuda.is_available() else "cpu")
             self._files = describe(arguments, adapter=weights)
@@ -113,9 +115,11 @@ class HuggingFaceLM(Reader):
                 check_runs_here(arguments, self._files.model.folder, here)
             tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
             if weights:
-                check_adapter(arguments, self._files, self.auto)
+                self._width = check_adapter(
+                    arguments, self._files, kind=self.auto, tokens=len(tokenizer), mode=mode
+                )
                 download_weights(self._files.model)
-                model = load_model(arguments, self._files, here, self.auto)
+                model = load_model(arguments, self._files, here, self.auto, width=self._width)
             else:
                 model = skeleton(arguments, self._files, self.auto)
         else:
@@ -240,6 +244,7 @@ class HuggingFaceLM(Reader):
             softmax_dtype=str(self._softmax).removeprefix("torch."),
             adapter=adapter,
             adapter_base=other_base(self._arguments, self._files) if self._files else None,
+            vocabulary=self._width,
             quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,

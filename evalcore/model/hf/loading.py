@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
+from evalcore.model.base import Mode
 from evalcore.model.hf.description import errors_named, load_configuration
 from evalcore.model.hf.quantised import loading_options
 from evalcore.model.hf.snapshot import Arguments, Files
@@ -22,10 +23,15 @@ os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 
 
 def load_model(
-    arguments: Arguments, files: Files, device: str, kind: Any = AutoModelForCausalLM
+    arguments: Arguments,
+    files: Files,
+    device: str,
+    kind: Any = AutoModelForCausalLM,
+    *,
+    width: int | None = None,
 ) -> Any:
     """The model in evaluation mode, with its adapter, on the device; `kind` is the class of
-    transformers that chooses the model's own."""
+    transformers that chooses the model's own, `width` what `check_adapter` has said."""
     name = arguments.pretrained
     with errors_named(files.model), _lack_named(name):
         config = load_configuration(arguments, files.model)
@@ -64,7 +70,7 @@ def load_model(
         from evalcore.model.hf.adapter import put_on
 
         with errors_named(files.adapter):
-            put_on(model, files.adapter.folder, files.adapter.name)
+            put_on(model, files.adapter.folder, files.adapter.name, width)
     _check_fits(arguments, model)
     return model.eval()
 
@@ -91,15 +97,18 @@ def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalL
         return model.eval()
 
 
-def check_adapter(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> None:
-    """Raises ModelError for an adapter that does not fit the model, whose weights are not asked."""
+def check_adapter(
+    arguments: Arguments, files: Files, *, kind: Any, tokens: int, mode: Mode
+) -> int | None:
+    """How many tokens the model's tables are to have for its adapter, where that is another number
+    than they have: see `adapter.check_fits`. The model's weights are not asked."""
     if files.adapter is None:
-        return
+        return None
     from evalcore.model.hf.adapter import check_fits
 
     model = skeleton(arguments, files, kind)
     with errors_named(files.adapter):
-        check_fits(model, files.adapter.folder, files.adapter.name)
+        return check_fits(model, files, tokens=tokens, mode=mode)
 
 
 def _check_fits(arguments: Arguments, model: Any) -> None:
