@@ -139,6 +139,20 @@ def make_seq2seq(
     return folder
 
 
+def subtract(folder: Path, base: Path, into: Path, dtype: str = "float32") -> Path:
+    """The differences of two models' weights, as a repository of delta weights has them."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    own = dict(AutoModelForCausalLM.from_pretrained(base).named_parameters())
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight -= own[name]
+    model.to(getattr(torch, dtype)).save_pretrained(into)
+    return into
+
+
 def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
     """A LoRA adapter for the model in `folder`, with weights that are not zero; over as many more
     tokens as are `added`, whose tokenizer lies with it."""

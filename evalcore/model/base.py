@@ -168,7 +168,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base", "vocabulary")
+LATER_PINS = ("adapter_base", "delta", "vocabulary")
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -196,6 +196,8 @@ class ModelInfo:
     """Its name, @, and its commit or the digest of its files."""
     adapter_base: str | None = None
     """What the adapter says that it was trained on, where that is another name or revision."""
+    delta: str | None = None
+    """The same of differences that were added to the weights."""
     vocabulary: int | None = None
     """Tokens of the tables where an adapter has them resized; None where they are the model's."""
     quantisation: str | None = None
@@ -210,7 +212,7 @@ class ModelInfo:
 
     @property
     def name(self) -> str:
-        return name_of(self.repository, self.adapter)
+        return name_of(self.repository, self.adapter or self.delta)
 
     @property
     def model_key(self) -> str:
@@ -233,10 +235,10 @@ class ModelInfo:
         return {**self._stated(), "model_key": self.model_key}
 
 
-def name_of(repository: str, adapter: str | None) -> str:
-    """Under which name a model's results are filed: its adapter's where it has one, or those of
-    the model with it and without it would lie together. As in lm-evaluation-harness."""
-    return adapter.rpartition("@")[0] if adapter else repository
+def name_of(repository: str, put_on: str | None) -> str:
+    """Under which name a model's results are filed: its adapter's or delta's where it has one, or
+    those of the model with it and without it would lie together. As in lm-evaluation-harness."""
+    return put_on.rpartition("@")[0] if put_on else repository
 
 
 @runtime_checkable
@@ -296,6 +298,26 @@ class Foretelling(Protocol):
 
     def capabilities_of(self, arguments: Mapping[str, Any]) -> Capabilities:
         """At most, of the model that `--model_args` say, whose weights are not downloaded."""
+        ...
+
+
+@runtime_checkable
+class Adapting(Protocol):
+    """A backend that puts adapters, one after the other, over weights that it loads once; others
+    need not."""
+
+    def with_adapters(
+        self,
+        arguments: Mapping[str, Any],
+        adapters: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+    ) -> list[Callable[[], LM]]:
+        """For each adapter what loads the model of `--model_args` with it, to the same answers,
+        keys and pins as `from_arguments` gives with that adapter alone; a class method. Each is
+        done with before the next is loaded. Raises as `from_arguments`."""
         ...
 
 

@@ -243,6 +243,21 @@ def test_an_adapter_is_applied_alike(tmp_path: Path, added: int, padding: int) -
     compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_delta_is_added_alike(tmp_path: Path, dtype: str) -> None:
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS)
+    tuned = tiny.make(tmp_path / "tuned", positions=POSITIONS, seed=1)
+    delta = str(tiny.subtract(tuned, folder, tmp_path / "delta", dtype))
+    ours, theirs = our_model(folder, delta=delta), their_model(folder, delta=delta)
+    asked = [(text, " wood") for text in texts(3, 9)]
+    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
+    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
+    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    state = theirs.model.state_dict()
+    for name, weight in ours._model.state_dict().items():
+        assert (weight == state[name]).all()
+
+
 REFUSES_SYSTEM = (
     "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}"
     + tiny.CHAT

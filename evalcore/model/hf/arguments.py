@@ -43,7 +43,6 @@ NOT_TAKEN = {
     "max_cpu_memory": "with parallelize=True the model is spread by the memory that is free",
     "offload_folder": "nothing is offloaded to disk: give the model devices that hold it",
     "tp_plan": "tensor parallelism is not run; parallelize=True spreads the layers",
-    "delta": "publish the sum of the base model and its delta as one model",
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
@@ -80,6 +79,8 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
         problems.append(
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
+    if values.get("peft") and values.get("delta"):
+        problems.append("peft and delta: a model has one or the other: give one of them")
     problems += _about_bits(values)
     if problems:
         raise ModelError(f"--model_args: {'; '.join(problems)}")
@@ -90,6 +91,9 @@ def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with how weights are to be quantised as they are loaded."""
     if values.get("load_in_8bit") and values.get("load_in_4bit"):
         yield "load_in_8bit and load_in_4bit: weights have one or the other: give one of them"
+    bits = next((name for name in ("load_in_8bit", "load_in_4bit") if values.get(name)), None)
+    if bits and values.get("delta"):
+        yield f"delta and {bits}: a difference is added to plain weights: leave {bits} out"
     if not values.get("load_in_4bit"):
         yield from (f"{name} needs load_in_4bit=True" for name in values if name in OF_4_BITS)
 
@@ -181,6 +185,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "bnb_4bit_use_double_quant": _flag,
     "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
     "peft": _repository,
+    "delta": _repository,
     "max_length": _number(1, "a count"),
     "truncation": _flag,
     "add_bos_token": _flag,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from transformers import CONFIG_MAPPING
@@ -11,9 +12,11 @@ from transformers import CONFIG_MAPPING
 from evalcore.errors import ModelError
 from evalcore.model.base import LM, Mode
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.huggingface import HuggingFaceLM, default_device
+from evalcore.model.hf.precheck import precheck
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.seq2seq import AT_MOST, Seq2SeqLM
+from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Snapshot, download
 
 
@@ -45,6 +48,35 @@ class HuggingFace:
         kind = kind_of(stated, download(stated, weights=False).model)
         return kind(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
 
+    @classmethod
+    def with_adapters(
+        cls,
+        arguments: Mapping[str, Any],
+        adapters: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+    ) -> list[Callable[[], LM]]:
+        """For each adapter what loads the model with it; the model's weights are loaded once.
+
+        Raises as `from_arguments`, for any adapter, before these are downloaded.
+        """
+        if "peft" in arguments:
+            raise ModelError("--model_args: peft: --adapters names the adapters: give one of them")
+        shared = SharedWeights()
+        loaders: list[Callable[[], LM]] = []
+        for name in dict.fromkeys(adapters):
+            stated = Arguments.of({**arguments, "peft": name})
+            kind = kind_of(stated, download(stated, weights=False).model)
+            precheck(stated, device=device or default_device(), mode=mode, kind=kind.auto)
+            loaders.append(
+                partial(
+                    kind, stated, batch_size=batch_size, device=device, mode=mode, shared=shared
+                )
+            )
+        return loaders
+
 
 def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
     """Raises ModelError for arguments that a model of its kind does not take."""
@@ -63,11 +95,12 @@ def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
             f"--model_args: backend=causal: {name} is an encoder-decoder model ({architecture}), "
             "of which the decoder alone was never trained: leave backend out"
         )
-    if arguments.peft is not None:
-        raise ModelError(
-            f"--model_args: peft: {name} is an encoder-decoder model ({architecture}), over which "
-            "no adapter is put: merge it into the model and evaluate that"
-        )
+    for stated in ("peft", "delta"):
+        if getattr(arguments, stated) is not None:
+            raise ModelError(
+                f"--model_args: {stated}: {name} is an encoder-decoder model ({architecture}), "
+                "which is evaluated alone: merge the two into one model and evaluate that"
+            )
     if quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
         raise ModelError(
             f"{name} is a quantised encoder-decoder model ({architecture}), whose answers were "

@@ -24,14 +24,16 @@ from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of
-from evalcore.model.hf.loading import check_adapter, load_model, skeleton
+from evalcore.model.hf.loading import load_model, skeleton
+from evalcore.model.hf.precheck import precheck
 from evalcore.model.hf.quantisation import at_loading, quantisation_of
-from evalcore.model.hf.quantised import check_runs_here, parameters_of, stated_by
+from evalcore.model.hf.quantised import parameters_of, stated_by
 from evalcore.model.hf.reading import Reader
+from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import (
     Arguments,
     Files,
-    describe,
+    download,
     download_tokenizer,
     download_weights,
 )
@@ -89,6 +91,7 @@ class HuggingFaceLM(Reader):
         model: Any = None,
         tokenizer: Any = None,
         path: Literal["auto"] | PathName = "auto",
+        shared: SharedWeights | None = None,
     ) -> None:
         """Loads the model, unless an initialised one of `transformers` is given.
 
@@ -96,6 +99,7 @@ class HuggingFaceLM(Reader):
         what differs from lm-evaluation-harness (docs/engine.md). `path` is for tests and
         benchmarks: the one way to compute loglikelihoods (`loglikelihood.ladder`). Without
         `weights` it can be asked what it would read (`encode`, `chat_template`) and nothing else.
+        `shared`: weights that other adapters of the model have, too.
         Raises ModelError when the repository cannot be loaded as it is, InfraError when the Hub
         cannot be reached.
         """
@@ -109,18 +113,22 @@ class HuggingFaceLM(Reader):
         self._width: int | None = None
         """Tokens of the model's tables where its adapter wants another number."""
         if model is None:
-            here = device or ("cuda" if torch.cuda.is_available() else "cpu")
-            self._files = describe(arguments, adapter=weights)
+            here = device or default_device()
             if weights:
-                check_runs_here(arguments, self._files.model.folder, here)
-            tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
-            if weights:
-                self._width = check_adapter(
-                    arguments, self._files, kind=self.auto, tokens=len(tokenizer), mode=mode
+                checked = precheck(
+                    arguments, device=here, mode=mode, kind=self.auto, tokenizer=tokenizer
                 )
-                download_weights(self._files.model)
-                model = load_model(arguments, self._files, here, self.auto, width=self._width)
+                self._files, tokenizer = checked.files, checked.tokenizer
+                self._width = checked.width
+                download_weights(self._files)
+                model = load_model(
+                    *(arguments, self._files, here, self.auto),
+                    width=self._width,
+                    shared=shared,
+                )
             else:
+                self._files = download(arguments, weights=False)
+                tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
                 model = skeleton(arguments, self._files, self.auto)
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
@@ -206,18 +214,16 @@ class HuggingFaceLM(Reader):
         read for it."""
         if self._files is None:
             if not is_quantised(self._model):
-                return self._info(None, weights_digest(self._model), None)
+                return self._info(None, weights_digest(self._model))
             with evaluating(self._model):
                 dtype_of_logits(self._model)  # when they are first run some repack their weights
-            return self._info(None, digest_of_quantised(self._model), None)
+            return self._info(None, digest_of_quantised(self._model))
         return self._loaded_info
 
     @cached_property
     def _loaded_info(self) -> ModelInfo:
         assert self._files is not None  # noqa: S101  # a model that was loaded has files
-        model, adapter = self._files.model, self._files.adapter
-        own = f"{adapter.name}@{adapter.commit or adapter.files_digest}" if adapter else None
-        return self._info(model.commit, model.files_digest, own)
+        return self._info(self._files.model.commit, self._files.model.files_digest, self._files)
 
     @property
     def _configuration(self) -> Mapping[str, Any]:
@@ -233,7 +239,10 @@ class HuggingFaceLM(Reader):
             return parameters_of(self._model)
         return sum(p.numel() for p in self._model.parameters())
 
-    def _info(self, commit: str | None, files_digest: str | None, adapter: str | None) -> ModelInfo:
+    def _info(
+        self, commit: str | None, files_digest: str | None, files: Files | None = None
+    ) -> ModelInfo:
+        adapter, delta = (files.adapter, files.delta) if files else (None, None)
         return ModelInfo(
             repository=self._arguments.pretrained,
             commit=commit,
@@ -242,8 +251,9 @@ class HuggingFaceLM(Reader):
             parameters=self._n_parameters,
             dtype=str(self._model.dtype).removeprefix("torch."),
             softmax_dtype=str(self._softmax).removeprefix("torch."),
-            adapter=adapter,
-            adapter_base=other_base(self._arguments, self._files) if self._files else None,
+            adapter=adapter.pin if adapter else None,
+            adapter_base=other_base(self._arguments, files) if files else None,
+            delta=delta.pin if delta else None,
             vocabulary=self._width,
             quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
             device=str(self._model.device),
@@ -263,6 +273,10 @@ class HuggingFaceLM(Reader):
         with libraries_fault("it fails when it is computed"), evaluating(self._model):
             yield from scored(requests, self._scorer.answers)
             yield from self._writer.answers(writing)
+
+
+def default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class FirstPass:

@@ -6,15 +6,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
-from evalcore.model.base import Mode
+from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import errors_named, load_configuration
 from evalcore.model.hf.quantised import loading_options
+from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Files
 
 # Where a repository has no safetensors, transformers would send its name and the token to a service
@@ -29,9 +32,36 @@ def load_model(
     kind: Any = AutoModelForCausalLM,
     *,
     width: int | None = None,
+    shared: SharedWeights | None = None,
 ) -> Any:
-    """The model in evaluation mode, with its adapter, on the device; `kind` is the class of
-    transformers that chooses the model's own, `width` what `check_adapter` has said."""
+    """The model in evaluation mode, with its adapter, on the device.
+
+    `kind`: the class of transformers that chooses the model's own; `width`: what `precheck` says;
+    `shared`: weights that were loaded for another adapter of the same model.
+    """
+    load = partial(_load_alone, arguments, files, device, kind)
+    model = shared.model(load) if shared else load()
+    if files.delta is not None:
+        add(model, _load_alone(*of_delta(arguments, files), "cpu", kind), files.delta.name)
+    if files.adapter is not None:
+        # Few runs have one, and its library takes a second to import.
+        from evalcore.model.hf.adapter import put_on
+
+        with errors_named(files.adapter):
+            put_on(model, files.adapter.folder, files.adapter.name, width)
+    _check_fits(arguments, model)
+    return model.eval()
+
+
+def of_delta(arguments: Arguments, files: Files) -> tuple[Arguments, Files]:
+    """What the model of differences is loaded by."""
+    assert files.delta is not None  # noqa: S101  # whoever asks has one
+    own = replace(arguments, pretrained=files.delta.name, subfolder="", parallelize=False)
+    return own, replace(files, model=files.delta)
+
+
+def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> Any:
+    """The model without an adapter."""
     name = arguments.pretrained
     with errors_named(files.model), _lack_named(name):
         config = load_configuration(arguments, files.model)
@@ -64,15 +94,7 @@ def load_model(
             f"--model_args: dtype: {name} keeps {kept}, in which its quantised weights are stored, "
             f"and would not be computed in {arguments.dtype}: leave the argument out"
         )
-    model = model if arguments.parallelize or quantised else _on(model, device)
-    if files.adapter is not None:
-        # Few runs have one, and its library takes a second to import.
-        from evalcore.model.hf.adapter import put_on
-
-        with errors_named(files.adapter):
-            put_on(model, files.adapter.folder, files.adapter.name, width)
-    _check_fits(arguments, model)
-    return model.eval()
+    return model if arguments.parallelize or quantised else _on(model, device)
 
 
 @contextmanager
@@ -95,20 +117,6 @@ def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalL
         config = load_configuration(arguments, files.model)
         model: Any = kind.from_config(config)
         return model.eval()
-
-
-def check_adapter(
-    arguments: Arguments, files: Files, *, kind: Any, tokens: int, mode: Mode
-) -> int | None:
-    """How many tokens the model's tables are to have for its adapter, where that is another number
-    than they have: see `adapter.check_fits`. The model's weights are not asked."""
-    if files.adapter is None:
-        return None
-    from evalcore.model.hf.adapter import check_fits
-
-    model = skeleton(arguments, files, kind)
-    with errors_named(files.adapter):
-        return check_fits(model, files, tokens=tokens, mode=mode)
 
 
 def _check_fits(arguments: Arguments, model: Any) -> None:

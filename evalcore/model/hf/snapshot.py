@@ -50,6 +50,8 @@ class Arguments:
     peft: str | None = None
     """An adapter to load over the model: a folder, or owner/name with @ and its own revision, which
     is main where none is stated."""
+    delta: str | None = None
+    """Differences that are added to the model's weights, named as an adapter is."""
     max_length: int | None = None
     truncation: bool = False
     """Whether prompts of generations are first cut to the tokenizer's own limit."""
@@ -87,6 +89,11 @@ class Snapshot:
     subfolder: str = ""
 
     @property
+    def pin(self) -> str:
+        """Its name, @, and its commit or what stands for it."""
+        return f"{self.name}@{self.commit or self.files_digest}"
+
+    @property
     def files_digest(self) -> str | None:
         """What stands for the commit where there is none: the digest of what is loaded."""
         if self.commit:
@@ -104,6 +111,7 @@ class Files:
     tokenizer: Snapshot
     """The model's own, unless another repository is named."""
     adapter: Snapshot | None
+    delta: Snapshot | None = None
 
 
 def download(arguments: Arguments, *, weights: bool = True) -> Files:
@@ -113,47 +121,56 @@ def download(arguments: Arguments, *, weights: bool = True) -> Files:
     ModelError for a repository that is not there, not open or without safetensors, InfraError where
     the Hub cannot be reached.
     """
-    files = describe(arguments, adapter=weights)
+    files = describe(arguments, weights=weights)
     if weights:
-        download_weights(files.model)
+        download_weights(files)
     return files
 
 
-def describe(arguments: Arguments, *, adapter: bool = True) -> Files:
+def describe(arguments: Arguments, *, weights: bool = True) -> Files:
     """All that is loaded but the model's weights, by which it can be judged whether these are
-    wanted: configuration, tokenizer, and the whole adapter, which is small. Raises as `download`.
+    wanted: configurations, tokenizer, and the whole adapter, which is small. Raises as `download`.
     """
     model = _snapshot(arguments.pretrained, arguments.revision, arguments.subfolder)
     if arguments.trust_remote_code:
         _refuse_code(model)
     worn = None
-    if adapter and arguments.peft is not None:
+    if weights and arguments.peft is not None:
         worn = _snapshot(*named_with_revision(arguments.peft))
         if not (worn.folder / ADAPTER_CONFIGURATION).is_file():
             raise ModelError(
                 f"--model_args: peft: {worn.name} is no adapter: it has no {ADAPTER_CONFIGURATION}"
             )
-        download_weights(worn)
+        _fetch_weights(worn)
+    delta = None
+    if weights and arguments.delta is not None:
+        delta = _snapshot(*named_with_revision(arguments.delta))
     tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
-    return Files(model, tokenizer, worn)
+    return Files(model, tokenizer, worn, delta)
 
 
 def download_tokenizer(arguments: Arguments) -> Snapshot:
     """The files of the tokenizer alone; raises as `download`.
 
-    Of another repository at the model's revision, as in lm-evaluation-harness, but for that of the
-    adapter, which has its own.
+    Of another repository at the model's revision, as in lm-evaluation-harness, but for those of the
+    adapter and the delta, which have their own.
     """
     name, revision = arguments.tokenizer or arguments.pretrained, arguments.revision
-    if arguments.peft is not None:
-        adapter, of_adapter = named_with_revision(arguments.peft)
-        if name in (adapter, arguments.peft):
-            return _snapshot(adapter, of_adapter, "")
+    for beside in filter(None, (arguments.peft, arguments.delta)):
+        own, its_revision = named_with_revision(beside)
+        if name in (own, beside):
+            return _snapshot(own, its_revision)
     return _snapshot(name, revision, arguments.subfolder)
 
 
-def download_weights(snapshot: Snapshot) -> None:
-    """The weights to a configuration that is there; raises as `download`."""
+def download_weights(files: Files) -> None:
+    """The weights to configurations that are there; raises as `download`."""
+    _fetch_weights(files.model)
+    if files.delta is not None:
+        _fetch_weights(files.delta)
+
+
+def _fetch_weights(snapshot: Snapshot) -> None:
     if snapshot.commit is not None:
         inside = f"{snapshot.subfolder}/" if snapshot.subfolder else ""
         with _errors_named(f"{snapshot.name} at {snapshot.revision}"):

@@ -26,13 +26,14 @@ for stated in json.loads(sys.argv[1]):
     told = {}
     try:
         lm = HuggingFace.from_arguments({"dtype": "float32", **stated}, device="cpu")
-        told = {name: getattr(lm.info, name) for name in ("commit", "adapter", "name", "model_key")}
+        names = ("commit", "adapter", "delta", "name", "model_key")
+        told = {name: getattr(lm.info, name) for name in names}
         told["tokens"] = len(lm.tokenizer)
     except EvalError as error:
         told["refused"] = str(error)
     home = pathlib.Path(os.environ["HF_HOME"])
     told["weights"] = sorted(
-        path.parts[-4] for path in home.rglob("model.safetensors")
+        {path.parts[-4] for path in home.rglob("model.safetensors")}
     )
     print(json.dumps(told))
 """
@@ -45,6 +46,7 @@ STATED = {
     "main": {"pretrained": "own/base", "peft": "own/adapter"},
     "of a step": {"pretrained": "own/base", "revision": "step1000", "peft": "own/adapter"},
     "v1": {"pretrained": "own/base", "peft": "own/adapter@v1"},
+    "delta": {"pretrained": "own/base", "revision": "step1000", "delta": "own/delta@v1"},
     "its tokenizer": {
         **{"pretrained": "own/base", "revision": "step1000", "peft": "own/adapter@v1"},
         "tokenizer": "own/adapter",
@@ -61,6 +63,8 @@ def outcomes(tmp_path_factory):
     tiny.make(own / "other", architecture="gpt2")
     tiny.make(own / "narrow", width=32)
     adapter = tiny.adapt(own / "base", own / "adapter")
+    tiny.make(own / "delta", seed=2)
+    tiny.make(own / "delta" / ".revisions" / "v1", seed=3)
     first = tiny.adapt(own / "base", adapter / ".revisions" / "v1", seed=8)
     words = tiny.make(tmp_path_factory.mktemp("words"), words=True)
     for file in words.glob("tokenizer*"):
@@ -89,6 +93,15 @@ def test_an_adapter_has_a_revision_of_its_own_which_is_main_by_default(outcomes)
         assert len(commit) == 40
         assert commit != told["commit"]
     assert len({told["model_key"] for told in (main, step, first)}) == 3
+
+
+def test_so_have_differences(outcomes):
+    told, step = outcomes["delta"], outcomes["of a step"]
+    name, _, commit = told["delta"].partition("@")
+    assert told["name"] == name == "own/delta"
+    assert told["commit"] == step["commit"]
+    assert len(commit) == 40
+    assert told["weights"] == ["models--own--base", "models--own--delta"]
 
 
 def test_a_tokenizer_of_the_adapters_repository_is_of_its_revision(outcomes):
