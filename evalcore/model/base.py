@@ -168,7 +168,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base", "delta", "vocabulary")
+LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary")
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -198,6 +198,8 @@ class ModelInfo:
     """What the adapter says that it was trained on, where that is another name or revision."""
     delta: str | None = None
     """The same of differences that were added to the weights."""
+    gguf_file: str | None = None
+    """Of a model in one such file its name, @, and the SHA-256 of its content."""
     vocabulary: int | None = None
     """Tokens of the tables where an adapter has them resized; None where they are the model's."""
     quantisation: str | None = None

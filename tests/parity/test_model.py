@@ -20,6 +20,7 @@ from evalcore.model.base import Request, Response
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from tests import tiny
+from tests.gguf_files import write_gguf
 from tests.hub import ROOT
 from tests.parity import half
 
@@ -256,6 +257,18 @@ def test_a_delta_is_added_alike(tmp_path: Path, dtype: str) -> None:
     state = theirs.model.state_dict()
     for name, weight in ours._model.state_dict().items():
         assert (weight == state[name]).all()
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
+def test_a_gguf_file_is_read_alike(tmp_path: Path, kind: str) -> None:
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS)
+    write_gguf(folder, tmp_path / "m.gguf", kind)
+    ours, theirs = (of(tmp_path, gguf_file="m.gguf") for of in (our_model, their_model))
+    asked = [(text, " wood") for text in texts(3, 9)]
+    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
+    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
+    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
 
 
 REFUSES_SYSTEM = (

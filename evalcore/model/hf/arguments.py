@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,6 @@ NOT_TAKEN = {
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
-    "gguf_file": "only weights in safetensors format are loaded",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
 }
@@ -91,6 +91,9 @@ def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with how weights are to be quantised as they are loaded."""
     if values.get("load_in_8bit") and values.get("load_in_4bit"):
         yield "load_in_8bit and load_in_4bit: weights have one or the other: give one of them"
+    for other in ("peft", "delta", "load_in_8bit", "load_in_4bit"):
+        if values.get("gguf_file") and values.get(other):
+            yield f"gguf_file and {other}: weights in such a file are taken as they are: give one"
     bits = next((name for name in ("load_in_8bit", "load_in_4bit") if values.get(name)), None)
     if bits and values.get("delta"):
         yield f"delta and {bits}: a difference is added to plain weights: leave {bits} out"
@@ -112,6 +115,15 @@ def named_with_revision(stated: str) -> tuple[str, str]:
 def _repository(stated: Any) -> str:
     named_with_revision(str(stated))
     return str(stated)
+
+
+def _gguf_file(stated: Any) -> str:
+    name = str(stated)
+    if re.fullmatch(r"[\w.-]+\.gguf", name, re.ASCII) is None:
+        raise ValueError("the name of one file, such as model-Q8_0.gguf (subfolder says where)")
+    if re.search(r"-\d{5}-of-\d{5}\.gguf$", name) and not name.endswith("-00001-of-00001.gguf"):
+        raise ValueError("one whole file: join the parts with llama-gguf-split --merge")
+    return name
 
 
 def notes_on(given: Mapping[str, Any]) -> list[str]:
@@ -184,6 +196,7 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "bnb_4bit_quant_type": _one_of("fp4", "nf4"),
     "bnb_4bit_use_double_quant": _flag,
     "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
+    "gguf_file": _gguf_file,
     "peft": _repository,
     "delta": _repository,
     "max_length": _number(1, "a count"),

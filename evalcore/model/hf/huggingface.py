@@ -24,6 +24,7 @@ from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of
+from evalcore.model.hf.gguf import packing_of
 from evalcore.model.hf.loading import load_model, skeleton
 from evalcore.model.hf.precheck import precheck
 from evalcore.model.hf.quantisation import at_loading, quantisation_of
@@ -230,8 +231,16 @@ class HuggingFaceLM(Reader):
         """What the repository says: where a method cannot be run, loading may have undone it."""
         if self._files is None:
             return stated_by(self._model)
+        if self._files.model.file:
+            return {}
         stated = (self._files.model.folder / "config.json").read_text(encoding="utf-8")
         return dict(json.loads(stated))
+
+    @property
+    def _quantisation(self) -> str | None:
+        if self._files is not None and self._files.model.file:
+            return packing_of(self._files.model)
+        return at_loading(self._arguments) or quantisation_of(self._configuration)
 
     @property
     def _n_parameters(self) -> int:
@@ -255,7 +264,8 @@ class HuggingFaceLM(Reader):
             adapter_base=other_base(self._arguments, files) if files else None,
             delta=delta.pin if delta else None,
             vocabulary=self._width,
-            quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
+            gguf_file=files.model.file_pin if files else None,
+            quantisation=self._quantisation,
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
             arguments=self._arguments.as_json(),

@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GgufConfig
 
 from evalcore.errors import ModelError
 from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import errors_named, load_configuration
+from evalcore.model.hf.gguf import alone, check_complete
 from evalcore.model.hf.quantised import loading_options
 from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Files
@@ -63,18 +64,23 @@ def of_delta(arguments: Arguments, files: Files) -> tuple[Arguments, Files]:
 def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> Any:
     """The model without an adapter."""
     name = arguments.pretrained
-    with errors_named(files.model), _lack_named(name):
+    with errors_named(files.model), _lack_named(name), alone(files.model) as folder:
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread: dict[str, Any] = {"device_map": "auto"} if arguments.parallelize else {}
+        packed: dict[str, Any] = {}
+        if files.model.file:
+            # Unpacked on every machine: kernels that compute with packed weights round otherwise.
+            unpacked = GgufConfig(dequantize=True)
+            packed = {"gguf_file": files.model.file, "quantization_config": unpacked}
         loaded: Any = kind.from_pretrained(
-            files.model.folder,
+            folder,
             config=config,
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
-            **{**quantised, **spread},
+            **{**quantised, **spread, **packed},
         )
         model, report = loaded
     if missing := sorted(report["missing_keys"]):
@@ -83,6 +89,8 @@ def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> A
             f"{name}: its files lack weights that its configuration asks for, "
             f"{len(missing)} in all, such as {missing[0]}: publish all of them"
         )
+    if files.model.file:
+        check_complete(model, files.model)
     left_out = _parts_left_out if quantised else _layers_left_out
     if left := left_out(model, report["unexpected_keys"]):
         raise ModelError(

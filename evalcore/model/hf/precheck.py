@@ -34,7 +34,8 @@ def precheck(
     the model's own.
     """
     files = describe(arguments)
-    check_runs_here(arguments, files.model.folder, device)
+    if not files.model.file:  # what lies beside it says nothing of it
+        check_runs_here(arguments, files.model.folder, device)
     tokenizer = tokenizer or load_tokenizer(arguments, files.tokenizer)
     if files.delta is not None:
         _check_delta(arguments, files, kind)

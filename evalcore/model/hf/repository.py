@@ -92,6 +92,11 @@ def fetch_weights(name: str, commit: str, inside: str, folder: Path) -> None:
     _download(name, commit, [inside + file for file in weight_files(folder)])
 
 
+def fetch_file(name: str, revision: str, file: str) -> Path:
+    """The folder of a repository with this file of it alone; raises as `fetch`."""
+    return _download(name, revision, [file])
+
+
 def weight_files(folder: Path) -> list[str]:
     """The files of weights that the configuration and the index beside it name.
 
@@ -148,7 +153,7 @@ def _check_size(name: str, file: str, size: int | None) -> None:
         raise ModelError(f"{name}: the Hub does not say how large {file} is: push it again")
     most = LARGEST_CONFIGURATION if file.endswith(CONFIGURATION) else LARGEST_SMALL_FILE
     most = LARGEST_TEMPLATE if file.endswith(".jinja") else most
-    if size > most and not file.endswith(".safetensors"):
+    if size > most and not file.endswith((".safetensors", ".gguf")):
         raise ModelError(
             f"{name}: {file} has {size:,} bytes, and {most:,} is the most for a file without "
             "weights: make it smaller"

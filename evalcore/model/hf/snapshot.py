@@ -16,7 +16,12 @@ from huggingface_hub import errors as hub
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
 from evalcore.model.hf.arguments import named_with_revision, values_of
-from evalcore.model.hf.repository import ADAPTER_CONFIGURATION, fetch, fetch_weights
+from evalcore.model.hf.repository import (
+    ADAPTER_CONFIGURATION,
+    fetch,
+    fetch_file,
+    fetch_weights,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +52,8 @@ class Arguments:
     bnb_4bit_use_double_quant: bool | None = None
     bnb_4bit_compute_dtype: str | None = None
     """In which 4-bit layers multiply; float32 where nothing is stated."""
+    gguf_file: str | None = None
+    """The file of the repository that the model, and its tokenizer where none is named, are in."""
     peft: str | None = None
     """An adapter to load over the model: a folder, or owner/name with @ and its own revision, which
     is main where none is stated."""
@@ -87,6 +94,8 @@ class Snapshot:
     revision: str = "main"
     """As the caller wrote it."""
     subfolder: str = ""
+    file: str = ""
+    """The GGUF file that all of it is in."""
 
     @property
     def pin(self) -> str:
@@ -94,10 +103,17 @@ class Snapshot:
         return f"{self.name}@{self.commit or self.files_digest}"
 
     @property
+    def file_pin(self) -> str | None:
+        """Name, @, and SHA-256 of the GGUF file; None where there is none."""
+        return f"{self.file}@{digest_of_file(self.folder / self.file)}" if self.file else None
+
+    @property
     def files_digest(self) -> str | None:
         """What stands for the commit where there is none: the digest of what is loaded."""
         if self.commit:
             return None
+        if self.file:
+            return digest_of_file(self.folder / self.file)
         kinds = ("config.json", "adapter_config.json", "*.safetensors")
         files = sorted(file for kind in kinds for file in self.folder.glob(kind))
         return digest_of([[file.name, digest_of_file(file)] for file in files])
@@ -131,6 +147,10 @@ def describe(arguments: Arguments, *, weights: bool = True) -> Files:
     """All that is loaded but the model's weights, by which it can be judged whether these are
     wanted: configurations, tokenizer, and the whole adapter, which is small. Raises as `download`.
     """
+    if arguments.gguf_file is not None:
+        model = _whole_file(arguments, arguments.gguf_file)
+        tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
+        return Files(model, tokenizer, None)
     model = _snapshot(arguments.pretrained, arguments.revision, arguments.subfolder)
     if arguments.trust_remote_code:
         _refuse_code(model)
@@ -165,7 +185,8 @@ def download_tokenizer(arguments: Arguments) -> Snapshot:
 
 def download_weights(files: Files) -> None:
     """The weights to configurations that are there; raises as `download`."""
-    _fetch_weights(files.model)
+    if not files.model.file:
+        _fetch_weights(files.model)
     if files.delta is not None:
         _fetch_weights(files.delta)
 
@@ -189,6 +210,20 @@ def _snapshot(name: str, revision: str, subfolder: str = "") -> Snapshot:
     with _errors_named(f"{name} at {revision}"):
         folder = fetch(name, revision, inside)
     return Snapshot(name, folder / subfolder, folder.name, revision, subfolder)
+
+
+def _whole_file(arguments: Arguments, file: str) -> Snapshot:
+    """A GGUF file says what it is within, so nothing is known before it is there."""
+    name, revision, inside = arguments.pretrained, arguments.revision, arguments.subfolder
+    if Path(name).is_dir():
+        folder, commit = Path(name), None
+    else:
+        with _errors_named(f"{name} at {revision}"):
+            folder = fetch_file(name, revision, f"{inside}/{file}" if inside else file)
+        commit = folder.name
+    if not (folder / inside / file).is_file():
+        raise ModelError(f"--model_args: gguf_file: {name} at {revision} has no file {file}")
+    return Snapshot(name, folder / inside, commit, revision, inside, file)
 
 
 def _refuse_code(snapshot: Snapshot) -> None:

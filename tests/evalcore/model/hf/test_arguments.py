@@ -97,7 +97,7 @@ def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
         ({"delta": "a/c@"}, "delta: expected a folder, owner/name or owner/name@revision"),
         ({"bnb_4bit_quant_type": "nf4"}, "bnb_4bit_quant_type needs load_in_4bit=True"),
         ({"load_in_4bit": "True", "bnb_4bit_quant_type": "int4"}, "expected one of fp4, nf4"),
-        ({"gguf_file": "x.gguf"}, "safetensors"),
+        ({"gguf_file": "x.bin"}, "gguf_file: expected the name of one file"),
         ({"max_length": "-1"}, "max_length: expected a count, got '-1'"),
         ({"chat_template_args": "nothing"}, "chat_template_args: expected an object"),
         ({"enable_thinking": "True"}, "enable_thinking needs think_end_token"),
