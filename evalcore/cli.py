@@ -165,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     run = add("run", "evaluate a model on tasks", tuple(OPTIONS))
-    fetch = add("fetch", "download what a run needs; runs no model code", PROMPT_OPTIONS)
+    fetch = add(
+        "fetch", "download what a run needs; runs no model code", (*PROMPT_OPTIONS, "adapters")
+    )
     for command in (run, fetch):
         command.add_argument(
             "--progress",

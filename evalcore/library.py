@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ def evaluate(
     metadata: Mapping[str, Any] | None = None,
     use_cache: str | Path | None = None,
     watch: Watch | None = None,
+    adapters: Sequence[str] = (),
     **settings: Any,
 ) -> list[Evaluation]:
     """Evaluates a model on tasks; gives a record with its samples for each task or group.
@@ -47,6 +49,10 @@ def evaluate(
     its `tokenizer`), an object with the LM protocol of `evalcore.model.base`, or one with
     lm-evaluation-harness's three methods. A `transformers` model is left as it was: in the same
     mode, on the same device. `settings` are fields of `evalcore.settings.Settings`.
+
+    `adapters`: with `hf`, the names of several, each evaluated as with `peft` in `model_args`, over
+    weights that are loaded once; their evaluations follow one another, and the first that cannot be
+    evaluated ends all.
 
     Raises TaskError, ModelError or InfraError by whose fault it is. A task that fails, or whose
     scoring gives no number, does not keep the others from being evaluated; the error is raised
@@ -58,26 +64,60 @@ def evaluate(
     folders = [include_path] if isinstance(include_path, str | Path) else list(include_path)
     names = [tasks] if isinstance(tasks, str) else list(tasks)
     chosen = Settings(**settings)
-    specs = select(
-        library_of(folders),
-        names,
-        metadata=metadata,
-        model_args=typed_pairs(model_args or {}),
-        mode=chosen.mode,
-    )
-    lm = lm_of(
-        model, model_args, tokenizer=tokenizer, batch_size=batch_size, device=device,
-        mode=chosen.mode,
-    )  # fmt: skip
-    journal = Journal(Path(use_cache), lm.info.model_key) if use_cache else None
     finished: list[Evaluation] = []
-    try:
-        for evaluation in evaluations(lm, specs, chosen, watch or Silent(), journal):
-            finished.append(evaluation)
-    except EvalError as error:
-        error.finished = finished
-        raise
+    for stated, load in _loaders(
+        model, model_args or {}, adapters, tokenizer=tokenizer, batch_size=batch_size,
+        device=device, mode=chosen.mode,
+    ):  # fmt: skip
+        specs = select(
+            library_of(folders),
+            names,
+            metadata=metadata,
+            model_args=typed_pairs(stated),
+            mode=chosen.mode,
+        )
+        lm = load()
+        journal = Journal(Path(use_cache), lm.info.model_key) if use_cache else None
+        try:
+            for evaluation in evaluations(lm, specs, chosen, watch or Silent(), journal):
+                finished.append(evaluation)
+        except EvalError as error:
+            error.finished = finished
+            raise
     return finished
+
+
+def _loaders(
+    model: Any,
+    model_args: str | Mapping[str, Any],
+    adapters: Sequence[str],
+    *,
+    tokenizer: Any,
+    batch_size: int | str | None,
+    device: str | None,
+    mode: Mode,
+) -> Iterator[tuple[str | Mapping[str, Any], Callable[[], Any]]]:
+    """The arguments of the model, or of it with each adapter alone, and what loads it."""
+    if not adapters:
+        yield model_args, partial(
+            lm_of, model, model_args, tokenizer=tokenizer, batch_size=batch_size, device=device,
+            mode=mode,
+        )  # fmt: skip
+        return
+    from evalcore.model.base import Adapting
+    from evalcore.model.registry import backend_of
+
+    backend = backend_of(model) if isinstance(model, str) else None
+    if not isinstance(backend, Adapting) or tokenizer is not None:
+        raise ModelError("adapters: give model='hf' and model_args, and no tokenizer beside them")
+    stated = pairs(model_args)
+    rows = batch_size_of("auto" if batch_size is None else batch_size)
+    given = list(dict.fromkeys(adapters))
+    loaders = backend.with_adapters(
+        as_texts(stated), given, batch_size=rows, device=device, mode=mode
+    )
+    for name, load in zip(given, loaders, strict=True):
+        yield {**stated, "peft": name}, load
 
 
 def lm_of(

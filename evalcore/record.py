@@ -149,7 +149,8 @@ class RunRecord:
     @property
     def model_name(self) -> str:
         """Under which name the numbers are filed (`evalcore.model.base.name_of`)."""
-        return name_of(str(self.model["repository"]), self.model.get("adapter"))
+        put_on = self.model.get("adapter") or self.model.get("delta")
+        return name_of(str(self.model["repository"]), put_on)
 
     def own_results(self) -> list[ResultRow]:
         """The numbers of the whole task or group."""

@@ -13,13 +13,15 @@ NAMED = 3
 
 
 def remarks_on(records: Sequence[RunRecord]) -> list[str]:
-    """Metrics that failed, prompts that were cut, answers that could not be right."""
+    """Metrics that failed, prompts that were cut, answers that could not be right, and what of the
+    model is not as its repository says."""
     return [
         *_failures(records),
         *(line for record in records for line in _distributions(record)),
         *_unanswerable(records),
         *_truncated(records),
         *_slower_ways(records),
+        *_other_bases(records),
     ]
 
 
@@ -73,6 +75,16 @@ def _slower_ways(records: Sequence[RunRecord]) -> list[str]:
         for record in records
         for kind, how in record.execution.items()
         if (refused := how.get("refused"))
+    ]
+    return list(dict.fromkeys(remarks))
+
+
+def _other_bases(records: Sequence[RunRecord]) -> list[str]:
+    remarks = [
+        f"the adapter {record.model_name} says that it was trained on {base}, and was evaluated "
+        f"over {record.model['repository']}, which its weights fit"
+        for record in records
+        if (base := record.model.get("adapter_base"))
     ]
     return list(dict.fromkeys(remarks))
 

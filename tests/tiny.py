@@ -38,10 +38,13 @@ def make(
     words: bool = False,
     positions: int = 512,
     seed: int = 0,
+    width: int = 64,
+    padding: int = 0,
     chat_template: str | dict[str, str] | None = None,
 ) -> Path:
     """A model of 0.1 M parameters with weights large enough that its answers differ.
 
+    `padding`: rows of its tables for which there is no token.
     `words`: a tokenizer that marks the beginnings of words, as SentencePiece does, and not bytes.
     """
     import torch
@@ -58,8 +61,8 @@ def make(
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         architecture,
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=64,
+        vocab_size=tokenizer.get_vocab_size() + padding,
+        hidden_size=width,
         intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -136,14 +139,34 @@ def make_seq2seq(
     return folder
 
 
-def adapt(folder: Path, into: Path) -> Path:
-    """A LoRA adapter for the model in `folder`, with weights that are not zero."""
+def subtract(folder: Path, base: Path, into: Path, dtype: str = "float32") -> Path:
+    """The differences of two models' weights, as a repository of delta weights has them."""
     import torch
-    from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    torch.manual_seed(3)
     model = AutoModelForCausalLM.from_pretrained(folder)
+    own = dict(AutoModelForCausalLM.from_pretrained(base).named_parameters())
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight -= own[name]
+    model.to(getattr(torch, dtype)).save_pretrained(into)
+    return into
+
+
+def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
+    """A LoRA adapter for the model in `folder`, with weights that are not zero; over as many more
+    tokens as are `added`, whose tokenizer lies with it."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    if added:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer.add_tokens([f"<|{number}|>" for number in range(added)])
+        tokenizer.save_pretrained(into)
+        model.resize_token_embeddings(len(tokenizer))
     config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     get_peft_model(model, config).save_pretrained(str(into))
     return into

@@ -18,7 +18,9 @@ def fetch(options: argparse.Namespace) -> int:
     specs = specs_of(options)
     options.show.phase("download")
     if arguments:
-        download(Arguments.of(arguments))
+        for adapter in options.adapters or (None,):
+            stated = {"peft": adapter} if adapter else {}
+            download(Arguments.of({**arguments, **stated}))
     leaves = [leaf for spec in specs for leaf in spec.leaves()]
     for done, leaf in enumerate(leaves, start=1):
         load_data(leaf)

@@ -89,6 +89,8 @@ _ALL = (
     Option("trackio_args", "accepted; nothing is sent", values.anything, form="several"),
     Option("hf_hub_log_args", "accepted; nothing is sent", values.anything, form="several"),
     # Our own.
+    Option("adapters", "adapters of the model, each evaluated as with peft=NAME; loads it once",
+           values.names, default=(), form="several", metavar="NAME[@REVISION]"),
     Option("mode", "compat: lm-evaluation-harness to the draw; strict: free of its quirks",
            values.one_of("compat", "strict"), default="compat"),
     Option("fewshot_draw", "in strict: examples for each document by itself, or one draw for all",

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,66 @@ def run(options: argparse.Namespace) -> int:
     _check_writable(options.output_path)
     show = options.show
     show.start()
+    if not options.adapters:
+        _evaluate(options, settings)
+        return 0
+    failed: list[EvalError] = []
+    for each, load in _with_adapters(options, settings):
+        try:
+            _evaluate(each, settings, load)
+        except InfraError as error:
+            error.others = (*failed, *error.others)
+            raise
+        except EvalError as error:  # of this adapter, or of a task: the others go on
+            failed += [*error.others, error]
+    if failed:
+        failed[-1].others = failed[:-1]
+        raise failed[-1]
+    return 0
+
+
+def _with_adapters(
+    options: argparse.Namespace, settings: Settings
+) -> Iterator[tuple[argparse.Namespace, Callable[[], Any]]]:
+    """For each of `--adapters` the options of the run with it alone, and what loads it."""
+    from evalcore.model.base import Adapting
+    from evalcore.model.registry import backend_of
+    from evalcore.refusals import refuse_before
+
+    backend = backend_of(options.model)
+    if not isinstance(backend, Adapting):
+        raise OptionError(f"--adapters: --model {options.model} takes none")
+    if len(devices_wanted(options)) > 1:
+        raise OptionError(
+            "--adapters: one process loads the weights once for all: leave --data_parallel, "
+            "tp_plan and torchrun out"
+        )
+    refuse_before(backend.capabilities, specs_of(options), settings)
+    stated = model_args_of(options)
+    names = list(dict.fromkeys(options.adapters))
+    loaders = backend.with_adapters(
+        as_texts(stated),
+        names,
+        batch_size=options.batch_size or options.max_batch_size,
+        device=options.device,
+        mode=options.mode,
+    )
+    for name, load in zip(names, loaders, strict=True):
+        sys.stderr.write(f"evalcore: adapter {name}\n")
+        yield argparse.Namespace(**{**vars(options), "model_args": {**stated, "peft": name}}), load
+
+
+def _evaluate(
+    options: argparse.Namespace, settings: Settings, load: Callable[[], Any] | None = None
+) -> None:
+    """One model on the tasks, and its files; `load` where it is one of several adapters."""
+    show = options.show
     specs = specs_of(options)
     show.phase("load")
     from evalcore.evaluation import evaluate
     from evalcore.journal import Journal
 
-    model, start = _loaded(options, specs, settings)
+    model, start = _loaded(options, specs, settings, load)
     journal = Journal(options.use_cache, model.info.model_key) if options.use_cache else None
     with _place(options, model.info.name) as place:
         written = Written(place, options)
@@ -74,13 +129,16 @@ def run(options: argparse.Namespace) -> int:
             raise
         show.done(written.finish())
         sys.stderr.write(start.in_words())
-    return 0
 
 
 def _loaded(
-    options: argparse.Namespace, specs: Sequence[TaskSpec | GroupSpec], settings: Settings
+    options: argparse.Namespace,
+    specs: Sequence[TaskSpec | GroupSpec],
+    settings: Settings,
+    load_model: Callable[[], Any] | None,
 ) -> tuple[Any, Start]:
-    """The model; the data of the first benchmark are loaded meanwhile."""
+    """The model, as the options say or as `load_model` does; the data of the first benchmark are
+    loaded meanwhile."""
     from evalcore.model.base import Foretelling
     from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
@@ -94,7 +152,12 @@ def _loaded(
         arguments = as_texts(model_args_of(options))
         refuse_before(backend.capabilities_of(arguments), specs, settings)
     with _data_of(benchmarks_of(specs)[0]):
-        model = copies_of(options, devices) if len(devices) > 1 else model_of(options)
+        if load_model is None:
+            several = len(devices) > 1
+            load_model = (
+                partial(copies_of, options, devices) if several else partial(model_of, options)
+            )
+        model = load_model()
         load = time.monotonic() - began
     return model, Start(model, load)
 

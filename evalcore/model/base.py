@@ -168,6 +168,10 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
+LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary")
+"""Fields of `ModelInfo` that records have only where they say something."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """The pins of a loaded model."""
@@ -190,6 +194,14 @@ class ModelInfo:
     softmax_dtype: str = "float32"
     adapter: str | None = None
     """Its name, @, and its commit or the digest of its files."""
+    adapter_base: str | None = None
+    """What the adapter says that it was trained on, where that is another name or revision."""
+    delta: str | None = None
+    """The same of differences that were added to the weights."""
+    gguf_file: str | None = None
+    """Of a model in one such file its name, @, and the SHA-256 of its content."""
+    vocabulary: int | None = None
+    """Tokens of the tables where an adapter has them resized; None where they are the model's."""
     quantisation: str | None = None
     """Method and bits, as the repository's configuration states them."""
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
@@ -202,26 +214,33 @@ class ModelInfo:
 
     @property
     def name(self) -> str:
-        return name_of(self.repository, self.adapter)
+        return name_of(self.repository, self.adapter or self.delta)
 
     @property
     def model_key(self) -> str:
         """SHA-256 of what makes this model's answers its own (not of where it runs)."""
-        own = asdict(self)
+        own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
+        own.pop("adapter_base", None)
         if not self.subfolder:
             del own["subfolder"]
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 
+    def _stated(self) -> dict[str, Any]:
+        """Fields that came later are left out where they say nothing: keys and records of models
+        that have no such thing are what they were."""
+        own = asdict(self)
+        return {k: v for k, v in own.items() if v is not None or k not in LATER_PINS}
+
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "model_key": self.model_key}
+        return {**self._stated(), "model_key": self.model_key}
 
 
-def name_of(repository: str, adapter: str | None) -> str:
-    """Under which name a model's results are filed: its adapter's where it has one, or those of
-    the model with it and without it would lie together. As in lm-evaluation-harness."""
-    return adapter.rpartition("@")[0] if adapter else repository
+def name_of(repository: str, put_on: str | None) -> str:
+    """Under which name a model's results are filed: its adapter's or delta's where it has one, or
+    those of the model with it and without it would lie together. As in lm-evaluation-harness."""
+    return put_on.rpartition("@")[0] if put_on else repository
 
 
 @runtime_checkable
@@ -281,6 +300,26 @@ class Foretelling(Protocol):
 
     def capabilities_of(self, arguments: Mapping[str, Any]) -> Capabilities:
         """At most, of the model that `--model_args` say, whose weights are not downloaded."""
+        ...
+
+
+@runtime_checkable
+class Adapting(Protocol):
+    """A backend that puts adapters, one after the other, over weights that it loads once; others
+    need not."""
+
+    def with_adapters(
+        self,
+        arguments: Mapping[str, Any],
+        adapters: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+    ) -> list[Callable[[], LM]]:
+        """For each adapter what loads the model of `--model_args` with it, to the same answers,
+        keys and pins as `from_arguments` gives with that adapter alone; a class method. Each is
+        done with before the next is loaded. Raises as `from_arguments`."""
         ...
 
 

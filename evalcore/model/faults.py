@@ -21,6 +21,7 @@ LIBRARIES = frozenset(
         "accelerate",
         "bitsandbytes",
         "compressed_tensors",
+        "gguf",
         "gptqmodel",
         "huggingface_hub",
         "jinja2",

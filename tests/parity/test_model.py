@@ -20,6 +20,7 @@ from evalcore.model.base import Request, Response
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from tests import tiny
+from tests.gguf_files import write_gguf
 from tests.hub import ROOT
 from tests.parity import half
 
@@ -226,10 +227,43 @@ def test_the_models_own_generation_arguments_hold_alike(tmp_path: Path) -> None:
     assert all(len(answer.token_ids) <= 5 for answer in found)
 
 
-def test_an_adapter_is_applied_alike(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("added", "padding"), [(0, 0), (0, 40), (6, 0)], ids=["as wide", "rows to spare", "wider"]
+)
+def test_an_adapter_is_applied_alike(tmp_path: Path, added: int, padding: int) -> None:
+    """Also where the tokenizer has another number of tokens than the model: its tables are
+    resized."""
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS, padding=padding)
+    adapter = str(tiny.adapt(folder, tmp_path / "adapter", added=added))
+    stated = {"peft": adapter, **({"tokenizer": adapter} if added else {})}
+    ours, theirs = our_model(folder, **stated), their_model(folder, **stated)
+    asked = [(text, " wood" + "<|3|>" * bool(added)) for text in texts(3, 9)]
+    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
+    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
+    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_delta_is_added_alike(tmp_path: Path, dtype: str) -> None:
     folder = tiny.make(tmp_path / "model", positions=POSITIONS)
-    adapter = str(tiny.adapt(folder, tmp_path / "adapter"))
-    ours, theirs = our_model(folder, peft=adapter), their_model(folder, peft=adapter)
+    tuned = tiny.make(tmp_path / "tuned", positions=POSITIONS, seed=1)
+    delta = str(tiny.subtract(tuned, folder, tmp_path / "delta", dtype))
+    ours, theirs = our_model(folder, delta=delta), their_model(folder, delta=delta)
+    asked = [(text, " wood") for text in texts(3, 9)]
+    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
+    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
+    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    state = theirs.model.state_dict()
+    for name, weight in ours._model.state_dict().items():
+        assert (weight == state[name]).all()
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
+def test_a_gguf_file_is_read_alike(tmp_path: Path, kind: str) -> None:
+    folder = tiny.make(tmp_path / "model", positions=POSITIONS)
+    write_gguf(folder, tmp_path / "m.gguf", kind)
+    ours, theirs = (of(tmp_path, gguf_file="m.gguf") for of in (our_model, their_model))
     asked = [(text, " wood") for text in texts(3, 9)]
     found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
     expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]

@@ -112,7 +112,7 @@ def _uuid(record: RunRecord) -> str:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
-    model, adapter = record.model, record.model.get("adapter")
+    model, adapter, delta = record.model, record.model.get("adapter"), record.model.get("delta")
     return {
         "name": record.model_name.rpartition("/")[2],
         "id": record.model_name,
@@ -127,7 +127,9 @@ def _model_info(record: RunRecord) -> dict[str, Any]:
             "commit": str(model.get("commit")),
             "dtype": str(model.get("dtype")),
             "parameters": str(model.get("parameters")),
-            **({"adapter": adapter, "base": str(model["repository"])} if adapter else {}),
+            **({"adapter": adapter} if adapter else {}),
+            **({"delta": delta} if delta else {}),
+            **({"base": str(model["repository"])} if adapter or delta else {}),
         },
     }
 

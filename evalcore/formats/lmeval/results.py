@@ -257,17 +257,18 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
     model, settings = records[0].model, records[0].settings
     if records[0].engine["name"] == "lm_eval":  # read from such a file
         return {**settings, **config}
-    adapter = model.get("adapter")
-    name, _, commit = (adapter or "").rpartition("@")
+    beside = next((kind for kind in ("adapter", "delta") if model.get(kind)), None)
+    kind = {"adapter": "peft"}.get(beside or "", beside)
+    name, _, commit = str(model[beside] if beside else "").rpartition("@")
     own = {
         "model": "hf",
-        "model_args": {"pretrained": model["repository"], **({"peft": name} if adapter else {})},
+        "model_args": {"pretrained": model["repository"], **({kind: name} if kind else {})},
         "model_num_parameters": model["parameters"],
         "model_dtype": f"torch.{model['dtype']}",
         "model_revision": model["commit"] or "main",
         "model_sha": model["commit"] or "",
         # A folder has no commit there, only a digest.
-        **({"peft_sha": commit if len(commit) == 40 else ""} if adapter else {}),
+        **({f"{kind}_sha": commit if len(commit) == 40 else ""} if kind else {}),
         "batch_size": "auto",
         "batch_sizes": [],
         "device": model["device"],

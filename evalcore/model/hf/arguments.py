@@ -9,6 +9,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
@@ -40,11 +41,9 @@ OTHER_NAMES = {"torch_dtype": "dtype"}
 NOT_TAKEN = {
     **SAME,
     "mixed_precision_dtype": "the model is computed in one precision: set dtype",
-    "delta": "publish the sum of the base model and its delta as one model",
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
-    "gguf_file": "only weights in safetensors format are loaded",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
 }
@@ -77,9 +76,11 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
         problems.append(
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
+    if values.get("peft") and values.get("delta"):
+        problems.append("peft and delta: a model has one or the other: give one of them")
     problems += _about_bits(values)
     if values.get("tp_plan"):
-        others = ("parallelize", "peft", "load_in_8bit", "load_in_4bit")
+        others = ("parallelize", "peft", "delta", "gguf_file", "load_in_8bit", "load_in_4bit")
         problems += (
             f"tp_plan and {name}: a model is divided as it is: leave one of them out"
             for name in others
@@ -97,8 +98,39 @@ def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with how weights are to be quantised as they are loaded."""
     if values.get("load_in_8bit") and values.get("load_in_4bit"):
         yield "load_in_8bit and load_in_4bit: weights have one or the other: give one of them"
+    for other in ("peft", "delta", "load_in_8bit", "load_in_4bit"):
+        if values.get("gguf_file") and values.get(other):
+            yield f"gguf_file and {other}: weights in such a file are taken as they are: give one"
+    bits = next((name for name in ("load_in_8bit", "load_in_4bit") if values.get(name)), None)
+    if bits and values.get("delta"):
+        yield f"delta and {bits}: a difference is added to plain weights: leave {bits} out"
     if not values.get("load_in_4bit"):
         yield from (f"{name} needs load_in_4bit=True" for name in values if name in OF_4_BITS)
+
+
+def named_with_revision(stated: str) -> tuple[str, str]:
+    """A repository and its revision from `owner/name` or `owner/name@revision`; a folder that is
+    there is itself, whatever its name. Raises ValueError for what is neither."""
+    if Path(stated).is_dir():
+        return stated, "main"
+    name, at, revision = stated.partition("@")
+    if not name or (at and not revision):
+        raise ValueError("a folder, owner/name or owner/name@revision")
+    return name, revision or "main"
+
+
+def _repository(stated: Any) -> str:
+    named_with_revision(str(stated))
+    return str(stated)
+
+
+def _gguf_file(stated: Any) -> str:
+    name = str(stated)
+    if re.fullmatch(r"[\w.-]+\.gguf", name, re.ASCII) is None:
+        raise ValueError("the name of one file, such as model-Q8_0.gguf (subfolder says where)")
+    if re.search(r"-\d{5}-of-\d{5}\.gguf$", name) and not name.endswith("-00001-of-00001.gguf"):
+        raise ValueError("one whole file: join the parts with llama-gguf-split --merge")
+    return name
 
 
 def notes_on(given: Mapping[str, Any]) -> list[str]:
@@ -183,7 +215,9 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "bnb_4bit_quant_type": _one_of("fp4", "nf4"),
     "bnb_4bit_use_double_quant": _flag,
     "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
-    "peft": str,
+    "gguf_file": _gguf_file,
+    "peft": _repository,
+    "delta": _repository,
     "max_length": _number(1, "a count"),
     "truncation": _flag,
     "add_bos_token": _flag,

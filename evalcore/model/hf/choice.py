@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from transformers import CONFIG_MAPPING
@@ -11,9 +12,13 @@ from transformers import CONFIG_MAPPING
 from evalcore.errors import ModelError
 from evalcore.model.base import LM, Mode
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.description import load_configuration
+from evalcore.model.hf.gguf import check_readable
+from evalcore.model.hf.huggingface import HuggingFaceLM, default_device
+from evalcore.model.hf.precheck import precheck
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.seq2seq import AT_MOST, Seq2SeqLM
+from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Snapshot, download
 
 
@@ -26,7 +31,7 @@ class HuggingFace:
     def capabilities_of(cls, arguments: Mapping[str, Any]) -> Capabilities:
         """What the model can be asked at most, by its config.json; raises as `from_arguments`."""
         stated = Arguments.of(arguments)
-        kind = kind_of(stated, download(stated, weights=False).model)
+        kind = kind_of(stated)
         return AT_MOST if kind is Seq2SeqLM else cls.capabilities
 
     @classmethod
@@ -42,13 +47,46 @@ class HuggingFace:
         """Raises ModelError, before weights are downloaded, for a `backend` that the model is not
         of."""
         stated = Arguments.of(arguments)
-        kind = kind_of(stated, download(stated, weights=False).model)
+        kind = kind_of(stated)
         return kind(stated, batch_size=batch_size, device=device, mode=mode, weights=weights)
 
+    @classmethod
+    def with_adapters(
+        cls,
+        arguments: Mapping[str, Any],
+        adapters: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        mode: Mode = "compat",
+    ) -> list[Callable[[], LM]]:
+        """For each adapter what loads the model with it; the model's weights are loaded once.
 
-def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
-    """Raises ModelError for arguments that a model of its kind does not take."""
-    name, config = arguments.pretrained, _configuration(snapshot)
+        Raises as `from_arguments`, for any adapter, before these are downloaded.
+        """
+        if "peft" in arguments:
+            raise ModelError("--model_args: peft: --adapters names the adapters: give one of them")
+        shared = SharedWeights()
+        loaders: list[Callable[[], LM]] = []
+        for name in dict.fromkeys(adapters):
+            stated = Arguments.of({**arguments, "peft": name})
+            kind = kind_of(stated)
+            precheck(stated, device=device or default_device(), mode=mode, kind=kind.auto)
+            loaders.append(
+                partial(
+                    kind, stated, batch_size=batch_size, device=device, mode=mode, shared=shared
+                )
+            )
+        return loaders
+
+
+def kind_of(arguments: Arguments) -> type[HuggingFaceLM]:
+    """By the repository's configuration, which is downloaded where it is not there. Raises
+    ModelError for arguments that a model of its kind does not take."""
+    if arguments.gguf_file is not None:
+        check_readable(arguments.pretrained)
+    snapshot = download(arguments, weights=False).model
+    name, config = arguments.pretrained, _configuration(arguments, snapshot)
     named = config.get("architectures") or [config.get("model_type")]
     architecture = named[0] if isinstance(named, list) else named
     if arguments.tp_plan is not None and not _can_be_divided(config):
@@ -69,12 +107,13 @@ def kind_of(arguments: Arguments, snapshot: Snapshot) -> type[HuggingFaceLM]:
             f"--model_args: backend=causal: {name} is an encoder-decoder model ({architecture}), "
             "of which the decoder alone was never trained: leave backend out"
         )
-    if arguments.peft is not None:
-        raise ModelError(
-            f"--model_args: peft: {name} is an encoder-decoder model ({architecture}), over which "
-            "no adapter is put: merge it into the model and evaluate that"
-        )
-    if quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
+    for stated in ("peft", "delta"):
+        if getattr(arguments, stated) is not None:
+            raise ModelError(
+                f"--model_args: {stated}: {name} is an encoder-decoder model ({architecture}), "
+                "which is evaluated alone: merge the two into one model and evaluate that"
+            )
+    if snapshot.file or quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
         raise ModelError(
             f"{name} is a quantised encoder-decoder model ({architecture}), whose answers were "
             "compared with nobody's: evaluate the model that it was made of"
@@ -99,8 +138,10 @@ def _can_be_divided(config: Mapping[str, Any]) -> bool:
     return bool(planned) and not has_encoder(config) and not quantisation_of(config)
 
 
-def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
+def _configuration(arguments: Arguments, snapshot: Snapshot) -> Mapping[str, Any]:
     """Empty where there is none that can be read: loading says what is wrong with it."""
+    if snapshot.file:
+        return dict(load_configuration(arguments, snapshot).to_dict())
     try:
         found = json.loads((snapshot.folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):

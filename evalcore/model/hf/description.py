@@ -11,6 +11,7 @@ from typing import Any
 
 from evalcore.errors import ModelError
 from evalcore.model.faults import models_fault
+from evalcore.model.hf.gguf import alone, check_metadata
 from evalcore.model.hf.snapshot import Arguments, Snapshot
 
 SAFE = (".safetensors", ".safetensors.index.json")
@@ -22,10 +23,10 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
     options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
     if arguments.add_bos_token is not None:
         options["add_bos_token"] = arguments.add_bos_token
-    with errors_named(arguments, snapshot):
-        tokenizer: Any = AutoTokenizer.from_pretrained(
-            snapshot.folder, trust_remote_code=False, **options
-        )
+    if snapshot.file:
+        options["gguf_file"] = snapshot.file
+    with errors_named(snapshot), alone(snapshot) as folder:
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
     longest = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise ModelError(
@@ -44,6 +45,10 @@ def load_configuration(arguments: Arguments, snapshot: Snapshot) -> Any:
     """
     from transformers import AutoConfig
 
+    if snapshot.file:
+        with errors_named(snapshot), alone(snapshot) as folder:
+            check_metadata(snapshot)
+            return _settled(arguments, AutoConfig.from_pretrained(folder, gguf_file=snapshot.file))
     adapter = snapshot.folder / "adapter_config.json"
     if adapter.exists() and not (snapshot.folder / "config.json").exists():
         raise ModelError(
@@ -55,16 +60,22 @@ def load_configuration(arguments: Arguments, snapshot: Snapshot) -> Any:
             f"{snapshot.name} holds a model and an adapter ({adapter.name}), so which of the two "
             "is meant cannot be told: remove what belongs to the adapter, or publish it by itself"
         )
-    config: Any = AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
-    config._attn_implementation = arguments.attn_implementation
-    config._experts_implementation = None
-    config.return_dict = True
+    config = _settled(
+        arguments, AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
+    )
     weights = getattr(config, "transformers_weights", None)
     if weights is not None and not str(weights).endswith(SAFE):
         raise ModelError(
             f"{snapshot.name}: config.json: transformers_weights: expected a file in safetensors "
             f"format, got {weights!r}"
         )
+    return config
+
+
+def _settled(arguments: Arguments, config: Any) -> Any:
+    config._attn_implementation = arguments.attn_implementation
+    config._experts_implementation = None
+    config.return_dict = True
     return config
 
 
@@ -79,6 +90,6 @@ def max_length_of(config: Any, tokenizer: Any) -> int:
     return int(stated) if stated < 10**9 else 2048
 
 
-def errors_named(arguments: Arguments, snapshot: Snapshot) -> AbstractContextManager[None]:
-    what = f"{snapshot.name} at {arguments.revision} cannot be loaded"
+def errors_named(snapshot: Snapshot) -> AbstractContextManager[None]:
+    what = f"{snapshot.name} at {snapshot.revision} cannot be loaded"
     return models_fault(what, folder=snapshot.folder, name=snapshot.name)

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, Protocol, Self
 
 import torch
@@ -22,12 +22,22 @@ from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.plain import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
+from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of
+from evalcore.model.hf.gguf import packing_of
 from evalcore.model.hf.loading import load_model, skeleton
+from evalcore.model.hf.precheck import precheck
 from evalcore.model.hf.quantisation import at_loading, quantisation_of
-from evalcore.model.hf.quantised import check_runs_here, parameters_of, stated_by
+from evalcore.model.hf.quantised import parameters_of, stated_by
 from evalcore.model.hf.reading import Reader
-from evalcore.model.hf.snapshot import Arguments, Files, download, download_tokenizer
+from evalcore.model.hf.shared import SharedWeights
+from evalcore.model.hf.snapshot import (
+    Arguments,
+    Files,
+    download,
+    download_tokenizer,
+    download_weights,
+)
 from evalcore.model.hf.weights import digest_of_quantised, weights_digest
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.loglikelihood.ladder import PathName
@@ -83,6 +93,7 @@ class HuggingFaceLM(Reader):
         model: Any = None,
         tokenizer: Any = None,
         path: Literal["auto"] | PathName = "auto",
+        shared: SharedWeights | None = None,
     ) -> None:
         """Loads the model, unless an initialised one of `transformers` is given.
 
@@ -90,6 +101,7 @@ class HuggingFaceLM(Reader):
         what differs from lm-evaluation-harness (docs/engine.md). `path` is for tests and
         benchmarks: the one way to compute loglikelihoods (`loglikelihood.ladder`). Without
         `weights` it can be asked what it would read (`encode`, `chat_template`) and nothing else.
+        `shared`: weights that other adapters of the model have, too.
         Raises ModelError when the repository cannot be loaded as it is, InfraError when the Hub
         cannot be reached.
         """
@@ -100,16 +112,26 @@ class HuggingFaceLM(Reader):
             raise ModelError("no model: give its arguments, or an initialised model")
         self._files: Files | None = None
         self._first_pass: FirstPass | None = None
+        self._width: int | None = None
+        """Tokens of the model's tables where its adapter wants another number."""
         if model is None:
-            here = device or ("cuda" if torch.cuda.is_available() else "cpu")
-            runs = partial(check_runs_here, arguments, device=here) if weights else None
-            self._files = download(arguments, weights=weights, check=runs)
-            tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
-            model = (
-                load_model(arguments, self._files, here, self.auto)
-                if weights
-                else skeleton(arguments, self._files, self.auto)
-            )
+            here = device or default_device()
+            if weights:
+                checked = precheck(
+                    arguments, device=here, mode=mode, kind=self.auto, tokenizer=tokenizer
+                )
+                self._files, tokenizer = checked.files, checked.tokenizer
+                self._width = checked.width
+                download_weights(self._files)
+                model = load_model(
+                    *(arguments, self._files, here, self.auto),
+                    width=self._width,
+                    shared=shared,
+                )
+            else:
+                self._files = download(arguments, weights=False)
+                tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
+                model = skeleton(arguments, self._files, self.auto)
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
@@ -194,26 +216,32 @@ class HuggingFaceLM(Reader):
         read for it."""
         if self._files is None:
             if not is_quantised(self._model):
-                return self._info(None, weights_digest(self._model), None)
+                return self._info(None, weights_digest(self._model))
             with evaluating(self._model):
                 dtype_of_logits(self._model)  # when they are first run some repack their weights
-            return self._info(None, digest_of_quantised(self._model), None)
+            return self._info(None, digest_of_quantised(self._model))
         return self._loaded_info
 
     @cached_property
     def _loaded_info(self) -> ModelInfo:
         assert self._files is not None  # noqa: S101  # a model that was loaded has files
-        model, adapter = self._files.model, self._files.adapter
-        own = f"{adapter.name}@{adapter.commit or adapter.files_digest}" if adapter else None
-        return self._info(model.commit, model.files_digest, own)
+        return self._info(self._files.model.commit, self._files.model.files_digest, self._files)
 
     @property
     def _configuration(self) -> Mapping[str, Any]:
         """What the repository says: where a method cannot be run, loading may have undone it."""
         if self._files is None:
             return stated_by(self._model)
+        if self._files.model.file:
+            return {}
         stated = (self._files.model.folder / "config.json").read_text(encoding="utf-8")
         return dict(json.loads(stated))
+
+    @property
+    def _quantisation(self) -> str | None:
+        if self._files is not None and self._files.model.file:
+            return packing_of(self._files.model)
+        return at_loading(self._arguments) or quantisation_of(self._configuration)
 
     @property
     def _n_parameters(self) -> int:
@@ -221,7 +249,10 @@ class HuggingFaceLM(Reader):
             return parameters_of(self._model)
         return sum(p.numel() for p in self._model.parameters())
 
-    def _info(self, commit: str | None, files_digest: str | None, adapter: str | None) -> ModelInfo:
+    def _info(
+        self, commit: str | None, files_digest: str | None, files: Files | None = None
+    ) -> ModelInfo:
+        adapter, delta = (files.adapter, files.delta) if files else (None, None)
         return ModelInfo(
             repository=self._arguments.pretrained,
             commit=commit,
@@ -230,8 +261,12 @@ class HuggingFaceLM(Reader):
             parameters=self._n_parameters,
             dtype=str(self._model.dtype).removeprefix("torch."),
             softmax_dtype=str(self._softmax).removeprefix("torch."),
-            adapter=adapter,
-            quantisation=at_loading(self._arguments) or quantisation_of(self._configuration),
+            adapter=adapter.pin if adapter else None,
+            adapter_base=other_base(self._arguments, files) if files else None,
+            delta=delta.pin if delta else None,
+            vocabulary=self._width,
+            gguf_file=files.model.file_pin if files else None,
+            quantisation=self._quantisation,
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,
             arguments=self._arguments.as_json(),
@@ -249,6 +284,10 @@ class HuggingFaceLM(Reader):
         with libraries_fault("it fails when it is computed"), evaluating(self._model):
             yield from scored(requests, self._scorer.answers)
             yield from self._writer.answers(writing)
+
+
+def default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class FirstPass:

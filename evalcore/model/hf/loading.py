@@ -6,15 +6,20 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import distributed
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GgufConfig
 
 from evalcore.errors import ModelError
+from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import errors_named, load_configuration
+from evalcore.model.hf.gguf import alone, check_complete
 from evalcore.model.hf.quantised import loading_options
+from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Files
 
 # Where a repository has no safetensors, transformers would send its name and the token to a service
@@ -23,25 +28,62 @@ os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
 
 
 def load_model(
-    arguments: Arguments, files: Files, device: str, kind: Any = AutoModelForCausalLM
+    arguments: Arguments,
+    files: Files,
+    device: str,
+    kind: Any = AutoModelForCausalLM,
+    *,
+    width: int | None = None,
+    shared: SharedWeights | None = None,
 ) -> Any:
-    """The model in evaluation mode, with its adapter, on the device; `kind` is the class of
-    transformers that chooses the model's own."""
+    """The model in evaluation mode, with its adapter, on the device.
+
+    `kind`: the class of transformers that chooses the model's own; `width`: what `precheck` says;
+    `shared`: weights that were loaded for another adapter of the same model.
+    """
+    load = partial(_load_alone, arguments, files, device, kind)
+    model = shared.model(load) if shared else load()
+    if files.delta is not None:
+        add(model, _load_alone(*of_delta(arguments, files), "cpu", kind), files.delta.name)
+    if files.adapter is not None:
+        # Few runs have one, and its library takes a second to import.
+        from evalcore.model.hf.adapter import put_on
+
+        with errors_named(files.adapter):
+            put_on(model, files.adapter.folder, files.adapter.name, width)
+    _check_fits(arguments, model)
+    return model.eval()
+
+
+def of_delta(arguments: Arguments, files: Files) -> tuple[Arguments, Files]:
+    """What the model of differences is loaded by."""
+    assert files.delta is not None  # noqa: S101  # whoever asks has one
+    own = replace(arguments, pretrained=files.delta.name, subfolder="", parallelize=False)
+    return own, replace(files, model=files.delta)
+
+
+def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> Any:
+    """The model without an adapter."""
     name = arguments.pretrained
-    with errors_named(arguments, files.model), _lack_named(name):
+    with errors_named(files.model), _lack_named(name), alone(files.model) as folder:
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread = _spread(arguments) if arguments.parallelize else {}
         if arguments.tp_plan is not None:
             spread = _divided()
+        packed: dict[str, Any] = {}
+        if files.model.file:
+            # Unpacked on every machine: kernels that compute with packed weights round otherwise.
+            unpacked = GgufConfig(dequantize=True)
+            packed = {"gguf_file": files.model.file, "quantization_config": unpacked}
         loaded: Any = kind.from_pretrained(
-            files.model.folder,
+            folder,
             config=config,
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
-            **{**quantised, **spread},
+            **{**quantised, **spread, **packed},
         )
         model, report = loaded
     if missing := sorted(report["missing_keys"]):
@@ -50,6 +92,8 @@ def load_model(
             f"{name}: its files lack weights that its configuration asks for, "
             f"{len(missing)} in all, such as {missing[0]}: publish all of them"
         )
+    if files.model.file:
+        check_complete(model, files.model)
     left_out = _parts_left_out if quantised else _layers_left_out
     if left := left_out(model, report["unexpected_keys"]):
         raise ModelError(
@@ -67,14 +111,7 @@ def load_model(
             f"--model_args: {name}: not even its first layer has room in memory: state more as "
             "max_memory_per_gpu or max_cpu_memory"
         )
-    if files.adapter is not None:
-        # Few runs have one, and its library takes a second to import.
-        from evalcore.model.hf.adapter import put_on
-
-        with errors_named(arguments, files.adapter):
-            put_on(model, files.adapter.folder, files.adapter.name)
-    _check_fits(arguments, model)
-    return model.eval()
+    return model
 
 
 def _spread(arguments: Arguments) -> dict[str, Any]:
@@ -117,7 +154,7 @@ def _lack_named(name: str) -> Iterator[None]:
 
 def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> Any:
     """The model without weights, which takes no memory: enough to say what it would read."""
-    with errors_named(arguments, files.model), torch.device("meta"):
+    with errors_named(files.model), torch.device("meta"):
         config = load_configuration(arguments, files.model)
         model: Any = kind.from_config(config)
         return model.eval()

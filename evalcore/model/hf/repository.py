@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from huggingface_hub import errors as hub
 from evalcore.errors import InfraError, ModelError
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-ADAPTER = "adapter_model.safetensors"
-CONFIGURATION = ("config.json", "generation_config.json", "adapter_config.json", INDEX)
+ADAPTER, ADAPTER_CONFIGURATION = "adapter_model.safetensors", "adapter_config.json"
+CONFIGURATION = ("config.json", "generation_config.json", ADAPTER_CONFIGURATION, INDEX)
 TOKENIZER = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -69,31 +69,32 @@ RESERVE = 2**30
 """Bytes that stay free on the disk."""
 
 
-def fetch(
-    name: str,
-    revision: str,
-    inside: str,
-    *,
-    weights: bool,
-    check: Callable[[Path], None] | None = None,
-) -> Path:
-    """The folder of the repository's files on this machine; downloads what is missing.
+def fetch(name: str, revision: str, inside: str) -> Path:
+    """The folder with the repository's configuration and tokenizer on this machine; downloads what
+    is missing, and no weights.
 
     `inside` is the path of the model in it, empty or with a slash at its end. Sizes are known
     before anything is downloaded. Offline, what was downloaded before counts. Raises ModelError
     for files that are too large, InfraError where the disk has no room, and what the Hub's client
-    raises. `check` is given the folder of the configuration before weights are downloaded.
+    raises.
     """
     folder = _download(
         name, revision, [inside + file for file in (*CONFIGURATION, *TOKENIZER, TEMPLATES)]
     )
-    if check is not None:
-        check(folder / inside)
-    named = _versions(folder / inside) + (weight_files(folder / inside) if weights else [])
-    if not named:
-        return folder
-    # The commit that was just read: a branch may have moved since.
-    return _download(name, folder.name, [inside + file for file in named])
+    if named := _versions(folder / inside):
+        # The commit that was just read: a branch may have moved since.
+        _download(name, folder.name, [inside + file for file in named])
+    return folder
+
+
+def fetch_weights(name: str, commit: str, inside: str, folder: Path) -> None:
+    """The weights that the configuration in `folder` names; raises as `fetch`."""
+    _download(name, commit, [inside + file for file in weight_files(folder)])
+
+
+def fetch_file(name: str, revision: str, file: str) -> Path:
+    """The folder of a repository with this file of it alone; raises as `fetch`."""
+    return _download(name, revision, [file])
 
 
 def weight_files(folder: Path) -> list[str]:
@@ -152,7 +153,7 @@ def _check_size(name: str, file: str, size: int | None) -> None:
         raise ModelError(f"{name}: the Hub does not say how large {file} is: push it again")
     most = LARGEST_CONFIGURATION if file.endswith(CONFIGURATION) else LARGEST_SMALL_FILE
     most = LARGEST_TEMPLATE if file.endswith(".jinja") else most
-    if size > most and not file.endswith(".safetensors"):
+    if size > most and not file.endswith((".safetensors", ".gguf")):
         raise ModelError(
             f"{name}: {file} has {size:,} bytes, and {most:,} is the most for a file without "
             "weights: make it smaller"

@@ -5,7 +5,7 @@ Runs nothing of the model and imports neither torch nor transformers: a fetch is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,8 +15,13 @@ from huggingface_hub import errors as hub
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
-from evalcore.model.hf.arguments import values_of
-from evalcore.model.hf.repository import fetch
+from evalcore.model.hf.arguments import named_with_revision, values_of
+from evalcore.model.hf.repository import (
+    ADAPTER_CONFIGURATION,
+    fetch,
+    fetch_file,
+    fetch_weights,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +58,13 @@ class Arguments:
     bnb_4bit_use_double_quant: bool | None = None
     bnb_4bit_compute_dtype: str | None = None
     """In which 4-bit layers multiply; float32 where nothing is stated."""
+    gguf_file: str | None = None
+    """The file of the repository that the model, and its tokenizer where none is named, are in."""
     peft: str | None = None
-    """An adapter to load over the model."""
+    """An adapter to load over the model: a folder, or owner/name with @ and its own revision, which
+    is main where none is stated."""
+    delta: str | None = None
+    """Differences that are added to the model's weights, named as an adapter is."""
     max_length: int | None = None
     truncation: bool = False
     """Whether prompts of generations are first cut to the tokenizer's own limit."""
@@ -87,12 +97,29 @@ class Snapshot:
     folder: Path
     commit: str | None
     """Commit of the Hub repository; None for a local folder."""
+    revision: str = "main"
+    """As the caller wrote it."""
+    subfolder: str = ""
+    file: str = ""
+    """The GGUF file that all of it is in."""
+
+    @property
+    def pin(self) -> str:
+        """Its name, @, and its commit or what stands for it."""
+        return f"{self.name}@{self.commit or self.files_digest}"
+
+    @property
+    def file_pin(self) -> str | None:
+        """Name, @, and SHA-256 of the GGUF file; None where there is none."""
+        return f"{self.file}@{digest_of_file(self.folder / self.file)}" if self.file else None
 
     @property
     def files_digest(self) -> str | None:
         """What stands for the commit where there is none: the digest of what is loaded."""
         if self.commit:
             return None
+        if self.file:
+            return digest_of_file(self.folder / self.file)
         kinds = ("config.json", "adapter_config.json", "*.safetensors")
         files = sorted(file for kind in kinds for file in self.folder.glob(kind))
         return digest_of([[file.name, digest_of_file(file)] for file in files])
@@ -106,63 +133,103 @@ class Files:
     tokenizer: Snapshot
     """The model's own, unless another repository is named."""
     adapter: Snapshot | None
+    delta: Snapshot | None = None
 
 
-def download(
-    arguments: Arguments, *, weights: bool = True, check: Callable[[Path], None] | None = None
-) -> Files:
-    """The files at the commits that the revision names now; downloads what is missing.
+def download(arguments: Arguments, *, weights: bool = True) -> Files:
+    """The files at the commits that the revisions name now; downloads what is missing.
 
-    Without `weights` no adapter either. `check` is given the folder with the model's config.json
-    before its weights are downloaded, and raises for a model that cannot be run.
-
-    Offline, the answer of the last download counts. Raises ModelError for a repository that is not
-    there, not open or without safetensors, InfraError where the Hub cannot be reached.
+    Without `weights` no adapter either. Offline, the answer of the last download counts. Raises
+    ModelError for a repository that is not there, not open or without safetensors, InfraError where
+    the Hub cannot be reached.
     """
-    revision, inside = arguments.revision, arguments.subfolder
-    model = _snapshot(arguments.pretrained, revision, inside, weights=weights, check=check)
+    files = describe(arguments, weights=weights)
     if weights:
-        _with_weights(model)
+        download_weights(files)
+    return files
+
+
+def describe(arguments: Arguments, *, weights: bool = True) -> Files:
+    """All that is loaded but the model's weights, by which it can be judged whether these are
+    wanted: configurations, tokenizer, and the whole adapter, which is small. Raises as `download`.
+    """
+    if arguments.gguf_file is not None:
+        model = _whole_file(arguments, arguments.gguf_file)
+        tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
+        return Files(model, tokenizer, None)
+    model = _snapshot(arguments.pretrained, arguments.revision, arguments.subfolder)
     if arguments.trust_remote_code:
         _refuse_code(model)
-    tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
-    adapter = None
+    worn = None
     if weights and arguments.peft is not None:
-        adapter = _with_weights(_snapshot(arguments.peft, revision, "", weights=True))
-    return Files(model, tokenizer, adapter)
+        worn = _snapshot(*named_with_revision(arguments.peft))
+        if not (worn.folder / ADAPTER_CONFIGURATION).is_file():
+            raise ModelError(
+                f"--model_args: peft: {worn.name} is no adapter: it has no {ADAPTER_CONFIGURATION}"
+            )
+        _fetch_weights(worn)
+    delta = None
+    if weights and arguments.delta is not None:
+        delta = _snapshot(*named_with_revision(arguments.delta))
+    tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
+    return Files(model, tokenizer, worn, delta)
 
 
 def download_tokenizer(arguments: Arguments) -> Snapshot:
-    """The files of the tokenizer alone; raises as `download`."""
-    name = arguments.tokenizer or arguments.pretrained
-    return _snapshot(name, arguments.revision, arguments.subfolder, weights=False)
+    """The files of the tokenizer alone; raises as `download`.
+
+    Of another repository at the model's revision, as in lm-evaluation-harness, but for those of the
+    adapter and the delta, which have their own.
+    """
+    name, revision = arguments.tokenizer or arguments.pretrained, arguments.revision
+    for beside in filter(None, (arguments.peft, arguments.delta)):
+        own, its_revision = named_with_revision(beside)
+        if name in (own, beside):
+            return _snapshot(own, its_revision)
+    return _snapshot(name, revision, arguments.subfolder)
 
 
-def _snapshot(
-    name: str,
-    revision: str,
-    subfolder: str,
-    *,
-    weights: bool,
-    check: Callable[[Path], None] | None = None,
-) -> Snapshot:
-    if Path(name).is_dir():
-        if check is not None:
-            check(Path(name) / subfolder)
-        return Snapshot(name, Path(name) / subfolder, None)
-    inside = f"{subfolder}/" if subfolder else ""
-    with _errors_named(f"{name} at {revision}"):
-        folder = fetch(name, revision, inside, weights=weights, check=check)
-    return Snapshot(name, folder / subfolder, folder.name)
+def download_weights(files: Files) -> None:
+    """The weights to configurations that are there; raises as `download`."""
+    if not files.model.file:
+        _fetch_weights(files.model)
+    if files.delta is not None:
+        _fetch_weights(files.delta)
 
 
-def _with_weights(snapshot: Snapshot) -> Snapshot:
+def _fetch_weights(snapshot: Snapshot) -> None:
+    if snapshot.commit is not None:
+        inside = f"{snapshot.subfolder}/" if snapshot.subfolder else ""
+        with _errors_named(f"{snapshot.name} at {snapshot.revision}"):
+            fetch_weights(snapshot.name, snapshot.commit, inside, snapshot.folder)
     if not list(snapshot.folder.glob("*.safetensors")):
         raise ModelError(
             f"{snapshot.name} has no weights in safetensors format, and no other is loaded "
             "here (pickled weights can run code): publish them with save_pretrained"
         )
-    return snapshot
+
+
+def _snapshot(name: str, revision: str, subfolder: str = "") -> Snapshot:
+    if Path(name).is_dir():
+        return Snapshot(name, Path(name) / subfolder, None, revision, subfolder)
+    inside = f"{subfolder}/" if subfolder else ""
+    with _errors_named(f"{name} at {revision}"):
+        folder = fetch(name, revision, inside)
+    return Snapshot(name, folder / subfolder, folder.name, revision, subfolder)
+
+
+def _whole_file(arguments: Arguments, file: str) -> Snapshot:
+    """A GGUF file says what it is within, so nothing is known before it is there."""
+    name, revision, inside = arguments.pretrained, arguments.revision, arguments.subfolder
+    if Path(name).is_dir():
+        folder, commit = Path(name), None
+    else:
+        with _errors_named(f"{name} at {revision}"):
+            folder = fetch_file(name, revision, f"{inside}/{file}" if inside else file)
+        commit = folder.name
+    if not (folder / inside / file).is_file():
+        raise ModelError(f"--model_args: gguf_file: {name} at {revision} has no file {file}")
+    return Snapshot(name, folder / inside, commit, revision, inside, file)
 
 
 def _refuse_code(snapshot: Snapshot) -> None:

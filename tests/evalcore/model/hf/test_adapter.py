@@ -109,8 +109,16 @@ def test_it_is_computed_as_peft_does(base, tmp_path, kind, dtype):
         ),
         (lambda given: given, {"target_modules": [QUERY]}, [r"4 weights of its file.*v_proj"]),
         (lambda given: given, {"use_dora": True}, [r"lacks 4 weights.*lora_magnitude_vector"]),
-        (lambda given: given, {"modules_to_save": ["lm_head"]}, ["cannot be loaded.*lm_head"]),
-        (lambda given: given, {"r": 4}, ["cannot be loaded.*size mismatch"]),
+        (
+            lambda given: given,
+            {"modules_to_save": ["lm_head"]},
+            [r"does not fit.*lacks lm_head\.weight"],
+        ),
+        (
+            lambda given: given,
+            {"r": 4},
+            [r"8 weights .* other shapes .*lora_A\.weight \(8, 64, where .* 4, 64\)"],
+        ),
     ],
     ids=["other names", "a layer missing", "left over", "no magnitudes", "no head", "another rank"],
 )
