@@ -77,6 +77,7 @@ def document(
     yield from shared_names()
     yield from measured(commands)
     yield from half_precision()
+    yield from put_on_models()
     yield from quantised()
     yield from failing(pairs)
     yield from by_name(
@@ -302,6 +303,20 @@ def half_precision() -> Iterator[str]:
             *("softmax in float32 instead, nats (picks)", "questions that tie"),
         ),
         rows,
+    )
+
+
+def put_on_models() -> Iterator[str]:
+    yield "## Adapters, delta weights and GGUF files"
+    yield ""
+    yield from prose(
+        "`tests/parity/test_model.py` asks both engines for loglikelihoods and texts of tiny "
+        "models: under an adapter, under one that has tokens added, and under one over a model "
+        "with rows that are no token's (both resize the tables); with delta weights, which must be "
+        "equal weight by weight; and from GGUF files in F32, F16 and Q8_0. lm-evaluation-harness "
+        "takes adapter and delta at the model's revision, draws added rows that an adapter does "
+        "not bring at random, adds a delta to tied tables twice, and reads what lies beside a GGUF "
+        "file: this engine does not."
     )
 
 

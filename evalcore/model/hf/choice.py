@@ -107,11 +107,14 @@ def kind_of(arguments: Arguments) -> type[HuggingFaceLM]:
             f"--model_args: backend=causal: {name} is an encoder-decoder model ({architecture}), "
             "of which the decoder alone was never trained: leave backend out"
         )
-    for stated in ("peft", "delta"):
+    for stated, why in (
+        ("peft", "over which no adapter is put: merge it into the model"),
+        ("delta", "to which no differences are added: publish the sum"),
+    ):
         if getattr(arguments, stated) is not None:
             raise ModelError(
                 f"--model_args: {stated}: {name} is an encoder-decoder model ({architecture}), "
-                "which is evaluated alone: merge the two into one model and evaluate that"
+                f"{why} and evaluate that"
             )
     if snapshot.file or quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
         raise ModelError(

@@ -120,9 +120,9 @@ class HuggingFaceLM(Reader):
                 checked = precheck(
                     arguments, device=here, mode=mode, kind=self.auto, tokenizer=tokenizer
                 )
-                self._files, tokenizer = checked.files, checked.tokenizer
-                self._width = checked.width
+                self._files, self._width = checked.files, checked.width
                 download_weights(self._files)
+                tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
                 model = load_model(
                     *(arguments, self._files, here, self.auto),
                     width=self._width,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +16,7 @@ from evalcore.errors import ModelError
 from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import errors_named, load_configuration
 from evalcore.model.hf.gguf import alone, check_complete
+from evalcore.model.hf.placed import check_placed, lack_named
 from evalcore.model.hf.quantised import loading_options
 from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Files
@@ -65,7 +64,7 @@ def of_delta(arguments: Arguments, files: Files) -> tuple[Arguments, Files]:
 def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> Any:
     """The model without an adapter."""
     name = arguments.pretrained
-    with errors_named(files.model), _lack_named(name), alone(files.model) as folder:
+    with errors_named(files.model), lack_named(name), alone(files.model) as folder:
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
         spread = _spread(arguments) if arguments.parallelize else {}
@@ -83,23 +82,13 @@ def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> A
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=not quantised,  # to name them, which `check_placed` does
             **{**quantised, **spread, **packed},
         )
         model, report = loaded
-    if missing := sorted(report["missing_keys"]):
-        # transformers fills them with random numbers and goes on: the score would be of no model.
-        raise ModelError(
-            f"{name}: its files lack weights that its configuration asks for, "
-            f"{len(missing)} in all, such as {missing[0]}: publish all of them"
-        )
+    check_placed(model, report, name, quantised=bool(quantised))
     if files.model.file:
         check_complete(model, files.model)
-    left_out = _parts_left_out if quantised else _layers_left_out
-    if left := left_out(model, report["unexpected_keys"]):
-        raise ModelError(
-            f"{name}: its files hold layers that its configuration leaves out, "
-            f"such as {left[0]}: correct config.json"
-        )
     if quantised and arguments.dtype not in ("auto", kept := str(model.dtype)[len("torch.") :]):
         raise ModelError(
             f"--model_args: dtype: {name} keeps {kept}, in which its quantised weights are stored, "
@@ -136,20 +125,6 @@ def _divided() -> dict[str, Any]:
 
     plan = DistributedConfig(tp_plan="auto", tp_size=distributed.get_world_size())
     return {"distributed_config": plan}
-
-
-@contextmanager
-def _lack_named(name: str) -> Iterator[None]:
-    """transformers cannot fill packed weights that are missing with random numbers either."""
-    try:
-        yield
-    except (RuntimeError, NotImplementedError) as problem:
-        if re.search(r"not implemented for '(Char|Byte)'", str(problem)) is None:
-            raise
-        raise ModelError(
-            f"{name}: its files lack quantised weights that its configuration asks for: publish "
-            "all of them"
-        ) from problem
 
 
 def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalLM) -> Any:
@@ -191,33 +166,3 @@ def _on(model: Any, device: str) -> Any:
     except (AssertionError, RuntimeError, NotImplementedError) as problem:
         reason = str(problem).partition("\n")[0]
         raise ModelError(f"--device {device}: the model cannot be put there: {reason}") from problem
-
-
-def _layers_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
-    """Unused weights that differ from used ones by a number only: layers, experts.
-
-    Other unused weights are no concern: a vision tower, a head for another purpose.
-    """
-    used = {re.sub(r"\d+", "#", name) for name in model.state_dict()}
-    return sorted(name for name in unexpected if re.sub(r"\d+", "#", name) in used)
-
-
-def _parts_left_out(model: Any, unexpected: Iterable[str]) -> list[str]:
-    """The same of quantised weights, of each of which files hold several parts: what belongs to a
-    module that is not there, and differs by a number from one that is."""
-    modules = {name for name, _ in model.named_modules() if name}
-    used = {re.sub(r"\d+", "#", name) for name in modules}
-    return sorted(
-        name
-        for name in unexpected
-        if any(
-            place not in modules and re.sub(r"\d+", "#", place) in used
-            for place in _places_of(name)
-        )
-    )
-
-
-def _places_of(name: str) -> list[str]:
-    """The modules that a weight's name may mean: `weight.absmax` is in the same as `weight`."""
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts))]

@@ -21,7 +21,6 @@ class Prechecked:
     """A model whose weights are worth downloading."""
 
     files: Files
-    tokenizer: Any
     width: int | None
     """Tokens that its tables are to have for its adapter; None where they stay as they are."""
 
@@ -36,18 +35,18 @@ def precheck(
     files = describe(arguments)
     if not files.model.file:  # what lies beside it says nothing of it
         check_runs_here(arguments, files.model.folder, device)
-    tokenizer = tokenizer or load_tokenizer(arguments, files.tokenizer)
     if files.delta is not None:
         _check_delta(arguments, files, kind)
     if files.adapter is None:
-        return Prechecked(files, tokenizer, None)
+        return Prechecked(files, None)
+    tokenizer = tokenizer or load_tokenizer(arguments, files.tokenizer)
     # Few runs have one, and its library takes a second to import.
     from evalcore.model.hf.adapter import check_fits
 
     model = skeleton(arguments, files, kind)
     with errors_named(files.adapter):
         width = check_fits(model, files, tokens=len(tokenizer), mode=mode)
-    return Prechecked(files, tokenizer, width)
+    return Prechecked(files, width)
 
 
 def _check_delta(arguments: Arguments, files: Files, kind: Any) -> None:

@@ -55,7 +55,7 @@ STATED = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def hub(tmp_path_factory):
     root = tmp_path_factory.mktemp("hub")
     own = root / "models" / "own"
     tiny.make(own / "base")
@@ -70,15 +70,20 @@ def outcomes(tmp_path_factory):
     for file in words.glob("tokenizer*"):
         shutil.copy(file, first)
     with serve([root]) as url:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, json.dumps(list(STATED.values()))],
-            cwd=ROOT,
-            env=client_environment(url, tmp_path_factory.mktemp("home")),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        yield url
+
+
+@pytest.fixture(scope="module")
+def outcomes(hub, tmp_path_factory):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(list(STATED.values()))],
+        cwd=ROOT,
+        env=client_environment(hub, tmp_path_factory.mktemp("home")),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(STATED, map(json.loads, done.stdout.splitlines()), strict=True))
 
@@ -157,3 +162,23 @@ def test_another_name_than_the_one_it_was_trained_on_is_a_remark(tmp_path):
 def test_half_a_name_is_refused(stated):
     with pytest.raises(ModelError, match="peft: expected a folder, owner/name or owner/name@rev"):
         Arguments.of({"pretrained": "a", "peft": stated})
+
+
+def test_a_fetch_brings_every_adapter_that_a_run_will_want(hub, tmp_path):
+    home, tasks = tmp_path / "home", write_toys(tmp_path)
+    adapters = ["own/adapter", "own/adapter@v1"]
+    asked = ["--tasks", "toy_choice", "--include_path", str(tasks), "--adapters", *adapters]
+    model = ["--model_args", "pretrained=own/base,dtype=float32"]
+    for command, offline in (["fetch"], "0"), (["run", "--limit", "2"], "1"):
+        done = subprocess.run(
+            [sys.executable, "-m", "evalcore", *command, *model, *asked],
+            cwd=ROOT,
+            env=client_environment(hub, home, HF_HUB_OFFLINE=offline),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    found = {path.parent.name for path in home.rglob("adapter_model.safetensors")}
+    assert len(found) == 2

@@ -102,6 +102,17 @@ def test_the_file_is_in_the_key(base, tmp_path):
     assert load(tmp_path, "n.gguf").info.model_key not in keys
 
 
+def test_it_says_what_it_would_read_without_its_weights(base, tmp_path):
+    write_gguf(base, tmp_path / "m.gguf")
+    given = {"pretrained": str(tmp_path), "gguf_file": "m.gguf", "dtype": "float32"}
+    reading = HuggingFace.from_arguments(given, device="cpu", weights=False)
+    keys = [
+        [request.key for request in lm.encode(REQUESTS)]
+        for lm in (reading, load(tmp_path, "m.gguf"))
+    ]
+    assert keys[0] == keys[1]
+
+
 def test_what_lies_beside_the_file_is_not_read(base, tmp_path):
     """transformers would take the tokenizer of the folder, and its arguments of generation."""
     write_gguf(base, tmp_path / "m.gguf")

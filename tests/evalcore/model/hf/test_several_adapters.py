@@ -100,6 +100,20 @@ def test_weights_that_an_adapter_has_written_into_are_loaded_anew(base, adapters
     assert torch.allclose(found[7], written[7] - 1, atol=1e-5)
 
 
+def test_quantised_weights_are_loaded_for_each(base, adapters, loads):
+    given = {"pretrained": str(base), "dtype": "float32", "load_in_4bit": "True"}
+    chosen = [adapters[2], adapters[-1]]
+    row = torch.tensor([[5, 6, 7, 8]])
+    loaders = HuggingFace.with_adapters(given, chosen, device="cpu")
+    for name, load in zip(chosen, loaders, strict=True):
+        together = load()
+        alone = HuggingFace.from_arguments({**given, "peft": name}, device="cpu")
+        assert together.info == alone.info
+        with torch.inference_mode():
+            assert torch.equal(together._model(row).logits, alone._model(row).logits)
+    assert len(loads) == 4
+
+
 def test_the_command_writes_the_files_of_as_many_runs(base, adapters, tmp_path, capsys, loads):
     tasks = write_toys(tmp_path)
     command = ["run", "--tasks", "toy_choice", "--include_path", str(tasks), "--limit", "2"]
