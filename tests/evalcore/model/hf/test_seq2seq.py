@@ -272,7 +272,7 @@ def test_a_decoder_that_begins_with_a_token_of_the_answer_is_not_asked_how_likel
         ("t5", {"backend": "causal"}, r"backend=causal: .* is an encoder-decoder model \(T5For"),
         ("llama", {"backend": "seq2seq"}, r"backend=seq2seq: .* is no encoder-decoder .*\(Llama"),
         ("t5", {"backend": "encoder"}, "backend: expected one of default, causal, seq2seq, got"),
-        ("t5", {"peft": "any/adapter"}, "peft: .* which is evaluated alone: merge the two"),
+        ("t5", {"peft": "any/adapter"}, "peft: .* over which no adapter is put: merge it"),
         ("t5", {"load_in_8bit": "True"}, "is a quantised encoder-decoder model"),
     ],
 )
