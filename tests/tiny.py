@@ -38,11 +38,13 @@ def make(
     words: bool = False,
     positions: int = 512,
     seed: int = 0,
+    width: int = 64,
     chat_template: str | dict[str, str] | None = None,
 ) -> Path:
     """A model of 0.1 M parameters with weights large enough that its answers differ.
 
     `words`: a tokenizer that marks the beginnings of words, as SentencePiece does, and not bytes.
+    `width`: of its rows; vLLM's heads are 32 wide at least, of which there are four.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
@@ -59,8 +61,8 @@ def make(
     config = AutoConfig.for_model(
         architecture,
         vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=64,
-        intermediate_size=128,
+        hidden_size=width,
+        intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=positions,

@@ -199,6 +199,9 @@ class ModelInfo:
     """Of the repository, where the model lies in one."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the caller stated: recorded, and in the keys of the requests that they change."""
+    computed_by: Mapping[str, Any] = field(default_factory=dict)
+    """What computes it, where that is not transformers: its name and version, and what it was told
+    that changes numbers."""
 
     @property
     def name(self) -> str:
@@ -207,7 +210,7 @@ class ModelInfo:
     @property
     def model_key(self) -> str:
         """SHA-256 of what makes this model's answers its own (not of where it runs)."""
-        own = asdict(self)
+        own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
         if not self.subfolder:
@@ -215,7 +218,13 @@ class ModelInfo:
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "model_key": self.model_key}
+        return {**self._stated(), "model_key": self.model_key}
+
+    def _stated(self) -> dict[str, Any]:
+        own = asdict(self)
+        if not self.computed_by:
+            del own["computed_by"]
+        return own
 
 
 def name_of(repository: str, adapter: str | None) -> str:

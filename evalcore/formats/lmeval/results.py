@@ -260,7 +260,7 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
     adapter = model.get("adapter")
     name, _, commit = (adapter or "").rpartition("@")
     own = {
-        "model": "hf",
+        "model": (model.get("computed_by") or {}).get("name", "hf"),
         "model_args": {"pretrained": model["repository"], **({"peft": name} if adapter else {})},
         "model_num_parameters": model["parameters"],
         "model_dtype": f"torch.{model['dtype']}",
