@@ -40,9 +40,6 @@ Found = dict[int, tuple[Scores, Way]]
 ROWS_PER_PACK = 256
 """Prompts that are answered before their answers are given away: what a crash can lose."""
 
-PROBES = 6
-"""Requests that are tried in both ways."""
-
 NATS, SHARE_OF_IT = {True: 0.05, False: 1e-4}, {True: 1e-2, False: 1e-6}
 """By which two ways may differ, of a loglikelihood in half precision and in float32."""
 
@@ -77,7 +74,7 @@ class VllmScorer:
             f"at most {self._largest:.1g} nats from plain requests of up to "
             f"{self._longest_checked} tokens"
         )
-        reason = checked if is_shared else self._problem or "contexts share too little"
+        reason = checked if is_shared else self._problem or "no context is as long as a block"
         return {
             "path": "shared" if is_shared else "plain",
             "step": "each context once" if is_shared else "each prompt by itself",
@@ -138,8 +135,8 @@ class VllmScorer:
         return found | self._plain([*plain, *again], requests)
 
     def _is_worth(self, family: Family) -> bool:
-        """Whether a block of the context can be kept, or one row answers everything."""
-        return not any(family.rests) or len(family.context) >= self._engine.block_size
+        """Whether a block of the context can be kept."""
+        return len(family.context) >= self._engine.block_size
 
     def _shared(
         self, families: Sequence[Family], requests: Sequence[EncodedRequest]
@@ -239,24 +236,27 @@ class VllmScorer:
     def _probes(
         self, families: Sequence[Family], requests: Sequence[EncodedRequest]
     ) -> list[Family]:
-        """What to try before what is kept is believed: contexts with several continuations, the
-        longest, the shortest and one that ends with a block; none where an earlier trial holds."""
-        worth = [one for one in families if any(one.rests) and self._is_worth(one)]
+        """What to try before what is kept is believed: the longest context and the one that begins
+        most like it, the shortest, and one that ends with a block; none where an earlier trial
+        holds."""
+        worth = [family for family in families if self._is_worth(family)]
         longest = max(
-            (len(requests[place].tokens) for one in worth for place in _places(one)), default=0
+            (len(requests[place].tokens) for family in worth for place in _places(family)),
+            default=0,
         )
         if longest <= self._longest_checked:
             return []
-        ordered = sorted(worth, key=lambda one: (-len(one.context), -len(one.rests)))
-        size = self._engine.block_size
-        on_border = [one for one in ordered if len(one.context) % size == 0]
-        chosen = [*ordered[:1], *on_border[:1], *ordered[-1:]]
-        probes: dict[Tokens, Family] = {}
-        for one in chosen:
-            some = sorted(one.rests, key=len)
-            few = dict.fromkeys([*some[-1:], *some[:1]])
-            probes[one.context] = Family(one.context, {rest: one.rests[rest] for rest in few})
-        return list(probes.values())
+        sizes = [len(family.context) for family in worth]
+        first = sizes.index(max(sizes))
+        on_border = [n for n, size in enumerate(sizes) if size % self._engine.block_size == 0]
+        chosen = {first, max(first - 1, 0), sizes.index(min(sizes)), *on_border[-1:]}
+        probes = []
+        for number in sorted(chosen):
+            family = worth[number]
+            by_length = sorted(family.rests, key=len)
+            few = dict.fromkeys([by_length[-1], by_length[0]])
+            probes.append(Family(family.context, {rest: family.rests[rest] for rest in few}))
+        return probes
 
     def _checked(self, probes: Sequence[Family], requests: Sequence[EncodedRequest]) -> Found:
         """The plain answers to what was tried; what is kept is not read where they differ."""

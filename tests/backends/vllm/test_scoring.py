@@ -65,7 +65,7 @@ def test_contexts_of_every_length_are_answered_as_transformers_does(lm, hf, scor
     compared(found, answered(hf, MANY))
     ways = [response.path for response in found]
     # Two contexts are shorter than a block, and what was tried has the plain answer.
-    assert ways.count("shared") == len(MANY) - 2 * 5 - 3 * 2
+    assert ways.count("shared") == len(MANY) - 2 * 5 - 4 * 2
     how = lm.execution["loglikelihood"]
     assert how["path"] == "shared"
     assert "nats from plain requests of up to 306 tokens" in how["reason"]
@@ -146,6 +146,36 @@ def test_a_way_that_says_something_else_is_left_and_the_record_says_so(
     how = lm.execution["loglikelihood"]
     assert how["path"] == "plain"
     assert "not each context once: with what is kept of a context of" in how["refused"]
+
+
+def test_choices_of_one_token_are_tried_as_well(lm, hf, scorer, monkeypatch):
+    """Contexts that begin alike: what is kept of one is read for the next."""
+    shots = words(3 * BLOCK, "five shots")
+    letters = [(30,), (31,), (32,), (33,)]
+    asked = [
+        request
+        for number in range(12)
+        for request in scoring_of((*shots, *words(20, number)), *letters)
+    ]
+    found = answered(lm, asked)
+    compared(found, answered(hf, asked))
+    assert [response.path for response in found].count("shared") > 30
+    assert scorer._longest_checked == 3 * BLOCK + 20
+
+    fresh = VllmScorer(lm._engine, is_half=False)
+    monkeypatch.setattr(lm, "_scorer", fresh)
+    right = fresh._after
+    monkeypatch.setattr(
+        fresh,
+        "_after",
+        lambda wanted: [
+            {token: (logprob - 0.01, greedy) for token, (logprob, greedy) in said.items()}
+            for said in right(wanted)
+        ],
+    )
+    found = answered(lm, asked)
+    compared(found, answered(hf, asked))
+    assert {response.path for response in found} == {"plain"}
 
 
 def test_without_the_check_that_fault_would_be_a_wrong_number(lm, hf, scorer, monkeypatch):

@@ -14,6 +14,7 @@ from evalcore.model.vllm.arguments import VllmArguments
 from evalcore.model.vllm.backend import options_of
 from tests import tiny
 from tests.evalcore.model.known_keys import ARGUMENTS, REQUESTS
+from tests.evalcore.toys import write_toys
 
 
 def test_the_names_of_lm_eval_are_taken_and_mean_what_they_mean_there():
@@ -151,3 +152,12 @@ def test_what_vllm_cannot_do_is_refused_before_it_starts(folder, tmp_path):
     long = Request("generate_until", "a", generation={"until": ["\n"], "max_gen_toks": 64})
     with pytest.raises(ModelError, match="length of 64 tokens leaves no room"):
         lm.encode([long])
+
+
+def test_what_a_run_needs_can_be_fetched_with_the_same_arguments(folder, tmp_path, capsys):
+    tasks = write_toys(tmp_path)
+    command = ["fetch", "--model", "vllm", "--tasks", "toy_choice", "--include_path", str(tasks)]
+    stated = f"pretrained={folder},tensor_parallel_size=2"
+    assert main([*command, "--model_args", stated]) == 0, capsys.readouterr().err
+    assert main([*command, "--model_args", f"{stated},enable_lora=True"]) == ModelError.exit_code
+    assert "enable_lora needs lora_local_path" in capsys.readouterr().err
