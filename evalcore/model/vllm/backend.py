@@ -5,8 +5,6 @@ It reads by `evalcore.model.hf.reading`, as `hf` does: the same requests under t
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -23,6 +21,7 @@ from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
 from evalcore.model.hf.snapshot import Files, download
 from evalcore.model.hf.whole_texts import scored
+from evalcore.model.vllm.adapter import check_effective, header_of, room_for
 from evalcore.model.vllm.arguments import IN_KEY, VllmArguments
 from evalcore.model.vllm.engine import Adapter, Engine, check_devices, check_installed
 from evalcore.model.vllm.scoring import VllmScorer
@@ -99,6 +98,10 @@ class VllmLM(Reader):
             return
         self._dtype = _dtype_of(reading.dtype, self._config, self._files)
         self._engine = self._started(batch_size)
+        if self._files.adapter is not None:
+            vocabulary = int(self._config.get_text_config().vocab_size)
+            with models_fault(f"{self._files.adapter.name}: vLLM cannot put it on"):
+                check_effective(self._engine, self._files.adapter.name, vocabulary)
         is_half = self._dtype != "float32"
         self._scorer = VllmScorer(self._engine, is_half=is_half)
         self._writer = VllmWriter(self._engine, tokenizer, configured, defaults)
@@ -106,9 +109,10 @@ class VllmLM(Reader):
 
     def _started(self, batch_size: int | None) -> Engine:
         files, name = self._files, self._stated.reading.pretrained
-        adapter = None
+        adapter, room = None, None
         if files.adapter is not None:
             adapter = Adapter(files.adapter.name, files.adapter.folder)
+            room = room_for(self._stated.reading, files, self._stated.engine.get("max_lora_rank"))
         with models_fault(f"{name}: vLLM cannot load it", folder=files.model.folder, name=name):
             return Engine(
                 options_of(
@@ -117,6 +121,7 @@ class VllmLM(Reader):
                     dtype=self._dtype,
                     length=self.encoder.max_length,
                     batch_size=batch_size,
+                    adapters_rank=room,
                 ),
                 adapter,
             )
@@ -206,15 +211,22 @@ class VllmLM(Reader):
 
 
 def options_of(
-    arguments: VllmArguments, files: Files, *, dtype: str, length: int, batch_size: int | None
+    arguments: VllmArguments,
+    files: Files,
+    *,
+    dtype: str,
+    length: int,
+    batch_size: int | None,
+    adapters_rank: int | None = None,
 ) -> dict[str, Any]:
     """What vLLM's `LLM` is started with: the files that we downloaded, in a precision that is
-    stated, and no tokenizer."""
-    adapter = {"enable_lora": True, "max_loras": 1} if files.adapter else {}
+    stated, and no tokenizer. `adapters_rank`: for which there is to be room; None for no adapter.
+    """
+    adapter = {"enable_lora": True, "max_loras": 1, "max_lora_rank": adapters_rank}
     return {
         "max_num_seqs": batch_size,
         **arguments.engine,
-        **adapter,
+        **(adapter if adapters_rank is not None else {}),
         "model": str(files.model.folder),
         "skip_tokenizer_init": True,
         "trust_remote_code": False,
@@ -253,14 +265,5 @@ def _dtype_of(stated: str, config: Any, files: Files) -> str:
 
 def _stored(files: Files) -> list[tuple[str, list[int]]]:
     """Type and shape of every weight in the files, by their headers."""
-    found: list[tuple[str, list[int]]] = []
-    for file in sorted(files.model.folder.glob("*.safetensors")):
-        with file.open("rb") as opened:
-            (size,) = struct.unpack("<Q", opened.read(8))
-            header = json.loads(opened.read(size))
-        found += [
-            (weight["dtype"], weight["shape"])
-            for name, weight in header.items()
-            if name != "__metadata__"
-        ]
-    return found
+    files_of_weights = sorted(files.model.folder.glob("*.safetensors"))
+    return [weight for file in files_of_weights for weight in header_of(file).values()]

@@ -79,7 +79,7 @@ class Engine:
         from vllm import LLM
 
         self._engine = LLM(**options).llm_engine
-        self._adapter = None
+        self._adapter: Any = None
         self._n_asked = 0
         self.first_step: float | None = None
         """When it first computed, by `time.monotonic`; None so far."""
@@ -120,19 +120,29 @@ class Engine:
     def keeps_prefixes(self) -> bool:
         return bool(self._engine.vllm_config.cache_config.enable_prefix_caching)
 
-    def outputs(self, asked: Iterable[Asked]) -> Iterator[tuple[int, Any]]:
-        """vLLM's RequestOutput of each, by the caller's number, once it is done."""
-        for number, output in self.steps(asked):
+    def outputs(
+        self, asked: Iterable[Asked], *, within: bool = False, bare: bool = False
+    ) -> Iterator[tuple[int, Any]]:
+        """vLLM's RequestOutput of each, by the caller's number, once it is done.
+
+        `within`: whether rows of a prompt are asked for, which over an adapter are right only of a
+        prompt alone (vLLM counts them as one for each prompt there). `bare`: of the model without
+        its adapter.
+        """
+        at_once = 1 if within and self._adapter is not None else UNDER_WAY
+        for number, output in self.steps(asked, at_once=at_once, bare=bare):
             if output.finished:
                 yield number, output
 
-    def steps(self, asked: Iterable[Asked]) -> Generator[tuple[int, Any], bool | None, None]:
+    def steps(
+        self, asked: Iterable[Asked], *, at_once: int = UNDER_WAY, bare: bool = False
+    ) -> Generator[tuple[int, Any], bool | None, None]:
         """The same after each step; send true for one that is done for the caller."""
         waiting = iter(asked)
         under_way: dict[str, int] = {}
         try:
             while True:
-                self._admit(waiting, under_way)
+                self._admit(waiting, under_way, at_once, None if bare else self._adapter)
                 if not under_way:
                     return
                 self.first_step = self.first_step or time.monotonic()
@@ -148,10 +158,16 @@ class Engine:
             if under_way:  # the caller wants no more, or something failed
                 self._engine.abort_request(list(under_way))
 
-    def _admit(self, waiting: Iterator[Asked], under_way: dict[str, int]) -> None:
+    def _admit(
+        self,
+        waiting: Iterator[Asked],
+        under_way: dict[str, int],
+        at_once: int,
+        adapter: Any,
+    ) -> None:
         from vllm import TokensPrompt
 
-        while len(under_way) < UNDER_WAY:
+        while len(under_way) < at_once:
             new = next(waiting, None)
             if new is None:
                 return
@@ -162,6 +178,6 @@ class Engine:
                 name,
                 TokensPrompt(prompt_token_ids=list(tokens)),
                 params,
-                lora_request=self._adapter,
+                lora_request=adapter,
             )
             under_way[name] = number

@@ -186,7 +186,7 @@ class VllmScorer:
                 params = after(portion, within=len(rest) > 1, reuse=True)
                 asked.append((len(portions), family.context + rest, params))
                 portions.append((number, portion))
-        for place, output in self._engine.outputs(asked):
+        for place, output in self._engine.outputs(asked, within=True):
             number, portion = portions[place]
             yield number, output, portion
 
@@ -221,7 +221,7 @@ class VllmScorer:
                 asked.append((len(asked), tokens, after(portion, within=within, reuse=False)))
                 portions.append((tokens, places, set(portion)))
         found: Found = {}
-        for number, output in self._engine.outputs(asked):
+        for number, output in self._engine.outputs(asked, within=True):
             tokens, places, ids = portions[number]
             last = said_after(output, ids)
             for place in places:

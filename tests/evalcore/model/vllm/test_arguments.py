@@ -66,8 +66,8 @@ def test_what_was_stated_reaches_vllm_and_the_precision_always_does(tmp_path):
     assert "enable_lora" not in told
     adapted = Files(files.model, files.tokenizer, files.model)
     again = VllmArguments.of({**stated, "max_num_seqs": "4"})
-    told = options_of(again, adapted, dtype="float32", length=512, batch_size=8)
-    assert (told["enable_lora"], told["max_num_seqs"]) == (True, 4)
+    told = options_of(again, adapted, dtype="float32", length=512, batch_size=8, adapters_rank=16)
+    assert (told["enable_lora"], told["max_lora_rank"], told["max_num_seqs"]) == (True, 16, 4)
 
 
 @pytest.mark.parametrize(
