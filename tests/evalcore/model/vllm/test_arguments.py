@@ -158,6 +158,7 @@ def test_what_a_run_needs_can_be_fetched_with_the_same_arguments(folder, tmp_pat
     tasks = write_toys(tmp_path)
     command = ["fetch", "--model", "vllm", "--tasks", "toy_choice", "--include_path", str(tasks)]
     stated = f"pretrained={folder},tensor_parallel_size=2"
-    assert main([*command, "--model_args", stated]) == 0, capsys.readouterr().err
+    assert main([*command, "--model_args", f"{stated},swap_space=4"]) == 0
+    assert "swap_space: vLLM has none any more; passed over" in capsys.readouterr().err
     assert main([*command, "--model_args", f"{stated},enable_lora=True"]) == ModelError.exit_code
     assert "enable_lora needs lora_local_path" in capsys.readouterr().err
