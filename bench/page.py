@@ -14,7 +14,7 @@ from bench.scaling import Point
 from bench.sidebyside import Row, Side
 from bench.site import page as site
 
-NO_RUNS = ("draws.json", site.FILE)
+NO_RUNS = ("draws.json", "backends.json", site.FILE)
 """Files of the folder that hold something else."""
 
 INTRODUCTION = f"""\

@@ -276,6 +276,11 @@ def _note(options: argparse.Namespace) -> None:
     if getattr(options, "model", None) in ("hf", "hf-auto", "huggingface"):
         for note in notes_on(getattr(options, "model_args", None) or {}):
             sys.stderr.write(f"evalcore: --model_args: {note}\n")
+    if getattr(options, "model", None) == "vllm":
+        from evalcore.model.vllm.arguments import SAME  # its room needs more than this one
+
+        for note in notes_on(getattr(options, "model_args", None) or {}, SAME):
+            sys.stderr.write(f"evalcore: --model_args: {note}\n")
     if level := getattr(options, "verbosity", None):
         known = logging.getLevelNamesMapping()
         if level.upper() not in known:

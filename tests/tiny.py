@@ -46,6 +46,7 @@ def make(
 
     `padding`: rows of its tables for which there is no token.
     `words`: a tokenizer that marks the beginnings of words, as SentencePiece does, and not bytes.
+    `width`: of its rows; vLLM's heads are 32 wide at least, of which there are four.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
@@ -63,7 +64,7 @@ def make(
         architecture,
         vocab_size=tokenizer.get_vocab_size() + padding,
         hidden_size=width,
-        intermediate_size=128,
+        intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=positions,

@@ -11,6 +11,7 @@ from evalcore.values import as_texts
 def fetch(options: argparse.Namespace) -> int:
     """Download the pinned model and the data of the tasks."""
     from evalcore.model.hf.snapshot import Arguments, download
+    from evalcore.model.vllm.arguments import VllmArguments
     from evalcore.task.data.dataset import load_data
 
     arguments = as_texts(model_args_of(options))
@@ -19,8 +20,9 @@ def fetch(options: argparse.Namespace) -> int:
     options.show.phase("download")
     if arguments:
         for adapter in options.adapters or (None,):
-            stated = {"peft": adapter} if adapter else {}
-            download(Arguments.of({**arguments, **stated}))
+            stated = {**arguments, **({"peft": adapter} if adapter else {})}
+            is_vllm = options.model == "vllm"
+            download(VllmArguments.of(stated).reading if is_vllm else Arguments.of(stated))
     leaves = [leaf for spec in specs for leaf in spec.leaves()]
     for done, leaf in enumerate(leaves, start=1):
         load_data(leaf)

@@ -168,7 +168,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary")
+LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary", "computed_by")
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -211,6 +211,9 @@ class ModelInfo:
     """Of the repository, where the model lies in one."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the caller stated: recorded, and in the keys of the requests that they change."""
+    computed_by: Mapping[str, Any] = field(default_factory=dict)
+    """What computes it, where that is not transformers: its name and version, and what it was told
+    that changes numbers."""
 
     @property
     def name(self) -> str:
@@ -231,7 +234,7 @@ class ModelInfo:
         """Fields that came later are left out where they say nothing: keys and records of models
         that have no such thing are what they were."""
         own = asdict(self)
-        return {k: v for k, v in own.items() if v is not None or k not in LATER_PINS}
+        return {k: v for k, v in own.items() if v not in (None, {}) or k not in LATER_PINS}
 
     def as_json(self) -> dict[str, Any]:
         return {**self._stated(), "model_key": self.model_key}

@@ -32,6 +32,7 @@ LIBRARIES = frozenset(
         "torch",
         "torchao",
         "transformers",
+        "vllm",
     )
 )
 """What reads a model's files and runs its layers."""

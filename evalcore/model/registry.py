@@ -13,12 +13,13 @@ MODELS = {
     "hf": HUGGING_FACE,
     "hf-auto": HUGGING_FACE,
     "huggingface": HUGGING_FACE,
+    "vllm": "evalcore.model.vllm.backend:VllmLM",
     "dummy": "evalcore.model.fake:DummyLM",
 }
 """By the name of `--model`: the class, loaded when it is wanted."""
 
 SERVICE = "a service cannot be pinned to weights: evaluate the published model with --model hf"
-ENGINE = "the weights are evaluated with transformers alone: --model hf"
+ENGINE = "the weights are evaluated with transformers or vLLM: --model hf, or --model vllm"
 IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
 
 _NOT_HERE = {
@@ -29,7 +30,7 @@ _NOT_HERE = {
     ),
     ENGINE: (
         "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
-        "onnxruntime-genai openvino sglang sglang-generate steered trtllm vllm winml"
+        "onnxruntime-genai openvino sglang sglang-generate steered trtllm winml"
     ),
     IMAGES: "hf-audiolm-qwen hf-mistral3 hf-multimodal vllm-vlm",
 }

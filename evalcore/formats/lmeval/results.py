@@ -261,7 +261,7 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
     kind = {"adapter": "peft"}.get(beside or "", beside)
     name, _, commit = str(model[beside] if beside else "").rpartition("@")
     own = {
-        "model": "hf",
+        "model": (model.get("computed_by") or {}).get("name", "hf"),
         "model_args": {"pretrained": model["repository"], **({kind: name} if kind else {})},
         "model_num_parameters": model["parameters"],
         "model_dtype": f"torch.{model['dtype']}",

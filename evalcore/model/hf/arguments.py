@@ -133,9 +133,9 @@ def _gguf_file(stated: Any) -> str:
     return name
 
 
-def notes_on(given: Mapping[str, Any]) -> list[str]:
+def notes_on(given: Mapping[str, Any], same: Mapping[str, str] = SAME) -> list[str]:
     """A sentence on each argument that is taken and changes nothing."""
-    notes = [f"{name}: {SAME[name]}; passed over" for name in given if name in SAME]
+    notes = [f"{name}: {same[name]}; passed over" for name in given if name in same]
     if str(given.get("trust_remote_code")).lower() == "true":
         notes.append("trust_remote_code: code from a repository is never run; passed over")
     return notes

@@ -66,6 +66,20 @@ NO_ARGUMENTS = frozenset(
 """What a generation configuration says that decides no text, or that every call states itself."""
 
 
+def defaults_of(configuration: Any) -> dict[str, Any]:
+    """What a generation configuration of transformers says that decides a text.
+
+    Raises ModelError for values that no argument can have.
+    """
+    stated = configuration.to_diff_dict()
+    for name, value in stated.items():
+        try:
+            digest_of(value)
+        except (TypeError, ValueError):
+            raise ModelError(f"generation_config.json: {name} cannot be {value!r}") from None
+    return {name: value for name, value in stated.items() if name not in NO_ARGUMENTS}
+
+
 class Writer:
     """Generates in batches; what a row gets does not depend on the batch."""
 
@@ -90,17 +104,9 @@ class Writer:
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """The model's own generation arguments, which hold where a task states none.
-
-        Raises ModelError for values that no argument can have.
-        """
-        stated = self._model.generation_config.to_diff_dict()
-        for name, value in stated.items():
-            try:
-                digest_of(value)
-            except (TypeError, ValueError):
-                raise ModelError(f"generation_config.json: {name} cannot be {value!r}") from None
-        return {name: value for name, value in stated.items() if name not in NO_ARGUMENTS}
+        """The model's own generation arguments, which hold where a task states none; raises as
+        `defaults_of`."""
+        return defaults_of(self._model.generation_config)
 
     @cached_property
     def _continuous(self) -> ContinuousWriter:

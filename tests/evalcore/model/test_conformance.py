@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from evalcore.model.text_lm import TextLM
 from tests import tiny
 from tests.evalcore.model import conformance_faults as faults
 from tests.evalcore.toys import ToyLM
+
+ROOT = Path(__file__).resolve().parents[3]
 
 NO_TOKENS = {
     "tokenisation",
@@ -51,7 +54,13 @@ def not_asked(report):
     return {finding.check for finding in report.findings if finding.verdict == "not asked"}
 
 
-@pytest.mark.parametrize("name", {MODELS[name]: name for name in MODELS}.values())
+ELSEWHERE_EXAMINED = {"vllm": "tests/backends/vllm/test_conformance.py"}
+"""Backends that want an environment of their own, and where each is examined."""
+
+
+@pytest.mark.parametrize(
+    "name", {MODELS[name]: name for name in MODELS if name not in ELSEWHERE_EXAMINED}.values()
+)
 def test_every_backend_that_a_command_can_name_conforms(name, folder):
     report = examine(loaded(name, folder))
     assert report.passed, str(report)
@@ -73,6 +82,12 @@ def test_models_of_other_kinds_conform(tmp_path, made, arguments):
     report = examine(loaded("hf", tiny.make(tmp_path, positions=96, **made), **arguments))
     assert report.passed, str(report)
     assert not_asked(report) == {"chat template"}
+
+
+def test_those_of_an_environment_of_their_own_are_examined_there():
+    for name, file in ELSEWHERE_EXAMINED.items():
+        assert name in MODELS
+        assert "report.passed" in (ROOT / file).read_text()
 
 
 def test_functions_and_objects_of_texts_conform():

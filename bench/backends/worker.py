@@ -1,0 +1,102 @@
+"""One backend with one model in a process of its own: answers workloads, and says what it took.
+
+    python -m bench.backends.worker BACKEND MODEL ASKS RESULT
+
+ASKS and RESULT are files: requests by workload, and for each the answers and the CPU seconds of all
+threads. Tokenising is counted, loading and a first small workload of each kind are not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.engines import Answer, Ask, Theirs
+from evalcore.model.base import Request
+from evalcore.model.registry import backend_of
+
+BLOCK = "32"
+"""Tokens that vLLM keeps together; its build for processors takes no fewer."""
+
+WARM_UP = [
+    *(Ask("loglikelihood", "A first question.", f" answer {n}", None, 0) for n in range(3)),
+    Ask("loglikelihood", "A first question. " * 20, " some answer to it", None, 1),
+    Ask("generate_until", "A first one.", "", {"until": ["\n"], "max_gen_toks": 2}, 2),
+]
+
+
+class Evalcore:
+    """One of evalcore's backends by its name."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        own = {"vllm": {"enforce_eager": "True", "block_size": BLOCK}}.get(name, {})
+        stated = {"pretrained": folder, "dtype": "float32", **own}
+        self._lm = backend_of(name).from_arguments(stated)
+        self.paths: dict[str, int] = {}
+
+    def answer(self, asks: Sequence[Ask]) -> list[Answer]:
+        requests = [
+            Request(ask.kind, ask.context, ask.continuation, ask.generation) for ask in asks
+        ]
+        encoded = self._lm.encode(requests)
+        found = dict(pair for pack in self._lm.answer(encoded) for pair in pack)
+        self.paths = {}
+        for response in found.values():
+            self.paths[response.path] = self.paths.get(response.path, 0) + 1
+        return [
+            Answer(text=found[place].text)
+            if ask.kind == "generate_until"
+            else Answer(found[place].loglikelihood, found[place].is_greedy)
+            for place, ask in enumerate(asks)
+        ]
+
+
+class TheirVllm(Theirs):
+    """lm-evaluation-harness's backend of vLLM, at its own defaults but for eager execution."""
+
+    def __init__(self, folder: str) -> None:
+        from lm_eval.models.vllm_causallms import VLLM
+
+        self._lm = VLLM(pretrained=folder, dtype="float32", enforce_eager=True, batch_size="auto")
+        self.paths: dict[str, int] = {}
+
+    def loaded(self, window: int | None) -> Any:  # noqa: ARG002
+        return self._lm
+
+
+def loaded(backend: str, folder: str) -> Any:
+    if backend == "lm_eval":
+        return TheirVllm(folder)
+    return Evalcore(backend, folder)
+
+
+def answered(engine: Any, asks: Sequence[Ask]) -> list[Answer]:
+    """lm-evaluation-harness takes one kind at a time, and a window that is not stated here."""
+    return list(engine.answer(asks, None) if isinstance(engine, Theirs) else engine.answer(asks))
+
+
+def main(backend: str, folder: str, asks: str, result: str) -> None:
+    wanted: Mapping[str, Any] = json.loads(Path(asks).read_text())
+    began = time.process_time()
+    engine = loaded(backend, folder)
+    for kind in ("loglikelihood", "generate_until"):
+        answered(engine, [ask for ask in WARM_UP if ask.kind == kind])
+    done: dict[str, Any] = {"start": time.process_time() - began, "workloads": {}}
+    for name, some in wanted.items():
+        before = time.process_time()
+        answers = answered(engine, [Ask(**ask) for ask in some])
+        done["workloads"][name] = {
+            "seconds": time.process_time() - before,
+            "answers": [asdict(answer) for answer in answers],
+            "paths": engine.paths,
+        }
+    Path(result).write_text(json.dumps(done))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
