@@ -199,6 +199,14 @@ class ModelInfo:
     """Of the repository, where the model lies in one."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the caller stated: recorded, and in the keys of the requests that they change."""
+    service: Mapping[str, str] = field(default_factory=dict)
+    """Of a model that a server answers for, which nobody can pin to weights: address, name, and
+    what else the server says of it. Empty, and then in no key and no record, for all others."""
+
+    @property
+    def unpinned(self) -> bool:
+        """Whether nobody can tell that the same name means the same weights tomorrow."""
+        return bool(self.service)
 
     @property
     def name(self) -> str:
@@ -210,12 +218,16 @@ class ModelInfo:
         own = asdict(self)
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
-        if not self.subfolder:
-            del own["subfolder"]
+        for pin in ("subfolder", "service"):
+            if not own[pin]:
+                del own[pin]
         return digest_of({**own, "scoring_version": SCORING_VERSION})
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "model_key": self.model_key}
+        said = {**asdict(self), "model_key": self.model_key}
+        if not self.service:
+            del said["service"]
+        return {**said, "unpinned": True} if self.unpinned else said
 
 
 def name_of(repository: str, adapter: str | None) -> str:

@@ -14,6 +14,8 @@ MODELS = {
     "hf-auto": HUGGING_FACE,
     "huggingface": HUGGING_FACE,
     "dummy": "evalcore.model.fake:DummyLM",
+    "local-completions": "evalcore.model.servers.completions:LocalCompletions",
+    "openai-completions": "evalcore.model.servers.completions:OpenAICompletions",
 }
 """By the name of `--model`: the class, loaded when it is wanted."""
 
@@ -24,8 +26,8 @@ IMAGES = "images and sound are not evaluated: --model hf takes the text model al
 _NOT_HERE = {
     SERVICE: (
         "anthropic-chat anthropic-chat-completions anthropic-completions litellm litellm-chat "
-        "litellm-chat-completions local-chat-completions local-completions openai-chat "
-        "openai-chat-completions openai-completions textsynth watsonx_llm"
+        "litellm-chat-completions local-chat-completions openai-chat "
+        "openai-chat-completions textsynth watsonx_llm"
     ),
     ENGINE: (
         "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
