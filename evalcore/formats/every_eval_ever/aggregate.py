@@ -112,24 +112,33 @@ def _uuid(record: RunRecord) -> str:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
-    model, adapter = record.model, record.model.get("adapter")
     return {
         "name": record.model_name.rpartition("/")[2],
         "id": record.model_name,
         "developer": _developer(record),
-        "inference_engine": {
-            "name": "transformers",
-            "version": str(record.environment.get("transformers") or "unknown"),
-        },
-        "additional_details": {
-            "deployment_type": "self_deployed",
-            "model_availability": "open_weights",
-            "commit": str(model.get("commit")),
-            "dtype": str(model.get("dtype")),
-            "parameters": str(model.get("parameters")),
-            **({"adapter": adapter, "base": str(model["repository"])} if adapter else {}),
-        },
+        **_computed_by(record),
     }
+
+
+def _computed_by(record: RunRecord) -> dict[str, Any]:
+    """Of a model behind a server nobody knows who runs it, nor whether its weights are open."""
+    model, adapter = record.model, record.model.get("adapter")
+    service = model.get("service") or {}
+    details = {
+        "deployment_type": "unknown" if service else "self_deployed",
+        "model_availability": "unknown" if service else "open_weights",
+        "commit": str(model.get("commit")),
+        "dtype": str(model.get("dtype")),
+        "parameters": str(model.get("parameters")),
+        **({"adapter": adapter, "base": str(model["repository"])} if adapter else {}),
+        **{f"service_{name}": str(fact) for name, fact in service.items()},
+    }
+    here = str(record.environment.get("transformers") or "unknown")
+    engine = {
+        "name": service.get("owned_by", "unknown") if service else "transformers",
+        "version": service.get("version", "unknown") if service else here,
+    }
+    return {"inference_engine": engine, "additional_details": details}
 
 
 def _result(record: RunRecord, row: ResultRow) -> dict[str, Any]:

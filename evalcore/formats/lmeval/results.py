@@ -259,11 +259,14 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
         return {**settings, **config}
     adapter = model.get("adapter")
     name, _, commit = (adapter or "").rpartition("@")
+    service = model.get("service")
+    loaded = {"pretrained": model["repository"], **({"peft": name} if adapter else {})}
+    asked = {"model": model["repository"], "base_url": service["url"]} if service else loaded
     own = {
-        "model": "hf",
-        "model_args": {"pretrained": model["repository"], **({"peft": name} if adapter else {})},
+        "model": service["interface"] if service else "hf",
+        "model_args": asked,
         "model_num_parameters": model["parameters"],
-        "model_dtype": f"torch.{model['dtype']}",
+        "model_dtype": "unknown" if service else f"torch.{model['dtype']}",
         "model_revision": model["commit"] or "main",
         "model_sha": model["commit"] or "",
         # A folder has no commit there, only a digest.

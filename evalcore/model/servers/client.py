@@ -61,12 +61,17 @@ class Limits:
 
 
 class Refused(ModelError):
-    __doc__ = ModelError.__doc__
+    """The model cannot be evaluated as it is; whoever chose or published it must act."""
 
     def __init__(self, status: int, message: str) -> None:
-        """A server's status below 500, and what is said of it."""
+        """A server's status below 500, and what is said of it. Its own docstring, as that of every
+        error, begins the message."""
         super().__init__(message)
         self.status = status
+
+
+class Broken(InfraError):
+    """Our machines or the network failed, not the model or the task; the run can be tried again."""
 
 
 class _Again(Exception):
@@ -137,7 +142,8 @@ class Client:
         if "insufficient_quota" in response.text:
             return InfraError(f"{told}: the account behind {self.secret.variable} has no credit")
         if status in BUSY or (status >= 500 and status != NOT_IMPLEMENTED):
-            return _Again(told, wait=_wait_asked(response.headers.get("retry-after", "")))
+            wait = _wait_asked(response.headers.get("retry-after", ""))
+            return _Again(told, wait=wait, error=InfraError if status in BUSY else Broken)
         return Refused(status, told)
 
 

@@ -30,10 +30,10 @@ from evalcore.model.servers.asked import (
     check_kinds,
     with_limit,
 )
+from evalcore.model.servers.identity import info_of, key_of, started
 from evalcore.model.servers.probe import Findings, Probe
-from evalcore.model.servers.reading import UNKNOWN_LENGTH, reader_of_server
-from evalcore.model.servers.secret import Secret
-from evalcore.model.servers.served import Served, choices_of, meet, service_of
+from evalcore.model.servers.reading import reader_of_server
+from evalcore.model.servers.served import choices_of
 from evalcore.model.servers.writing import (
     OF_SERVERS,
     ending_of,
@@ -95,21 +95,14 @@ class LocalCompletions:
         anything. Raises ModelError for a server that is not what is stated, InfraError for one
         that is down.
         """
+        backend = self.capabilities.backend
+        secret = key_of(self.variable, backend, needed=self.needs_key and weights)
         url = arguments.base_url or self.default_url
-        if not url:
-            raise ModelError(
-                "--model_args: missing argument 'base_url': the address that completions are asked "
-                "of, such as http://localhost:8000/v1/completions"
-            )
-        secret = Secret.of(self.variable)
-        if self.needs_key and weights and not secret.value:
-            raise ModelError(
-                f"{self.capabilities.backend} needs a key: set the variable {self.variable}"
-            )
         self._arguments = arguments
         self._batch_size = batch_size or 1
-        self._service = service_of(arguments, url, secret)
-        self._served = meet(self._service) if weights else NOT_MET
+        self._service, self._served = started(
+            arguments, url, secret, "http://localhost:8000/v1/completions", meets=weights
+        )
         self._reader = (
             reader_of_server(arguments, self._served, mode, met=weights)
             if arguments.reads_tokens
@@ -172,32 +165,13 @@ class LocalCompletions:
 
     @property
     def info(self) -> ModelInfo:
-        """Nothing of it can be pinned; what the server says of itself stands for that."""
-        reader = self._reader
-        unread = {
-            "max_length": self._served.window or UNKNOWN_LENGTH,
-            "tokenizer_digest": "unknown",
-            "bos_policy": "unknown",
-            "prefix_token": 0,
-        }
-        return ModelInfo(
-            repository=self._arguments.model,
-            commit=None,
-            files_digest=None,
-            architecture="unknown",
-            parameters=0,
-            dtype="unknown",
-            softmax_dtype="unknown",
-            device="server",
-            arguments=self._arguments.as_json(),
-            service=self._served.facts,
-            **(unread if reader is None else reader.pins),
-        )
+        pins = None if self._reader is None else self._reader.pins
+        return info_of(self.capabilities.backend, self._arguments, self._served, pins)
 
     @property
     def execution(self) -> dict[str, Any]:
         """What the answers say that they are of, and how many requests were sent again."""
-        how = {"answered_by": dict(self._service.seen), "retried": self._service.client.retried}
+        how = self._service.execution
         manner = self._findings.manner
         scoring = {} if manner is None else {"loglikelihood": {**how, "path": manner.name}}
         return {**scoring, "generate_until": how}
@@ -313,7 +287,6 @@ class OpenAICompletions(LocalCompletions):
     capabilities = replace(LocalCompletions.capabilities, backend="openai-completions")
 
 
-NOT_MET = Served(window=None, is_vllm=False, facts={"url": "not asked"})
 UNTRIED = Findings(shows_tokens=False, begins_texts=False, manner=None)
 
 

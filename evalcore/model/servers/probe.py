@@ -13,7 +13,7 @@ from typing import Any
 
 from evalcore.errors import ModelError
 from evalcore.model.hf.reading import Reader
-from evalcore.model.servers.client import Malformed, Refused, host_of
+from evalcore.model.servers.client import Broken, Malformed, Refused, host_of
 from evalcore.model.servers.scoring import MANNERS, Manner, Token, top_of
 from evalcore.model.servers.served import Service, choices_of, prompt_tokens_of
 from evalcore.model.servers.writing import tokens_of
@@ -185,6 +185,8 @@ class Probe:
 
         try:
             return self._service.ask({"prompt": self._prompt(tokens, text), **manner.payload}, read)
+        except Broken as broken:  # some servers fall over what they do not know
+            return broken.reason
         except Refused as refused:
             if refused.status in (401, 403):
                 raise

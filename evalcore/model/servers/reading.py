@@ -12,12 +12,11 @@ from evalcore.model.hf.reading import Reader
 from evalcore.model.hf.snapshot import Arguments as TokenizerArguments
 from evalcore.model.hf.snapshot import download_tokenizer
 from evalcore.model.servers.arguments import Arguments
+from evalcore.model.servers.identity import UNKNOWN_LENGTH
 from evalcore.model.servers.served import Served
 from evalcore.model.servers.writing import OF_SERVERS
 
 log = logging.getLogger(__name__)
-
-UNKNOWN_LENGTH = 2**31 - 1
 
 
 def reader_of_server(arguments: Arguments, served: Served, mode: Mode, *, met: bool) -> Reader:

@@ -13,6 +13,7 @@ import httpx2
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.servers.arguments import Arguments
 from evalcore.model.servers.client import (
+    Broken,
     Client,
     Limits,
     Malformed,
@@ -40,6 +41,11 @@ class Service:
     seen: Counter[str] = field(default_factory=Counter)
     """What the answers said that they are of: model and fingerprint, and how often."""
 
+    @property
+    def execution(self) -> dict[str, Any]:
+        """For the record: what the answers named, and how many requests were sent again."""
+        return {"answered_by": dict(self.seen), "retried": self.client.retried}
+
     def beside(self, name: str) -> str:
         """Another address of the same interface, such as that of its list of models."""
         return self._at(f"{self._before}{name}")
@@ -60,9 +66,12 @@ class Service:
         return path.removesuffix(next(name for name in known if path.endswith(name)))
 
     def said(self, url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer of an address that not every server has; empty where it has not."""
+        """The answer of an address that not every server has; empty where it has not, or where
+        that one alone is broken, as what is asked next will tell."""
         try:
             return self.client.ask(url, body, _object)
+        except Broken:
+            return {}
         except Refused as refused:
             if refused.status in ABSENT:
                 return {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from evalcore.errors import ModelError, TaskError
-from evalcore.journal import Journal
+from evalcore.library import evaluate
 from evalcore.model.base import Request
 from evalcore.model.conformance import examine
 from evalcore.model.registry import backend_of
 from evalcore.model.servers.completions import LocalCompletions
 from tests.evalcore.model.servers.conftest import direct_of, stated
+from tests.evalcore.toys import write_toys
 
 SCORED = [
     Request("loglikelihood", "Question: Which of these is made of wood?\nAnswer:", " a table"),
@@ -172,17 +173,24 @@ def test_in_compat_no_bos_is_put_as_lm_eval_puts_none(arguments, caplog):
 
 
 def test_what_was_answered_is_not_asked_again(tmp_path, small, arguments):
-    lm = model(arguments)
-    encoded = lm.encode([*SCORED, *WRITTEN])
-    journal = Journal(tmp_path, lm.info.model_key)
-    for pack in lm.answer(encoded):
-        journal.append(response for _, response in pack)
-    journal.close()
-    again = model(arguments)
-    kept = Journal(tmp_path, again.info.model_key)
-    assert all(request.key in kept for request in again.encode([*SCORED, *WRITTEN]))
+    write_toys(tmp_path / "tasks")
+
+    def run():
+        how = {"include_path": tmp_path / "tasks", "use_cache": tmp_path / "kept"}
+        found = evaluate(model(arguments), ["toy_likely", "toy_rolling"], mode="strict", **how)
+        return [evaluation.record for evaluation in found]
+
+    first = run()
+    small.asked.clear()
+    second = run()
+    assert [r.requests["journalled"] for r in first] == [0, 0]
+    assert [r.requests["journalled"] for r in second] == [r.requests["total"] for r in second]
+    assert [r.results for r in second] == [r.results for r in first]
+    assert len(small.asked) < 10  # the probe's
     elsewhere = model({**arguments, "base_url": arguments["base_url"] + "?api-version=2"})
-    assert elsewhere.info.model_key == again.info.model_key
+    assert elsewhere.info.model_key == first[0].model["model_key"]
+    small.habits.window = 100
+    assert model(arguments).info.model_key != first[0].model["model_key"]
 
 
 def test_the_record_says_who_answered(arguments):
