@@ -47,6 +47,8 @@ NOT_TAKEN = {
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
     "gguf_file": "only weights in safetensors format are loaded",
+    "max_cost": "a model that is run here has no price",
+    "prices": "a model that is run here has no price",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
 }

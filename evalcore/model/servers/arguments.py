@@ -78,6 +78,12 @@ class Arguments:
     header: Mapping[str, str] = field(default_factory=dict)
     verify_certificate: bool = True
     ca_cert_path: str | None = None
+    max_requests: int | None = None
+    max_total_tokens: int | None = None
+    """Read and written, of the whole run."""
+    max_cost: float | None = None
+    prices: str | None = None
+    """A file with the prices of models."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, messages: bool = False) -> Arguments:
@@ -96,7 +102,8 @@ class Arguments:
         """What differs from the defaults and may change a number, and the name of the model."""
         handling = (
             "num_concurrent", "max_retries", "timeout", "header", "verify_certificate",
-            "ca_cert_path", "trust_remote_code", "base_url",
+            "ca_cert_path", "trust_remote_code", "base_url", "max_requests", "max_total_tokens",
+            "max_cost", "prices",
         )  # fmt: skip
         default = asdict(Arguments(model=""))
         return {
@@ -204,16 +211,6 @@ def mapping(stated: Any) -> dict[str, Any]:
     return dict(stated)
 
 
-def _seconds(stated: Any) -> float:
-    try:
-        seconds = float(stated)
-    except (TypeError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError("a number of seconds above 0")
-    return seconds
-
-
 def _tokenizer_backend(stated: Any) -> str:
     name = str(stated).lower()
     if name == "remote":
@@ -251,9 +248,13 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "seed": values.count,
     "num_concurrent": values.positive,
     "max_retries": values.count,
-    "timeout": _seconds,
+    "timeout": values.amount,
     "header": _header,
     "verify_certificate": values.flag,
     "ca_cert_path": str,
+    "max_requests": values.positive,
+    "max_total_tokens": values.positive,
+    "max_cost": values.amount,
+    "prices": str,
 }
 """Every argument, and what reads it."""

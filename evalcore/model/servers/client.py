@@ -20,6 +20,7 @@ import httpx2
 from anyio.from_thread import start_blocking_portal
 
 from evalcore.errors import EvalError, InfraError, ModelError
+from evalcore.model.servers.budget import Budget, Use, most_of, use_of
 from evalcore.model.servers.secret import Secret
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
@@ -34,6 +35,9 @@ BUSY = frozenset([408, 425, 429])
 NOT_IMPLEMENTED = 501
 
 LONGEST_REASON = 300
+
+SOON = 0.05
+"""Seconds after which it is looked whether others have left room in the budget."""
 
 T = TypeVar("T")
 Body = Mapping[str, Any] | None
@@ -104,16 +108,18 @@ class Client:
         return answer
 
     def ask_all(
-        self, url: str, bodies: Iterable[Body], read: ReadAt[T]
+        self, url: str, bodies: Iterable[Body], read: ReadAt[T], budget: Budget | None = None
     ) -> Iterator[list[tuple[int, T]]]:
         """Results in packs as they come, each with the place of its request.
+
+        `budget`: what they are counted in, and end at.
 
         A body is made when it is its turn, in another thread, in which `read` is called, too.
 
         Raises ModelError (Refused where the server says no) and InfraError by whose fault it is,
         when all that was under way is handed out. Who stops reading ends what is under way.
         """
-        asked = _Asked(self, url, bodies, read)
+        asked = _Asked(self, url, bodies, read, budget or Budget())
         with start_blocking_portal() as portal:
             work = portal.start_task_soon(asked.all)
             work.add_done_callback(lambda _: asked.found.put(None))
@@ -155,6 +161,7 @@ class _Asked(Generic[T]):
     url: str
     bodies: Iterable[Body]
     read: ReadAt[T]
+    budget: Budget
     found: SimpleQueue[tuple[int, T] | None] = field(default_factory=SimpleQueue)
     failed: list[EvalError] = field(default_factory=list)
     not_before: float = 0.0
@@ -208,7 +215,7 @@ class _Asked(Generic[T]):
                 self.client.retried += 1
                 wait = min(FIRST_WAIT * 2**times, LONGEST_WAIT)
                 # Requests that failed together must not come back together.
-                await self._pause(problem.wait + wait * random.uniform(0.5, 1.0))  # noqa: S311
+                await self._pause(wait * random.uniform(0.5, 1.0))  # noqa: S311
         raise AssertionError("the last time returns or raises")
 
     async def _pause(self, seconds: float) -> None:
@@ -216,13 +223,38 @@ class _Asked(Generic[T]):
             await self.over.wait()
 
     async def _once(self, http: httpx2.AsyncClient, place: int, body: Body) -> T:
+        """Within the budget: of an answer that never came nobody knows what it cost, so it counts
+        as the most that it can."""
+        most = most_of(body) if body else Use(1)
+        while not self.budget.hold(most):
+            await self._pause(SOON)
+            if self.failed:
+                raise self.failed[0]
+        used = most
+        try:
+            response = await self._sent(http, body)
+            if not response.is_success:
+                used = Use(1)
+                raise self.client.error_of(self.url, response)
+            answer = response.json()
+            used = use_of(answer, most)
+            return self.read(place, answer)
+        except (ValueError, RecursionError):
+            why = f"the answer of {host_of(self.url)} is no JSON"
+        except Malformed as problem:
+            where = host_of(self.url)
+            why = f"the answer of {where} is not what its interface says: {problem}"
+        finally:
+            self.budget.release(most, used)
+        raise _Again(self.client.secret.hidden_in(why), error=ModelError)
+
+    async def _sent(self, http: httpx2.AsyncClient, body: Body) -> httpx2.Response:
         where, limits = host_of(self.url), self.client.limits
         try:
             with anyio.fail_after(limits.timeout):
                 if body is None:
-                    response = await http.get(self.url)
-                else:
-                    response = await http.post(self.url, json=body)
+                    return await http.get(self.url)
+                return await http.post(self.url, json=body)
         except (TimeoutError, httpx2.TimeoutException):
             why = f"{where} gave no answer in {limits.timeout:g} s"
             raise _Again(why) from None
@@ -233,15 +265,6 @@ class _Asked(Generic[T]):
             raise _Again(f"the answer of {where} is cut off: {said}") from None
         except (httpx2.DecodingError, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as problem:
             raise ModelError(f"{where} cannot be asked: {problem}") from None
-        if not response.is_success:
-            raise self.client.error_of(self.url, response)
-        try:
-            return self.read(place, response.json())
-        except (ValueError, RecursionError):
-            why = f"the answer of {where} is no JSON"
-        except Malformed as problem:
-            why = f"the answer of {where} is not what its interface says: {problem}"
-        raise _Again(self.client.secret.hidden_in(why), error=ModelError)
 
 
 def host_of(url: str) -> str:

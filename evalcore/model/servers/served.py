@@ -12,6 +12,7 @@ import httpx2
 
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.servers.arguments import Arguments
+from evalcore.model.servers.budget import Budget, budget_of
 from evalcore.model.servers.client import (
     Broken,
     Client,
@@ -38,13 +39,16 @@ class Service:
     url: str
     """Where answers are asked for."""
     model: str
+    budget: Budget = field(default_factory=Budget)
     seen: Counter[str] = field(default_factory=Counter)
     """What the answers said that they are of: model and fingerprint, and how often."""
 
     @property
     def execution(self) -> dict[str, Any]:
-        """For the record: what the answers named, and how many requests were sent again."""
-        return {"answered_by": dict(self.seen), "retried": self.client.retried}
+        """For the record: what the answers named, how many requests were sent again, and what
+        the run has used so far."""
+        used = self.budget.as_json()
+        return {"answered_by": dict(self.seen), "retried": self.client.retried, "used": used}
 
     def beside(self, name: str) -> str:
         """Another address of the same interface, such as that of its list of models."""
@@ -94,7 +98,7 @@ class Service:
             return found
 
         named = ({"model": self.model, **body} for body in bodies)
-        return self.client.ask_all(self.url, named, noted)
+        return self.client.ask_all(self.url, named, noted, self.budget)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +129,14 @@ def service_of(arguments: Arguments, url: str, secret: Secret) -> Service:
         timeout=arguments.timeout,
     )
     client = Client(limits, secret, headers=arguments.header, verify=verify)
-    return Service(client, url, arguments.model)
+    budget = budget_of(
+        arguments.model,
+        max_requests=arguments.max_requests,
+        max_total_tokens=arguments.max_total_tokens,
+        max_cost=arguments.max_cost,
+        prices=arguments.prices,
+    )
+    return Service(client, url, arguments.model, budget)
 
 
 def meet(service: Service) -> Served:
