@@ -130,6 +130,15 @@ def limit(given: Any) -> float:
     return number
 
 
+def amount(given: Any) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = 0.0
+    _expect(0 < number < float("inf"), "a number above 0", given)
+    return number
+
+
 def batch_size(given: Any) -> int | None:
     """None for `auto`: the engine's token budget alone decides."""
     if isinstance(given, str):

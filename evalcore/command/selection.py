@@ -128,7 +128,8 @@ def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
     """The model of `--model` and its arguments; without `weights` it says what it would read."""
     from evalcore.model.registry import backend_of
 
-    arguments = as_texts(model_args_of(options))
+    limits = {name: getattr(options, name, None) for name in ("max_cost", "prices")}
+    arguments = as_texts({**model_args_of(options), **limits})
     return backend_of(options.model).from_arguments(
         arguments,
         batch_size=options.batch_size or options.max_batch_size,

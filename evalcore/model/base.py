@@ -168,7 +168,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary", "computed_by")
+LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary", "computed_by", "service")
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -214,6 +214,14 @@ class ModelInfo:
     computed_by: Mapping[str, Any] = field(default_factory=dict)
     """What computes it, where that is not transformers: its name and version, and what it was told
     that changes numbers."""
+    service: Mapping[str, str] = field(default_factory=dict)
+    """Of a model that a server answers for, which nobody can pin to weights: address, name, and
+    what else the server says of it. Empty, and then in no key and no record, for all others."""
+
+    @property
+    def unpinned(self) -> bool:
+        """Whether nobody can tell that the same name means the same weights tomorrow."""
+        return bool(self.service)
 
     @property
     def name(self) -> str:
@@ -237,7 +245,8 @@ class ModelInfo:
         return {k: v for k, v in own.items() if v not in (None, {}) or k not in LATER_PINS}
 
     def as_json(self) -> dict[str, Any]:
-        return {**self._stated(), "model_key": self.model_key}
+        said = {**self._stated(), "model_key": self.model_key}
+        return {**said, "unpinned": True} if self.unpinned else said
 
 
 def name_of(repository: str, put_on: str | None) -> str:

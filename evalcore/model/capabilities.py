@@ -40,3 +40,5 @@ class Capabilities:
     """Whether several processes may each hold the model and share its requests."""
     max_length_known: bool
     """Whether `ModelInfo.max_length` is true, so that prompts which are cut are counted."""
+    why_not: str = ""
+    """Of one model that answers less than others of its kind: what of it was found wrong."""

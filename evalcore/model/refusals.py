@@ -79,4 +79,5 @@ def _sentence(refusal: Refusal, capabilities: Capabilities, tasks: Sequence[str]
     names = list(dict.fromkeys(tasks))
     who = first_of(names) or "the task"
     need = "needs" if len(names) < 2 else "need"
-    return refusal.sentence.format(backend=capabilities.backend, who=who, need=need)
+    sentence = refusal.sentence.format(backend=capabilities.backend, who=who, need=need)
+    return f"{sentence} ({capabilities.why_not})" if capabilities.why_not else sentence

@@ -15,18 +15,24 @@ MODELS = {
     "huggingface": HUGGING_FACE,
     "vllm": "evalcore.model.vllm.backend:VllmLM",
     "dummy": "evalcore.model.fake:DummyLM",
+    "local-completions": "evalcore.model.servers.completions:LocalCompletions",
+    "local-chat-completions": "evalcore.model.servers.chat:LocalChatCompletions",
+    "openai-completions": "evalcore.model.servers.completions:OpenAICompletions",
+    "openai-chat-completions": "evalcore.model.servers.chat:OpenAIChatCompletions",
 }
 """By the name of `--model`: the class, loaded when it is wanted."""
 
-SERVICE = "a service cannot be pinned to weights: evaluate the published model with --model hf"
+SERVICE = (
+    "its interface is not spoken here: ask a server of OpenAI's interface (--model "
+    "local-chat-completions), or evaluate the published model with --model hf"
+)
 ENGINE = "the weights are evaluated with transformers or vLLM: --model hf, or --model vllm"
 IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
 
 _NOT_HERE = {
     SERVICE: (
         "anthropic-chat anthropic-chat-completions anthropic-completions litellm litellm-chat "
-        "litellm-chat-completions local-chat-completions local-completions openai-chat "
-        "openai-chat-completions openai-completions textsynth watsonx_llm"
+        "litellm-chat-completions textsynth watsonx_llm"
     ),
     ENGINE: (
         "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
@@ -36,6 +42,7 @@ _NOT_HERE = {
 }
 ELSEWHERE = {
     **{name: why for why, names in _NOT_HERE.items() for name in names.split()},
+    "openai-chat": "the name is openai-chat-completions",
     "gpt2": "--model names a backend: --model hf --model_args pretrained=gpt2",
     "hf-causal": "the name is hf now",
     "hf-causal-experimental": "the name is hf now",

@@ -292,6 +292,12 @@ def _check(run: Run, record: RunRecord) -> None:
             f"record of {record.task}: run_key is {record.run_key[:12]}, "
             f"the queued run has {run.run_key[:12]}"
         )
+    if record.model.get("unpinned"):
+        raise ValueError(
+            f"record of {record.task}: {record.model.get('repository')} was asked through a "
+            "server, and nobody can pin what answers there to weights, so it stands in no column "
+            "with models that are pinned: evaluate the published model with --model hf"
+        )
     variant = run.variant
     asked = (variant.hub_model.repo_id, variant.commit, variant.dtype)
     loaded = tuple(record.model.get(pin) for pin in ("repository", "commit", "dtype"))

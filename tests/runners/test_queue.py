@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -195,6 +196,19 @@ def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], 
         claims.complete(claim.token, run, rows.record(run, **wrong), rows.files())
     run.refresh_from_db()
     assert run.state == "running"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_model_that_a_server_answered_for_stands_in_no_column() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    own = rows.record(run)
+    served = replace(own, model={**own.model, "service": {"url": "http://x"}, "unpinned": True})
+    with pytest.raises(ValueError, match=r"asked through a server.*evaluate the published model"):
+        claims.complete(claim.token, run, served, rows.files())
+    run.refresh_from_db()
+    assert run.state == "running"
+    assert not run.results.exists()
 
 
 @pytest.mark.parametrize("error_class", ["ModelError", "TaskError"])

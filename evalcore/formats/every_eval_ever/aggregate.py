@@ -112,26 +112,34 @@ def _uuid(record: RunRecord) -> str:
 
 
 def _model_info(record: RunRecord) -> dict[str, Any]:
-    model, adapter, delta = record.model, record.model.get("adapter"), record.model.get("delta")
     return {
         "name": record.model_name.rpartition("/")[2],
         "id": record.model_name,
         "developer": _developer(record),
-        "inference_engine": {
-            "name": "transformers",
-            "version": str(record.environment.get("transformers") or "unknown"),
-        },
-        "additional_details": {
-            "deployment_type": "self_deployed",
-            "model_availability": "open_weights",
-            "commit": str(model.get("commit")),
-            "dtype": str(model.get("dtype")),
-            "parameters": str(model.get("parameters")),
-            **({"adapter": adapter} if adapter else {}),
-            **({"delta": delta} if delta else {}),
-            **({"base": str(model["repository"])} if adapter or delta else {}),
-        },
+        **_computed_by(record),
     }
+
+
+def _computed_by(record: RunRecord) -> dict[str, Any]:
+    """Of a model behind a server nobody knows who runs it, nor whether its weights are open."""
+    model = record.model
+    beside = {kind: model[kind] for kind in ("adapter", "delta") if model.get(kind)}
+    service = model.get("service") or {}
+    details = {
+        "deployment_type": "unknown" if service else "self_deployed",
+        "model_availability": "unknown" if service else "open_weights",
+        "commit": str(model.get("commit")),
+        "dtype": str(model.get("dtype")),
+        "parameters": str(model.get("parameters")),
+        **({**beside, "base": str(model["repository"])} if beside else {}),
+        **{f"service_{name}": str(fact) for name, fact in service.items()},
+    }
+    here = {"version": str(record.environment.get("transformers") or "unknown")}
+    known = model.get("computed_by") or {"name": "transformers", **here}
+    if service:
+        known = {"name": service.get("owned_by", "unknown"), **service}
+    engine = {name: str(known.get(name, "unknown")) for name in ("name", "version")}
+    return {"inference_engine": engine, "additional_details": details}
 
 
 def _result(record: RunRecord, row: ResultRow) -> dict[str, Any]:

@@ -260,11 +260,15 @@ def _config(records: Sequence[RunRecord], config: Mapping[str, Any]) -> dict[str
     beside = next((kind for kind in ("adapter", "delta") if model.get(kind)), None)
     kind = {"adapter": "peft"}.get(beside or "", beside)
     name, _, commit = str(model[beside] if beside else "").rpartition("@")
+    service = model.get("service")
+    loaded = {"pretrained": model["repository"], **({kind: name} if kind else {})}
+    asked = {"model": model["repository"], "base_url": service["url"]} if service else loaded
+    engine = (model.get("computed_by") or {}).get("name", "hf")
     own = {
-        "model": (model.get("computed_by") or {}).get("name", "hf"),
-        "model_args": {"pretrained": model["repository"], **({kind: name} if kind else {})},
+        "model": service["interface"] if service else engine,
+        "model_args": asked,
         "model_num_parameters": model["parameters"],
-        "model_dtype": f"torch.{model['dtype']}",
+        "model_dtype": "unknown" if service else f"torch.{model['dtype']}",
         "model_revision": model["commit"] or "main",
         "model_sha": model["commit"] or "",
         # A folder has no commit there, only a digest.

@@ -44,6 +44,8 @@ NOT_TAKEN = {
     "autogptq": "a quantised model is loaded by what its own config.json says",
     "gptqmodel": "a quantised model is loaded by what its own config.json says",
     "gptq": "a quantised model is loaded by what its own config.json says",
+    "max_cost": "a model that is run here has no price",
+    "prices": "a model that is run here has no price",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
 }

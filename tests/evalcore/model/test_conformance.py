@@ -56,11 +56,15 @@ def not_asked(report):
 
 ELSEWHERE_EXAMINED = {"vllm": "tests/backends/vllm/test_conformance.py"}
 """Backends that want an environment of their own, and where each is examined."""
+HERE = {
+    MODELS[name]: name
+    for name in MODELS
+    if name not in ELSEWHERE_EXAMINED and ".servers." not in MODELS[name]
+}
+"""Each backend once; those of servers conform in tests/evalcore/model/servers, with servers."""
 
 
-@pytest.mark.parametrize(
-    "name", {MODELS[name]: name for name in MODELS if name not in ELSEWHERE_EXAMINED}.values()
-)
+@pytest.mark.parametrize("name", HERE.values())
 def test_every_backend_that_a_command_can_name_conforms(name, folder):
     report = examine(loaded(name, folder))
     assert report.passed, str(report)

@@ -1,0 +1,94 @@
+"""One model and one small server for all; a server with other habits where a test wants one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from evalcore.model.hf.huggingface import HuggingFaceLM
+from evalcore.model.hf.snapshot import Arguments
+from evalcore.model.servers import client
+from tests.evalcore.model.servers import served_model
+from tests.evalcore.model.servers.fault_proxy import FaultProxy
+from tests.evalcore.model.servers.running import running
+from tests.evalcore.model.servers.small_server import NAME, Habits, Small
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's key, and no waiting that a server does not ask for."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return served_model.make(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="session")
+def direct(folder: Any) -> HuggingFaceLM:
+    """The same model, run directly."""
+    return direct_of(folder)
+
+
+def direct_of(folder: Any, **stated: str) -> HuggingFaceLM:
+    given = {"pretrained": str(folder), "dtype": "float32", "max_length": "126", **stated}
+    return HuggingFaceLM(Arguments.of(given), device="cpu", mode="strict")
+
+
+@pytest.fixture(scope="session")
+def _small(folder: Any) -> Iterator[tuple[Small, str]]:
+    small = Small(folder)
+    with running(small.application()) as address:
+        yield small, address
+
+
+@pytest.fixture
+def small(_small: tuple[Small, str]) -> Iterator[Small]:
+    """The server, whose habits a test may change."""
+    server = _small[0]
+    server.asked, server.headers, server.most_at_work = [], [], 0
+    yield server
+    for habit in fields(Habits):
+        setattr(server.habits, habit.name, habit.default)
+
+
+@pytest.fixture
+def address(_small: tuple[Small, str]) -> str:
+    return _small[1]
+
+
+@pytest.fixture
+def arguments(address: str, folder: Any) -> dict[str, str]:
+    return stated(address, folder)
+
+
+def stated(address: str, folder: Any, **others: str) -> dict[str, str]:
+    """Arguments of a model that is asked as the `hf` backend asks it."""
+    return {
+        "model": NAME,
+        "base_url": f"{address}/v1/completions",
+        "tokenizer": str(folder),
+        "add_bos_token": "True",
+        "num_concurrent": "4",
+        "max_retries": "2",
+        **others,
+    }
+
+
+@pytest.fixture
+def proxied(address: str, small: Small) -> Iterator[Callable[..., tuple[FaultProxy, str]]]:
+    """A proxy with faults before the server, and its address."""
+    with ExitStack() as ending:
+
+        def before(**faults: Any) -> tuple[FaultProxy, str]:
+            proxy = FaultProxy(address, **faults)
+            return proxy, ending.enter_context(running(proxy.application()))
+
+        yield before
