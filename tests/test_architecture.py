@@ -35,6 +35,7 @@ def test_imports_point_down_only():
         ("evalcore.task.library.load", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.model.hf.snapshot", {"torch", "transformers", "datasets"}),
         ("evalcore.model.hf.reading", {"torch", "transformers", "datasets"}),
+        ("evalcore.model.servers.completions", {"torch", "transformers", "datasets"}),
         ("evalcore.record", {"torch", "transformers", "datasets", "django"}),
         ("evalcore.evaluation", {"torch", "transformers", "datasets", "django", "celery"}),
         ("evalcore.formats.lmeval.results", {"torch", "transformers", "datasets"}),
