@@ -285,6 +285,10 @@ def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
     note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
 
 
+NOT_ASKED_FOR = ("adapter", "delta", "gguf_file", "computed_by")
+"""What a record may say of its model and no variant of the site does: none stands among others."""
+
+
 def _check(run: Run, record: RunRecord) -> None:
     """Raises ValueError for a record that is not this run's, or has no result."""
     if record.run_key != run.run_key:
@@ -298,6 +302,12 @@ def _check(run: Run, record: RunRecord) -> None:
             "server, and nobody can pin what answers there to weights, so it stands in no column "
             "with models that are pinned: evaluate the published model with --model hf"
         )
+    for kind in NOT_ASKED_FOR:
+        if made_of := record.model.get(kind):
+            raise ValueError(
+                f"record of {record.task}: {record.model.get('repository')} was evaluated with "
+                f"{kind} {made_of}, which is another variant than the one that was asked for"
+            )
     variant = run.variant
     asked = (variant.hub_model.repo_id, variant.commit, variant.dtype)
     loaded = tuple(record.model.get(pin) for pin in ("repository", "commit", "dtype"))

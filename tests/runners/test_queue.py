@@ -211,6 +211,28 @@ def test_a_model_that_a_server_answered_for_stands_in_no_column() -> None:
     assert not run.results.exists()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("adapter", "org/adapter@abc"),
+        ("delta", "org/delta@abc"),
+        ("gguf_file", "model-Q8_0.gguf"),
+        ("computed_by", {"name": "vllm", "version": "0.32.0"}),
+    ],
+)
+def test_another_variant_of_the_model_stands_in_no_column(kind: str, value: object) -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    own = rows.record(run)
+    other = replace(own, model={**own.model, kind: value})
+    with pytest.raises(ValueError, match=rf"with {kind} .*another variant than the one that was"):
+        claims.complete(claim.token, run, other, rows.files())
+    run.refresh_from_db()
+    assert run.state == "running"
+    assert not run.results.exists()
+
+
 @pytest.mark.parametrize("error_class", ["ModelError", "TaskError"])
 def test_a_failure_of_others_ends_the_run_with_its_reason(error_class: str) -> None:
     (run,) = rows.queued("arc")
