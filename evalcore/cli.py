@@ -20,6 +20,7 @@ from typing import Any
 
 from evalcore.command.notes import noted_once
 from evalcore.command.options import (
+    MODEL_OPTIONS,
     OPTIONS,
     PROMPT_OPTIONS,
     TASK_OPTIONS,
@@ -177,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
             metavar="bar|json",
             help="for people, or one JSON object a line on standard output",
         )
+    check = add("check-model", "ask whether a model answers as it must", MODEL_OPTIONS)
+    check.set_defaults(function=partial(_call, "check_model"))
     _add_ls(add("ls", "list tasks, groups, subtasks or tags"))
     validate = add(
         "validate", "build the first prompts of tasks; say what would fail", TASK_OPTIONS

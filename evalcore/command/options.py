@@ -110,6 +110,7 @@ _ALL = (
 
 OPTIONS: Mapping[str, Option] = {option.name: option for option in _ALL}
 
+MODEL_OPTIONS = ("model", "model_args", "device", "batch_size", "max_batch_size", "mode")
 TASK_OPTIONS = ("tasks", "include_path", "metadata")
 PROMPT_OPTIONS = (
     *TASK_OPTIONS, "model", "model_args", "apply_chat_template", "fewshot_as_multiturn",

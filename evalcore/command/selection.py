@@ -179,6 +179,8 @@ def copies_of(options: argparse.Namespace, devices: Sequence[str]) -> Any:
 
 def model_args_of(options: argparse.Namespace) -> dict[str, Any]:
     """Raises OptionError where a model that is loaded from somewhere is given no arguments."""
-    if not options.model_args and options.model != "dummy":
+    from evalcore.model.registry import MODELS
+
+    if not options.model_args and options.model in MODELS and options.model != "dummy":
         raise OptionError("--model_args: say which model, such as pretrained=ORG/NAME")
     return dict(options.model_args or {})

@@ -6,6 +6,7 @@ from importlib import import_module
 
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.base import Backend
+from evalcore.model.own import own_backend
 
 HUGGING_FACE = "evalcore.model.hf.choice:HuggingFace"
 
@@ -52,8 +53,13 @@ ELSEWHERE = {
 
 
 def backend_of(name: str) -> Backend:
-    """The class that `--model` names, imported. Raises ModelError for a name that is not ours."""
+    """The class that `--model` names, imported: one of ours, or one's own (`evalcore.model.own`).
+
+    Raises ModelError for a name that is neither.
+    """
     if name not in MODELS:
+        if (own := own_backend(name)) is not None:
+            return own
         raise ModelError(f"--model {name}{_remedy(name)}")
     module, _, attribute = MODELS[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)
@@ -63,4 +69,5 @@ def backend_of(name: str) -> Backend:
 def _remedy(name: str) -> str:
     if name in ELSEWHERE:
         return f": {ELSEWHERE[name]}"
-    return f"{did_you_mean(name, MODELS)}: there are {', '.join(MODELS)}"
+    known = ", ".join(MODELS)
+    return f"{did_you_mean(name, MODELS)}: there are {known}; a class of your own is module:Class"
