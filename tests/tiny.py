@@ -23,6 +23,7 @@ ARCHITECTURES: dict[str, dict[str, int]] = {
     "gemma2": {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 24},
     "gpt_neox": {},
     "gpt2": {},
+    "gptj": {"rotary_dim": 16},
     "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64},
     "bloom": {},
     "mamba": {"state_size": 8},

@@ -16,8 +16,14 @@ from torch import Tensor
 
 from evalcore.errors import ModelError
 
-COMPUTED = re.compile(r"(^|\.)(inv_freq|masked_bias|position_ids|relative_position_index)$")
+COMPUTED = re.compile(
+    r"(^|\.)((original_)?inv_freq|(cos|sin)_cached|masked_bias|causal_mask|position_ids"
+    r"|relative_position_index)$"
+)
 """What older versions wrote into files and newer ones compute, wherever a model has it."""
+
+CAUSAL_MASK = re.compile(r"(^|\.)(attn|attention)\.bias$")
+"""The same, of a module that has layers of its own: GPT-2 and its kin call their mask so."""
 
 
 def check_placed(model: Any, report: Mapping[str, Any], name: str, *, quantised: bool) -> None:
@@ -101,6 +107,8 @@ def _left_out_of_layers(model: Any, unexpected: Iterable[str], quantised: bool) 
         if place is None or COMPUTED.search(name):
             continue
         part, module = name[len(place) + 1 :], modules[place]
+        if CAUSAL_MASK.search(name) and any(True for _ in module.children()):
+            continue
         if isinstance(getattr(module, part, None), Tensor):
             continue
         if quantised and part not in ("weight", "bias"):

@@ -54,6 +54,8 @@ def test_a_weight_of_a_layer_that_is_computed_without_it_is_refused(tmp_path, na
         ("llama", "score.weight"),
         ("gpt2", "transformer.h.0.attn.bias"),
         ("gpt2", "transformer.h.0.attn.masked_bias"),
+        ("gptj", "transformer.h.0.attn.bias"),
+        ("llama", f"{LAYER}.rotary_emb.cos_cached"),
         ("gpt_neox", "gpt_neox.layers.1.attention.masked_bias"),
         ("gpt_neox", "gpt_neox.layers.1.attention.rotary_emb.inv_freq"),
     ],
