@@ -184,7 +184,8 @@ def _memory(stated: Any) -> str:
     return str(stated)
 
 
-def _mapping(stated: Any) -> dict[str, Any]:
+def mapping(stated: Any) -> dict[str, Any]:
+    """Raises ValueError for what is no object."""
     if isinstance(stated, str):
         for read in (json.loads, ast.literal_eval):
             try:
@@ -193,7 +194,7 @@ def _mapping(stated: Any) -> dict[str, Any]:
             except (ValueError, SyntaxError):
                 continue
     if not isinstance(stated, Mapping):
-        raise ValueError('an object such as {"tools": null}')
+        raise ValueError('an object such as {"name": "value"}')
     return dict(stated)
 
 
@@ -227,6 +228,6 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "rolling_stride": _number(1, "a count of tokens"),
     "think_end_token": lambda stated: int(stated) if str(stated).isdecimal() else str(stated),
     "enable_thinking": _flag,
-    "chat_template_args": _mapping,
+    "chat_template_args": mapping,
 }
 """Every argument, and what reads it."""

@@ -5,8 +5,6 @@ The names are lm-evaluation-harness's. What of its own is not here says why, or 
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from evalcore import values
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.hf.arguments import TYPES as OF_HF
+from evalcore.model.hf.arguments import mapping
 
 NOT_TAKEN = {
     "auth_token": "a key stands in the environment alone",
@@ -195,20 +194,6 @@ def _header(stated: Any) -> dict[str, str]:
                 "machine's processes, so a key stands in the environment alone"
             )
     return found
-
-
-def mapping(stated: Any) -> dict[str, Any]:
-    """Raises ValueError for what is no object."""
-    if isinstance(stated, str):
-        for read in (json.loads, ast.literal_eval):
-            try:
-                stated = read(stated)
-                break
-            except (ValueError, SyntaxError):
-                continue
-    if not isinstance(stated, Mapping):
-        raise ValueError('expected an object such as {"X-Team": "evaluation"}')
-    return dict(stated)
 
 
 def _tokenizer_backend(stated: Any) -> str:
