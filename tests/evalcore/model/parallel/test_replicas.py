@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing import Pipe
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from evalcore.errors import InfraError, ModelError
 from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.hf.choice import HuggingFace
-from evalcore.model.parallel.messages import Loading
-from evalcore.model.parallel.replicas import Replicas, replicas_of
+from evalcore.model.parallel.messages import Loaded, Loading
+from evalcore.model.parallel.replicas import Member, Replica, Replicas, replicas_of
 from evalcore.model.parallel.shares import LEAST, shares_of
 from tests import tiny
 
@@ -56,8 +58,9 @@ def requests(number: int) -> list[Request]:
 
 
 def answers_of(model, encoded: Sequence[EncodedRequest]):
-    found = {place: response for pack in model.answer(encoded) for place, response in pack}
-    assert sorted(found) == list(range(len(encoded)))
+    given = [answer for pack in model.answer(encoded) for answer in pack]
+    found = dict(given)
+    assert sorted(place for place, _ in given) == list(range(len(encoded)))
     return [found[place] for place in range(len(encoded))]
 
 
@@ -115,6 +118,18 @@ def test_a_copy_that_is_killed_is_named_and_the_others_end_with_who_asked(folder
 def test_a_model_that_no_copy_can_load_is_refused_as_by_one_process(tmp_path):
     with pytest.raises(ModelError, match="no-such-model at main is no model ID"):
         replicas_of(loading_of(tmp_path / "no-such-model"), ["cpu", "cpu"])
+
+
+def test_copies_of_two_models_are_no_model(folder, one):
+    """As where a repository's branch moved while they were loaded."""
+    other = replace(one.info, commit="of another day")
+    replicas = []
+    for info in (one.info, other):
+        ours, theirs = Pipe()
+        theirs.send(Loaded(info, ()))
+        replicas.append(Replica([Member("a copy", ours, None)]))
+    with pytest.raises(InfraError, match="changed while its copies were loaded"):
+        Replicas(one, replicas, loading_of(folder))
 
 
 costs = st.lists(st.integers(1, 3 * LEAST), max_size=40)
