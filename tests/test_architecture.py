@@ -113,7 +113,8 @@ def test_the_readme_maps_every_part_of_the_tree():
 
 def test_every_place_that_the_guides_name_is_there():
     guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
-    top = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir()))
+    # What programs write into var/ is there once they have.
+    top = "|".join(sorted({path.name for path in ROOT.iterdir() if path.is_dir()} - {"var"}))
     named = {
         place
         for guide in guides
