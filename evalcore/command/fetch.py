@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from evalcore.command.options import OptionError
 from evalcore.command.selection import model_args_of, specs_of
 from evalcore.values import as_texts
+
+OF_THE_HUB = ("hf", "hf-auto", "huggingface", "vllm")
+"""Models whose weights are downloaded; others lie behind a server, or nobody knows where."""
 
 
 def fetch(options: argparse.Namespace) -> int:
@@ -15,6 +19,11 @@ def fetch(options: argparse.Namespace) -> int:
     from evalcore.task.data.dataset import load_data
 
     arguments = as_texts(model_args_of(options))
+    if arguments and options.model not in OF_THE_HUB:
+        raise OptionError(
+            f"--model {options.model}: models of {', '.join(OF_THE_HUB)} are downloaded: with "
+            "--model dummy, and no --model_args, the data of the tasks are fetched alone"
+        )
     options.show.start()
     specs = specs_of(options)
     options.show.phase("download")

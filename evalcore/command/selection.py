@@ -128,10 +128,8 @@ def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
     """The model of `--model` and its arguments; without `weights` it says what it would read."""
     from evalcore.model.registry import backend_of
 
-    limits = {name: getattr(options, name, None) for name in ("max_cost", "prices")}
-    arguments = as_texts({**model_args_of(options), **limits})
     return backend_of(options.model).from_arguments(
-        arguments,
+        _with_limits(options),
         batch_size=options.batch_size or options.max_batch_size,
         device=options.device,
         mode=options.mode,
@@ -154,7 +152,7 @@ def devices_wanted(options: argparse.Namespace) -> list[str]:
             "--data_parallel and tp_plan: a model that is divided takes all GPUs: leave one of the "
             "two out"
         )
-    if copies is None and not is_divided:
+    if copies in (None, 1) and not is_divided:
         return []
     import torch
 
@@ -169,12 +167,19 @@ def copies_of(options: argparse.Namespace, devices: Sequence[str]) -> Any:
 
     loading = Loading(
         backend=options.model,
-        arguments=as_texts(model_args_of(options)),
+        arguments=_with_limits(options),
         batch_size=options.batch_size or options.max_batch_size,
         device=options.device,
         mode=options.mode,
     )
     return replicas_of(loading, devices, launched(os.environ))
+
+
+def _with_limits(options: argparse.Namespace) -> dict[str, str]:
+    """What the model is made of, with what a service may cost: a model that is no service says that
+    it has no price."""
+    limits = {name: getattr(options, name, None) for name in ("max_cost", "prices")}
+    return as_texts({**model_args_of(options), **limits})
 
 
 def model_args_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import transformers
 
+from evalcore.cli import main
 from evalcore.model.hf.repository import TOKENIZER
 from tests import awkward
 from tests.hub import ROOT, client_environment, serve
@@ -143,3 +144,13 @@ def test_the_tokenizer_files_are_those_of_transformers() -> None:
     }
     assert len(named) > 15
     assert named <= set(TOKENIZER), f"add {sorted(named - set(TOKENIZER))}"
+
+
+def test_what_nobody_can_download_is_refused_with_what_fetches_the_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stated = ["--model_args", "model=org/name,base_url=http://localhost/v1/completions"]
+    assert main(["fetch", "--model", "local-completions", *stated, "--tasks", "arc_easy"]) == 2
+    told = capsys.readouterr().err
+    assert "--model local-completions: models of hf, hf-auto, huggingface, vllm are down" in told
+    assert "--model dummy, and no --model_args, the data of the tasks are fetched alone" in told

@@ -80,6 +80,10 @@ def test_two_processes_of_a_launcher_write_once_what_one_process_writes(folder, 
             "--model dummy is not divided among processes",
         ),
         (
+            ["--data_parallel", "2", "--device", "cpu", "--max_cost", "5", "--prices", "p.yaml"],
+            "a model that is run here has no price",
+        ),
+        (
             ["--data_parallel", "2", "--device", "cpu", "--model_args", "parallelize=True"],
             "parallelize=True spreads a model over all GPUs",
         ),
@@ -90,6 +94,15 @@ def test_copies_that_cannot_be_are_refused_in_one_sentence(given, said, folder, 
     stated = ["--model_args", f"pretrained={folder}", "--include_path", str(toys)]
     assert main(["run", *stated, "--tasks", "toy_choice", *given]) in (2, 10)
     assert said in capsys.readouterr().err
+
+
+def test_one_copy_is_the_model_as_it_is(folder, toys, tmp_path):
+    """On any machine, as by default."""
+    stated = ["--model_args", f"pretrained={folder},dtype=float32", "--include_path", str(toys)]
+    told = [*stated, "--tasks", "toy_choice", "--output_path", str(tmp_path)]
+    assert main(["run", *told, "--data_parallel", "1"]) == 0
+    record, _ = written_in(tmp_path)
+    assert "copies" not in record.execution["loglikelihood"]
 
 
 def test_each_copy_has_a_gpu_of_its_own():
