@@ -17,6 +17,7 @@ from evalcore.task.metadata import TaskMetadata
 TextSource = str | int | FunctionRef | None
 """A column, a template or a function; a number stands for itself."""
 TargetSource = str | int | list[Any] | FunctionRef | None
+MediaSource = str | list[Any] | FunctionRef | None
 ChoiceSource = str | list[Any] | dict[str, Any] | FunctionRef | None
 
 OUTPUT_TYPES = ("multiple_choice", "loglikelihood", "loglikelihood_rolling", "generate_until")
@@ -126,8 +127,8 @@ class TaskSpec(_Spec):
     doc_to_text: TextSource = None
     doc_to_target: TargetSource = None
     doc_to_choice: ChoiceSource = None
-    doc_to_image: ChoiceSource = None
-    doc_to_audio: ChoiceSource = None
+    doc_to_image: MediaSource = None
+    doc_to_audio: MediaSource = None
     use_prompt: str | None = None
     description: str = ""
     gen_prefix: str | None = None

@@ -43,6 +43,7 @@ from evalcore.task.yaml_file import is_own
 _TEXT_SOURCE = optional(one_of(TEXT, NUMBER, FUNCTION))
 _TARGET_SOURCE = optional(one_of(TEXT, NUMBER, LIST, FUNCTION))
 _CHOICE_SOURCE = optional(one_of(TEXT, LIST, MAPPING, FUNCTION))
+_MEDIA_SOURCE = optional(one_of(TEXT, LIST, FUNCTION))
 
 TASK_KINDS: dict[str, Kind] = {
     "task": TEXT,
@@ -61,8 +62,8 @@ TASK_KINDS: dict[str, Kind] = {
     "doc_to_text": _TEXT_SOURCE,
     "doc_to_target": _TARGET_SOURCE,
     "doc_to_choice": _CHOICE_SOURCE,
-    "doc_to_image": _CHOICE_SOURCE,
-    "doc_to_audio": _CHOICE_SOURCE,
+    "doc_to_image": _MEDIA_SOURCE,
+    "doc_to_audio": _MEDIA_SOURCE,
     "use_prompt": optional(TEXT),
     "description": optional(TEXT),
     "gen_prefix": optional(TEXT),

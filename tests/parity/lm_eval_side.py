@@ -46,6 +46,7 @@ extraction.range = _looked_through
 
 
 class RecordingLM(LM):  # type: ignore[misc]
+    MULTIMODAL = True  # lm-eval gives tasks with images to no other
     """Answers from the table, and writes into it what is asked for the first time."""
 
     tokenizer_name = "parity"

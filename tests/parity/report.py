@@ -78,6 +78,7 @@ def document(
     yield from measured(commands)
     yield from half_precision()
     yield from put_on_models()
+    yield from seeing()
     yield from quantised()
     yield from failing(pairs)
     yield from by_name(
@@ -320,6 +321,21 @@ def put_on_models() -> Iterator[str]:
     )
 
 
+def seeing() -> Iterator[str]:
+    yield "## Models that see"
+    yield ""
+    yield from prose(
+        "`tests/parity/test_seeing.py` asks `hf-multimodal` of both engines, lm-evaluation-harness "
+        "one request at a time, about models like Llava, Idefics3 and Qwen2-VL with their real "
+        "processors: prompts and texts are equal, with one image and with several, in plain text "
+        "and in conversations, with `interleave`, `image_string`, `convert_img_format`, "
+        "`image_width`, `image_height`, `image_max_side` and `max_pixels`, greedy, with beams and "
+        "with penalties. Where transformers loads no processor of a model that reads videos, too, "
+        "as torchvision is missing, lm-evaluation-harness is given the one that this engine loads. "
+        "Beyond `max_images` it leaves images out; this engine refuses."
+    )
+
+
 def quantised() -> Iterator[str]:
     yield "## Quantised models"
     yield ""
@@ -412,7 +428,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 KINDS_OF_TASK = ("class", "custom_dataset", "unsafe_code", "output_type: loglikelihood", "repeats")
 INSTEAD = {
     "a metric of the package `evaluate`": "unproved: its scripts need the network in lm-eval",
-    "doc_to_image": "not run by this engine",
+    "doc_to_image": "prompts and images, by tests/evalcore/task/asking/test_images.py",
     "doc_to_audio": "not run by this engine",
     "unsafe_code": "unproved: its metric is a script that needs the network in lm-eval",
 }

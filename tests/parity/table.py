@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evalcore.task.identity.digest import json_ready
+
 Message = Mapping[str, str]
 
 CHAT_TEMPLATE = "(tests/parity/table.py: render_chat)"
@@ -60,7 +62,10 @@ class Table:
 
 
 def _key(kind: str, arguments: Sequence[Any], repeat: int) -> str:
-    text = json.dumps([kind, list(arguments), repeat], ensure_ascii=False, sort_keys=True)
+    # An image is its pixels, on either side.
+    text = json.dumps(
+        [kind, list(arguments), repeat], ensure_ascii=False, sort_keys=True, default=json_ready
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
 
+NAMES = ("hf", "hf-auto", "huggingface")
+"""What `--model` calls this backend."""
+
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 SAME = {
@@ -52,11 +55,18 @@ NOT_TAKEN = {
 """What lm-evaluation-harness or its tutorial takes and this engine does not."""
 
 
-def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(
+    given: Mapping[str, Any],
+    types: Mapping[str, Callable[[Any], Any]] | None = None,
+    not_taken: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Typed values from the command line's texts, or from a configuration's own types.
 
-    Raises ModelError naming everything that is wrong.
+    `types`, `not_taken`: of a backend that takes other arguments than `hf` does. Raises ModelError
+    naming everything that is wrong.
     """
+    types = TYPES if types is None else types
+    not_taken = NOT_TAKEN if not_taken is None else not_taken
     problems, values = [], {}
     for stated_name, stated in given.items():
         name = OTHER_NAMES.get(stated_name, stated_name)
@@ -65,11 +75,11 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
         if name != stated_name and name in given:
             problems.append(f"{stated_name} and {name} are the same argument: give one of them")
             continue
-        if name not in TYPES:
-            problems.append(_unknown(name))
+        if name not in types:
+            problems.append(_unknown(name, types, not_taken))
             continue
         try:
-            values[name] = TYPES[name](stated)
+            values[name] = types[name](stated)
         except ValueError as problem:
             problems.append(f"{name}: expected {problem}, got {stated!r}")
     if not values.get("pretrained"):
@@ -78,6 +88,8 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
         problems.append(
             "enable_thinking needs think_end_token, the token at which the thinking ends"
         )
+    if values.get("thinking_budget"):
+        problems += _about_budget(values)
     if values.get("peft") and values.get("delta"):
         problems.append("peft and delta: a model has one or the other: give one of them")
     problems += _about_bits(values)
@@ -88,12 +100,28 @@ def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
             for name in others
             if values.get(name)
         )
+    if values.get("trust_remote_code"):
+        problems += (
+            f"trust_remote_code and {name}: code is run of a whole model: leave one of them out"
+            for name in ("delta", "gguf_file")
+            if values.get(name)
+        )
+    elif values.get("code_revision"):
+        problems.append("code_revision needs trust_remote_code=True")
     if not values.get("parallelize"):
         limits = ("max_memory_per_gpu", "max_cpu_memory")
         problems += (f"{name} needs parallelize=True" for name in limits if name in values)
     if problems:
         raise ModelError(f"--model_args: {'; '.join(problems)}")
     return values
+
+
+def _about_budget(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with how long it may think."""
+    if values.get("think_end_token") is None:
+        yield "thinking_budget needs think_end_token, which ends the thinking where it is used up"
+    if values.get("enable_thinking") is False:
+        yield "thinking_budget and enable_thinking=False contradict one another: leave one out"
 
 
 def _about_bits(values: Mapping[str, Any]) -> Iterator[str]:
@@ -126,6 +154,12 @@ def _repository(stated: Any) -> str:
     return str(stated)
 
 
+def _commit(stated: Any) -> str:
+    if re.fullmatch(r"[0-9a-f]{40}", str(stated)) is None:
+        raise ValueError("a commit, in full")
+    return str(stated)
+
+
 def _gguf_file(stated: Any) -> str:
     name = str(stated)
     if re.fullmatch(r"[\w.-]+\.gguf", name, re.ASCII) is None:
@@ -138,15 +172,13 @@ def _gguf_file(stated: Any) -> str:
 def notes_on(given: Mapping[str, Any], same: Mapping[str, str] = SAME) -> list[str]:
     """A sentence on each argument that is taken and changes nothing."""
     notes = [f"{name}: {same[name]}; passed over" for name in given if name in same]
-    if str(given.get("trust_remote_code")).lower() == "true":
-        notes.append("trust_remote_code: code from a repository is never run; passed over")
     return notes
 
 
-def _unknown(name: str) -> str:
-    if name in NOT_TAKEN:
-        return f"argument {name!r} is not taken: {NOT_TAKEN[name]}"
-    return f"unknown argument {name!r}{did_you_mean(name, TYPES)}"
+def _unknown(name: str, types: Mapping[str, Any], not_taken: Mapping[str, str]) -> str:
+    if name in not_taken:
+        return f"argument {name!r} is not taken: {not_taken[name]}"
+    return f"unknown argument {name!r}{did_you_mean(name, types)}"
 
 
 def _one_of(*allowed: str) -> Callable[[Any], str]:
@@ -160,13 +192,13 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
     return parse
 
 
-def _flag(stated: Any) -> bool:
+def flag(stated: Any) -> bool:
     if str(stated).lower() in ("true", "false"):
         return str(stated).lower() == "true"
     raise ValueError("True or False")
 
 
-def _number(least: int, name: str) -> Callable[[Any], int]:
+def number(least: int, name: str) -> Callable[[Any], int]:
     def parse(stated: Any) -> int:
         if not str(stated).isdecimal() or int(stated) < least:
             raise ValueError(name)
@@ -203,31 +235,33 @@ TYPES: Mapping[str, Callable[[Any], Any]] = {
     "revision": str,
     "subfolder": str,
     "tokenizer": str,
-    "use_fast_tokenizer": _flag,
+    "use_fast_tokenizer": flag,
     "backend": _one_of("default", "causal", "seq2seq"),
     "dtype": _one_of(*DTYPES),
     "softmax_dtype": _one_of(*DTYPES[1:]),
     "attn_implementation": str,
-    "parallelize": _flag,
+    "parallelize": flag,
     "max_memory_per_gpu": _memory,
     "max_cpu_memory": _memory,
     "tp_plan": _one_of("auto"),
-    "trust_remote_code": _flag,
-    "load_in_8bit": _flag,
-    "load_in_4bit": _flag,
+    "trust_remote_code": flag,
+    "code_revision": _commit,
+    "load_in_8bit": flag,
+    "load_in_4bit": flag,
     "bnb_4bit_quant_type": _one_of("fp4", "nf4"),
-    "bnb_4bit_use_double_quant": _flag,
+    "bnb_4bit_use_double_quant": flag,
     "bnb_4bit_compute_dtype": _one_of(*DTYPES[1:]),
     "gguf_file": _gguf_file,
     "peft": _repository,
     "delta": _repository,
-    "max_length": _number(1, "a count"),
-    "truncation": _flag,
-    "add_bos_token": _flag,
-    "prefix_token_id": _number(0, "the number of a token"),
-    "rolling_stride": _number(1, "a count of tokens"),
+    "max_length": number(1, "a count"),
+    "truncation": flag,
+    "add_bos_token": flag,
+    "prefix_token_id": number(0, "the number of a token"),
+    "rolling_stride": number(1, "a count of tokens"),
     "think_end_token": lambda stated: int(stated) if str(stated).isdecimal() else str(stated),
-    "enable_thinking": _flag,
+    "enable_thinking": flag,
     "chat_template_args": mapping,
+    "thinking_budget": number(1, "a count of tokens"),
 }
 """Every argument, and what reads it."""

@@ -116,6 +116,11 @@ def kind_of(arguments: Arguments) -> type[HuggingFaceLM]:
                 f"--model_args: {stated}: {name} is an encoder-decoder model ({architecture}), "
                 f"{why} and evaluate that"
             )
+    if arguments.thinking_budget is not None:
+        raise ModelError(
+            f"--model_args: thinking_budget: {name} is an encoder-decoder model ({architecture}), "
+            "whose thoughts are not ended: leave it out"
+        )
     if snapshot.file or quantisation_of(config) or arguments.load_in_8bit or arguments.load_in_4bit:
         raise ModelError(
             f"{name} is a quantised encoder-decoder model ({architecture}), whose answers were "

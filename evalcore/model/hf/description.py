@@ -17,6 +17,12 @@ from evalcore.model.hf.snapshot import Arguments, Snapshot
 SAFE = (".safetensors", ".safetensors.index.json")
 
 
+def code_options(arguments: Arguments) -> dict[str, Any]:
+    """What transformers is told of code that a configuration names."""
+    commit = {"code_revision": arguments.code_revision} if arguments.code_revision else {}
+    return {"trust_remote_code": arguments.trust_remote_code, **commit}
+
+
 def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
     from transformers import AutoTokenizer
 
@@ -26,7 +32,7 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
     if snapshot.file:
         options["gguf_file"] = snapshot.file
     with errors_named(snapshot), alone(snapshot) as folder:
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options, **code_options(arguments))
     longest = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise ModelError(
@@ -61,7 +67,7 @@ def load_configuration(arguments: Arguments, snapshot: Snapshot) -> Any:
             "is meant cannot be told: remove what belongs to the adapter, or publish it by itself"
         )
     config = _settled(
-        arguments, AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
+        arguments, AutoConfig.from_pretrained(snapshot.folder, **code_options(arguments))
     )
     weights = getattr(config, "transformers_weights", None)
     if weights is not None and not str(weights).endswith(SAFE):

@@ -78,6 +78,8 @@ class HuggingFaceLM(Reader):
         prompt_logprobs=True,
         greedy="argmax",
         chat="text",
+        adapters=True,
+        quantised=True,
         copies=True,
         max_length_known=True,
     )
@@ -266,6 +268,7 @@ class HuggingFaceLM(Reader):
             delta=delta.pin if delta else None,
             vocabulary=self._width,
             gguf_file=files.model.file_pin if files else None,
+            code=files.code if files else (),
             quantisation=self._quantisation,
             device=str(self._model.device),
             subfolder=self._arguments.subfolder,

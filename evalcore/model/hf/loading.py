@@ -1,4 +1,4 @@
-"""A model's weights from a snapshot: safetensors only, and no code of theirs is run."""
+"""A model's weights from a snapshot: safetensors only; code of its own only where it is trusted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from torch import distributed
 from transformers import AutoModelForCausalLM, GgufConfig
 
 from evalcore.errors import ModelError
+from evalcore.model.hf.code import ELSEWHERE
 from evalcore.model.hf.delta import add
-from evalcore.model.hf.description import errors_named, load_configuration
+from evalcore.model.hf.description import code_options, errors_named, load_configuration
 from evalcore.model.hf.gguf import alone, check_complete
 from evalcore.model.hf.placed import check_placed, lack_named
 from evalcore.model.hf.quantised import loading_options
@@ -79,11 +80,10 @@ def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> A
             folder,
             config=config,
             dtype=arguments.dtype if arguments.dtype == "auto" else getattr(torch, arguments.dtype),
-            trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=not quantised,  # to name them, which `check_placed` does
-            **{**quantised, **spread, **packed},
+            **{**quantised, **spread, **packed, **code_options(arguments)},
         )
         model, report = loaded
     check_placed(model, report, name, quantised=bool(quantised))
@@ -131,8 +131,17 @@ def skeleton(arguments: Arguments, files: Files, kind: Any = AutoModelForCausalL
     """The model without weights, which takes no memory: enough to say what it would read."""
     with errors_named(files.model), torch.device("meta"):
         config = load_configuration(arguments, files.model)
-        model: Any = kind.from_config(config)
+        model: Any = kind.from_config(config, **_code_of(arguments, config, kind))
         return model.eval()
+
+
+def _code_of(arguments: Arguments, config: Any, kind: Any) -> dict[str, Any]:
+    """As `code_options`; but here transformers takes no commit where it has no use for it."""
+    options = code_options(arguments)
+    named = (getattr(config, "auto_map", None) or {}).get(kind.__name__, "")
+    if ELSEWHERE not in named:
+        options.pop("code_revision", None)
+    return options
 
 
 def _check_fits(arguments: Arguments, model: Any) -> None:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from evalcore.model.hf.snapshot import Arguments
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 LONGEST = 32
+LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "bitsandbytes": ("bitsandbytes", "accelerate"),
+    "torchao": ("torchao",),
+    "gptq": ("gptqmodel", "optimum"),
+    "awq": ("gptqmodel", "accelerate"),
+    "compressed-tensors": ("compressed_tensors",),
+}
+"""The methods whose weights are computed as they are packed, each with what must be installed."""
+
+
+def method_of(quantisation: str) -> str:
+    """The method in the words of `quantisation_of` or `at_loading`."""
+    return quantisation.partition(" ")[0]
+
+
+def installed_methods() -> list[str]:
+    """Those of LIBRARIES whose libraries are here; imports none of them. Whether this machine's
+    processors can run them only loading tells."""
+    return [
+        method for method, needed in LIBRARIES.items() if all(find_spec(name) for name in needed)
+    ]
 
 
 def quantisation_of(config: Mapping[str, Any]) -> str | None:
@@ -27,7 +46,22 @@ def quantisation_of(config: Mapping[str, Any]) -> str | None:
     return (f"{word} {bits}-bit" if bits else word)[:LONGEST]
 
 
-def at_loading(arguments: Arguments) -> str | None:
+class Loading(Protocol):
+    """What of the `--model_args` decides how weights are quantised as they are loaded."""
+
+    @property
+    def load_in_8bit(self) -> bool: ...
+    @property
+    def load_in_4bit(self) -> bool: ...
+    @property
+    def bnb_4bit_quant_type(self) -> str | None: ...
+    @property
+    def bnb_4bit_use_double_quant(self) -> bool | None: ...
+    @property
+    def bnb_4bit_compute_dtype(self) -> str | None: ...
+
+
+def at_loading(arguments: Loading) -> str | None:
     """The same of weights that are quantised as they are loaded, with all that decides how."""
     if arguments.load_in_8bit:
         return "bitsandbytes 8-bit at loading"

@@ -20,7 +20,13 @@ from evalcore.model.hf.snapshot import Arguments, download
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
-from evalcore.model.writing.generation import GenerationRequest, Plan, RollingRequest, plan_of
+from evalcore.model.writing.generation import (
+    GenerationRequest,
+    Plan,
+    RollingRequest,
+    ThinkingBudget,
+    plan_of,
+)
 
 
 class Reader:
@@ -84,19 +90,22 @@ class Reader:
         with libraries_fault("its tokenizer fails"), self.encoder.learnt(requests):
             for request in requests:
                 if request.kind == "loglikelihood":
-                    encoded += [self.encoder.pair(request)] * request.repeats
+                    encoded += [self._pair(request)] * request.repeats
                 elif request.kind == "loglikelihood_rolling":
                     encoded += [self._rolling(request.continuation)] * request.repeats
                 else:
                     encoded += self._generations(request, seed)
         scored = any(request.kind == "loglikelihood" for request in requests)
-        if scored and self._arguments.enable_thinking:
+        if scored and self._arguments.thinks:
             raise ModelError(
                 "with enable_thinking a model thinks before it answers, so it cannot be asked how "
                 "likely an answer is: leave it out, or choose tasks that generate"
             )
         self._check_tokens(encoded)
         return encoded
+
+    def _pair(self, request: Request) -> EncodedRequest:
+        return self.encoder.pair(request)
 
     def _rolling(self, text: str) -> RollingRequest:
         """Windows over the text. compat scores a BOS that the tokenizer adds; strict never does."""
@@ -128,11 +137,13 @@ class Reader:
             think_end=self._think_end,
             known=self._generation_arguments,
             mode=self._mode,
+            thinking_budget=self._thinking_budget,
+            may_think=self._arguments.thinks is not False,
         )
-        tokens, cut = self._prompt(request.context, plan)
+        tokens, cut = self._prompt(request, plan)
         asked = {
             "kind": "generate_until",
-            **self._fed(tokens),
+            **self._fed(request, tokens),
             "plan": plan.as_json(),
             "model_defaults": self._generation_defaults(),
         }
@@ -149,15 +160,9 @@ class Reader:
             for request in drawn
         ]
 
-    def _prompt(self, context: str, plan: Plan) -> tuple[list[int], int]:
+    def _prompt(self, request: Request, plan: Plan) -> tuple[list[int], int]:
         """What is fed before the answer, and how many tokens of the prompt were cut for it."""
-        room = self.encoder.max_length - plan.max_new_tokens
-        if room < 1:
-            raise ModelError(
-                f"its length of {self.encoder.max_length} tokens leaves no room for a prompt and "
-                f"{plan.max_new_tokens} new tokens: lower max_gen_toks"
-            )
-        tokens, cut = self.encoder.prompt(context, room)
+        tokens, cut = self.encoder.prompt(request.context, self._room_beside(plan))
         if plan.max_length is not None and plan.max_length <= len(tokens):
             raise ModelError(
                 f"max_length {plan.max_length} leaves no room after a prompt of {len(tokens)} "
@@ -165,7 +170,24 @@ class Reader:
             )
         return tokens, cut
 
-    def _fed(self, tokens: Sequence[int]) -> dict[str, Any]:
+    def _room(self, plan: Plan) -> int:
+        """Tokens that a prompt may have."""
+        return self.encoder.max_length - plan.most_tokens
+
+    def _room_beside(self, plan: Plan) -> int:
+        """The same. Raises ModelError where there is none."""
+        room = self._room(plan)
+        if room < 1:
+            remedy = "max_gen_toks"
+            if plan.thinking_budget is not None:
+                remedy = f"thinking_budget ({plan.thinking_budget.tokens}) or max_gen_toks"
+            raise ModelError(
+                f"its length of {self.encoder.max_length} tokens leaves no room for a prompt and "
+                f"{plan.most_tokens} new tokens: lower {remedy}"
+            )
+        return room
+
+    def _fed(self, request: Request, tokens: Sequence[int]) -> dict[str, Any]:  # noqa: ARG002
         """What is fed before the answer, as the key of a generation has it."""
         return {"tokens": list(tokens)}
 
@@ -173,14 +195,33 @@ class Reader:
     def _think_end(self) -> str | int | None:
         """Text or token at which the thinking ends.
 
-        A special token is not part of the decoded text, where compat looks for it in vain.
+        A special token is not part of the decoded text, where compat looks for it in vain (unless
+        there is a budget, by which it is put).
         """
         stated = self._arguments.think_end_token
-        if isinstance(stated, str) and self._mode == "strict":
+        searches = self._mode == "compat" and self._arguments.thinking_budget is None
+        if isinstance(stated, str) and not searches:
             token = self.tokenizer.convert_tokens_to_ids(stated)
             if token in self.tokenizer.all_special_ids:
                 return int(token)
         return stated
+
+    @cached_property
+    def _thinking_budget(self) -> ThinkingBudget | None:
+        """Raises ModelError for an end of the thinking that its tokenizer cannot write."""
+        tokens, end = self._arguments.thinking_budget, self._think_end
+        if tokens is None or end is None:
+            return None
+        if isinstance(end, int):
+            return ThinkingBudget(tokens, (end,))
+        with libraries_fault("its tokenizer fails"):
+            written = self.tokenizer.encode(end, add_special_tokens=False)
+            if end not in self.tokenizer.decode(written):
+                raise ModelError(
+                    f"--model_args: think_end_token: its tokenizer cannot write {end!r}, which a "
+                    "thinking_budget puts behind the thoughts: state the token by its number"
+                )
+        return ThinkingBudget(tokens, tuple(written))
 
     def _check_tokens(self, encoded: Sequence[EncodedRequest]) -> None:
         parts = (part for request in encoded for part in (request.tokens, request.targets))

@@ -16,6 +16,7 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub import errors as hub
 
 from evalcore.errors import InfraError, ModelError
+from evalcore.model.hf.code import MODULES
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 ADAPTER, ADAPTER_CONFIGURATION = "adapter_model.safetensors", "adapter_config.json"
@@ -53,6 +54,8 @@ TOKENIZER = (
     "word_pronunciation.json",
 )
 """What transformers' tokenizers read by name; a test compares them."""
+PROCESSOR = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
+"""What says how a model that sees reads an image."""
 TEMPLATES = "additional_chat_templates/*.jinja"
 """A tokenizer's chat templates besides its default one, each by its name."""
 VERSIONED = (
@@ -69,17 +72,21 @@ RESERVE = 2**30
 """Bytes that stay free on the disk."""
 
 
-def fetch(name: str, revision: str, inside: str) -> Path:
+def fetch(name: str, revision: str, inside: str, *, code: bool = False) -> Path:
     """The folder with the repository's configuration and tokenizer on this machine; downloads what
     is missing, and no weights.
 
-    `inside` is the path of the model in it, empty or with a slash at its end. Sizes are known
+    `inside` is the path of the model in it, empty or with a slash at its end; `code`: with the
+    repository's own code. Sizes are known
     before anything is downloaded. Offline, what was downloaded before counts. Raises ModelError
     for files that are too large, InfraError where the disk has no room, and what the Hub's client
     raises.
     """
+    modules = (MODULES,) if code else ()
     folder = _download(
-        name, revision, [inside + file for file in (*CONFIGURATION, *TOKENIZER, TEMPLATES)]
+        name,
+        revision,
+        [inside + file for file in (*CONFIGURATION, *TOKENIZER, *PROCESSOR, TEMPLATES, *modules)],
     )
     if named := _versions(folder / inside):
         # The commit that was just read: a branch may have moved since.
@@ -90,6 +97,11 @@ def fetch(name: str, revision: str, inside: str) -> Path:
 def fetch_weights(name: str, commit: str, inside: str, folder: Path) -> None:
     """The weights that the configuration in `folder` names; raises as `fetch`."""
     _download(name, commit, [inside + file for file in weight_files(folder)])
+
+
+def fetch_code(name: str, commit: str) -> Path:
+    """The folder of a repository with its code alone; raises as `fetch`."""
+    return _download(name, commit, [MODULES])
 
 
 def fetch_file(name: str, revision: str, file: str) -> Path:

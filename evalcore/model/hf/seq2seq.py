@@ -16,6 +16,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 from evalcore.errors import ModelError
+from evalcore.model.base import Request
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.hf.huggingface import HuggingFaceLM, PlainReference, ScoresAndSays, evaluating
 from evalcore.model.loglikelihood.ladder import PathName
@@ -83,16 +84,16 @@ class Seq2SeqLM(HuggingFaceLM):
             tokenizer, start=self._start, own_specials_in_prompts=self._mode == "compat", **how
         )
 
-    def _prompt(self, context: str, plan: Plan) -> tuple[list[int], int]:
+    def _prompt(self, request: Request, plan: Plan) -> tuple[list[int], int]:
         if plan.max_length is not None and plan.max_length < 2:
             raise ModelError(
                 f"max_length {plan.max_length} leaves no room for an answer: state max_gen_toks "
                 "instead, which counts new tokens only"
             )
-        tokens, cut = self.encoder.prompt(context, self.encoder.max_length)
+        tokens, cut = self.encoder.prompt(request.context, self.encoder.max_length)
         return [*tokens, self._start_of(plan)], cut
 
-    def _fed(self, tokens: Sequence[int]) -> dict[str, Any]:
+    def _fed(self, request: Request, tokens: Sequence[int]) -> dict[str, Any]:  # noqa: ARG002
         return {"encoder": list(tokens[:-1]), "decoder": list(tokens[-1:])}
 
     def _dtype_of_logits(self) -> torch.dtype:

@@ -9,18 +9,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from huggingface_hub import errors as hub
 
 from evalcore.digest import digest_of, digest_of_file
 from evalcore.errors import InfraError, ModelError
+from evalcore.model.hf import code
 from evalcore.model.hf.arguments import named_with_revision, values_of
 from evalcore.model.hf.repository import (
     ADAPTER_CONFIGURATION,
     fetch,
+    fetch_code,
     fetch_file,
     fetch_weights,
+    read_object,
 )
 
 
@@ -49,7 +52,9 @@ class Arguments:
     tp_plan: str | None = None
     """auto: each layer is divided among processes, as transformers has it for the architecture."""
     trust_remote_code: bool = False
-    """Refused where the model has code of its own, which is never run; changes nothing else."""
+    """Whether code that the model's configuration names is run."""
+    code_revision: str | None = None
+    """The commit of that code, where it lies in another repository."""
     load_in_8bit: bool = False
     """Whether bitsandbytes quantises the weights as they are loaded, by LLM.int8()."""
     load_in_4bit: bool = False
@@ -75,16 +80,25 @@ class Arguments:
     think_end_token: str | int | None = None
     enable_thinking: bool | None = None
     chat_template_args: Mapping[str, Any] = field(default_factory=dict)
+    thinking_budget: int | None = None
+    """Tokens after which the thinking is ended where it has not; the answer's own are not among
+    them."""
+
+    @property
+    def thinks(self) -> bool | None:
+        """Whether the chat template is told to have it think; None where it is told nothing."""
+        told = self.chat_template_args.get("enable_thinking")
+        return told if self.enable_thinking is None else self.enable_thinking
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Arguments:
+    def of(cls, given: Mapping[str, Any]) -> Self:
         """Typed from the command line's texts; raises ModelError naming every wrong one."""
         return cls(**values_of(given))
 
     def as_json(self) -> dict[str, Any]:
         """What differs from the defaults and may change a number, and the name of the model."""
         same = {"trust_remote_code": self.trust_remote_code, "backend": self.backend}
-        default = {**asdict(Arguments(pretrained="")), **same}
+        default = {**asdict(type(self)(pretrained="")), **same}
         return {name: value for name, value in asdict(self).items() if value != default[name]}
 
 
@@ -134,6 +148,8 @@ class Files:
     """The model's own, unless another repository is named."""
     adapter: Snapshot | None
     delta: Snapshot | None = None
+    code: tuple[str, ...] = ()
+    """What code is run, each repository with its commit."""
 
 
 def download(arguments: Arguments, *, weights: bool = True) -> Files:
@@ -157,9 +173,10 @@ def describe(arguments: Arguments, *, weights: bool = True) -> Files:
         model = _whole_file(arguments, arguments.gguf_file)
         tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
         return Files(model, tokenizer, None)
-    model = _snapshot(arguments.pretrained, arguments.revision, arguments.subfolder)
-    if arguments.trust_remote_code:
-        _refuse_code(model)
+    trusts = arguments.trust_remote_code
+    model = _snapshot(
+        arguments.pretrained, arguments.revision, arguments.subfolder, with_code=trusts
+    )
     worn = None
     if weights and arguments.peft is not None:
         worn = _snapshot(*named_with_revision(arguments.peft))
@@ -172,7 +189,7 @@ def describe(arguments: Arguments, *, weights: bool = True) -> Files:
     if weights and arguments.delta is not None:
         delta = _snapshot(*named_with_revision(arguments.delta))
     tokenizer = model if arguments.tokenizer is None else download_tokenizer(arguments)
-    return Files(model, tokenizer, worn, delta)
+    return Files(model, tokenizer, worn, delta, _code(arguments, model, tokenizer))
 
 
 def download_tokenizer(arguments: Arguments) -> Snapshot:
@@ -186,7 +203,7 @@ def download_tokenizer(arguments: Arguments) -> Snapshot:
         own, its_revision = named_with_revision(beside)
         if name in (own, beside):
             return _snapshot(own, its_revision)
-    return _snapshot(name, revision, arguments.subfolder)
+    return _snapshot(name, revision, arguments.subfolder, with_code=arguments.trust_remote_code)
 
 
 def download_weights(files: Files) -> None:
@@ -209,12 +226,14 @@ def _fetch_weights(snapshot: Snapshot) -> None:
         )
 
 
-def _snapshot(name: str, revision: str, subfolder: str = "") -> Snapshot:
+def _snapshot(
+    name: str, revision: str, subfolder: str = "", *, with_code: bool = False
+) -> Snapshot:
     if Path(name).is_dir():
         return Snapshot(name, Path(name) / subfolder, None, revision, subfolder)
     inside = f"{subfolder}/" if subfolder else ""
     with _errors_named(f"{name} at {revision}"):
-        folder = fetch(name, revision, inside)
+        folder = fetch(name, revision, inside, code=with_code)
     return Snapshot(name, folder / subfolder, folder.name, revision, subfolder)
 
 
@@ -232,15 +251,45 @@ def _whole_file(arguments: Arguments, file: str) -> Snapshot:
     return Snapshot(name, folder / inside, commit, revision, inside, file)
 
 
-def _refuse_code(snapshot: Snapshot) -> None:
-    """Who trusts a model's code means it to run: without it the numbers would be others."""
-    for file in ("config.json", "tokenizer_config.json"):
-        path = snapshot.folder / file
-        if path.is_file() and '"auto_map"' in path.read_text(encoding="utf-8", errors="replace"):
+def _code(arguments: Arguments, model: Snapshot, tokenizer: Snapshot) -> tuple[str, ...]:
+    """What code is run, each repository with its commit; downloads that of others. Raises
+    ModelError where it is not said at which commit."""
+    if not arguments.trust_remote_code:
+        return ()
+    pins: list[str] = []
+    elsewhere: dict[str, str] = {}
+    for snapshot in dict.fromkeys((model, tokenizer)):
+        for file in code.NAMING:
+            named = code.references(read_object(snapshot.folder / file))
+            if code.has_own(named):
+                pins.append(code.pin_of(snapshot.name, snapshot.folder, snapshot.commit))
+            elsewhere |= dict.fromkeys(code.others(named), f"{snapshot.name}: {file}")
+    commit = arguments.code_revision
+    if commit is not None and not elsewhere:
+        raise ModelError(
+            f"--model_args: code_revision: {model.name} names code of no other repository: leave "
+            "it out"
+        )
+    for name, where in sorted(elsewhere.items()):
+        if commit is None:
             raise ModelError(
-                f"{snapshot.name}: trust_remote_code=True: {file} names code of the repository "
-                "(auto_map), and code from a repository is never run: leave the argument out to "
-                "evaluate with what transformers itself has for the model"
+                f"{where} names code of {name}: state which of it is trusted, with "
+                "code_revision=COMMIT"
+            )
+        with _errors_named(f"{name} at {commit}"):
+            fetch_code(name, commit)
+        pins.append(f"{name}@{commit}")
+    return tuple(dict.fromkeys(pins))
+
+
+def refuse_code(snapshot: Snapshot, why: str) -> None:
+    """Raises ModelError where a model names code, which would not be run: the numbers would be
+    others than those of who trusts it."""
+    for file in code.NAMING:
+        if code.references(read_object(snapshot.folder / file)):
+            raise ModelError(
+                f"{snapshot.name}: trust_remote_code=True: {file} names code of its own "
+                f"(auto_map), and {why}"
             )
 
 

@@ -23,6 +23,7 @@ from evalcore.task.asking.prompt import Doc, call
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData, load_data
 from evalcore.task.data.seeds import FixedRandomness
+from evalcore.task.data.undecoded import undecoded
 from evalcore.task.functions import FunctionRef
 from evalcore.task.identity.digest import doc_digest
 
@@ -59,7 +60,7 @@ class Documents:
     @cached_property
     def whole(self) -> Sequence[Doc]:
         """The scored split, processed, without the limit."""
-        docs = self._processed(self.split, self.spec.process_docs)
+        docs = undecoded(self._processed(self.split, self.spec.process_docs))
         if not len(docs):
             raise TaskError(f"{self.data.described}: the split {self.split} has no document")
         return docs
@@ -127,7 +128,7 @@ class Documents:
         process = few.process_docs if few.split else self.spec.process_docs
         if self.pool_split == self.split and process == self.spec.process_docs:
             return self.whole
-        return self._processed(self.pool_split, process)
+        return undecoded(self._processed(self.pool_split, process))
 
     @cached_property
     def pool_digest(self) -> Callable[[int], str]:

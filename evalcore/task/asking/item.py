@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evalcore.errors import TaskError
 from evalcore.model.base import Conversation, Request
+from evalcore.model.pictures import PLACE, Picture
 from evalcore.task.asking.chat import Message
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import NO_CHOICE, gold_of
@@ -43,6 +44,8 @@ class Item:
     """Whether the choices are asked as contexts of one continuation."""
     requests: list[Request]
     """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
+    images: tuple[Picture, ...] = ()
+    """Those that it is asked with, in the order of the prompt."""
 
 
 class ItemBuilder:
@@ -62,6 +65,8 @@ class ItemBuilder:
         if task.shots and task.spec.output_type != "loglikelihood_rolling":
             self._sampler = sampler_of(task, documents, self._asked_by, self._prompter)
         self._examples: dict[int, list[Message]] = {}
+        self._seen: dict[int, tuple[Picture, ...]] = {}
+        """By example the images that its question has places for."""
         self._choices_are_contexts = False
         self._first_answer: Any = None
 
@@ -79,7 +84,11 @@ class ItemBuilder:
         if self._reader.has_choices:
             choices = self._reader.choices(self._spec.doc_to_choice, doc)
         rows, examples = self._shown(position)
+        images = (*(image for row in rows for image in self._seen[row]), *self._images(doc))
         asked = self._requests(doc, examples, text, choices, answer)
+        if images:
+            # What is asked without the question is asked without its images.
+            asked = [replace(one, images=images) if one.context else one for one in asked]
         several = answer if self._strict else self._first_answer
         return Item(
             doc_id=row,
@@ -95,6 +104,7 @@ class ItemBuilder:
             several_answers=isinstance(several, list) and bool(several),
             choices_are_contexts=self._choices_are_contexts,
             requests=asked,
+            images=images,
         )
 
     def _requests(
@@ -148,7 +158,15 @@ class ItemBuilder:
                 self._examples[row] = self._prompter.example(
                     sampler.doc(row), choices_are_contexts=self._choices_are_contexts
                 )
+                has_places = any(PLACE in message.content for message in self._examples[row])
+                # lm-eval gives those of the question alone, which no model then takes.
+                shown = has_places and self._strict
+                self._seen[row] = self._images(sampler.doc(row)) if shown else ()
         return rows, [message for row in rows for message in self._examples[row]]
+
+    def _images(self, doc: Doc) -> tuple[Picture, ...]:
+        source = self._spec.doc_to_image
+        return tuple(map(Picture, self._reader.images(source, doc))) if source else ()
 
     def _text(self, doc: Doc) -> Any:
         return self._reader.text(self._spec.doc_to_text, doc)

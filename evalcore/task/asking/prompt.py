@@ -13,8 +13,16 @@ from typing import Any
 
 from evalcore.errors import TaskError, code_of_others, said_of
 from evalcore.model.base import Conversation
+from evalcore.model.pictures import is_image
 from evalcore.task.asking.chat import Chat, Message, gap, joined, plain_text
-from evalcore.task.config import ChoiceSource, FewshotSpec, TargetSource, TaskSpec, TextSource
+from evalcore.task.config import (
+    ChoiceSource,
+    FewshotSpec,
+    MediaSource,
+    TargetSource,
+    TaskSpec,
+    TextSource,
+)
 from evalcore.task.functions import FunctionRef
 from evalcore.task.template import render
 
@@ -59,6 +67,40 @@ class DocReader:
         if not is_list or not all(isinstance(choice, str) for choice in found):
             raise TaskError(f"doc_to_choice must give a list of texts, {source!r} gives {found!r}")
         return list(found)
+
+    def images(self, source: MediaSource, doc: Doc) -> list[Any]:
+        """The images of Pillow that a document is asked with, in the order of its text.
+
+        A list of columns without those that are empty here; a column with an image or a list of
+        them; a template that renders to a list; a function. Raises TaskError for anything else.
+        """
+        with said_of("doc_to_image"):
+            if isinstance(source, list):
+                several = [self._images(each, doc) for each in source]
+                found = [image for image in several if image is not None]
+            else:
+                found = self._images(source, doc)
+                found = [found] if is_image(found) else found
+        if not isinstance(found, list | tuple) or not all(map(is_image, found)):
+            other = found
+            if isinstance(found, list | tuple):
+                other = next(image for image in found if not is_image(image))
+            raise TaskError(
+                f"doc_to_image must give images, {source!r} gives {type(other).__name__} "
+                f"{str(other)[:80]!r}: name a column of images, or open them in a function"
+            )
+        return list(found)
+
+    def _images(self, source: Any, doc: Doc) -> Any:
+        source = _at_hand(source)
+        if isinstance(source, FunctionRef):
+            return call(source, doc)
+        if not isinstance(source, str):
+            return source
+        if source in self.columns:
+            return _column(source, doc)
+        text = render(source, doc)
+        return _literal_or(text, text)
 
     def field(self, source: str | None, doc: Doc, *, columns: Collection[str] | None = None) -> str:
         """A description or a prefix: a column, else a template; nothing is the empty text.

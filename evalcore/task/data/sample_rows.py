@@ -1,7 +1,8 @@
 """Rows written for a task, in the columns of its data set: what it asks can be seen without a Hub.
 
 They lie in the tasks' folder as `samples/datasets/<org>/<name>/`, a data set folder as the Hub has
-it: `README.md` names for each configuration the JSON Lines file of each split.
+it: `README.md` names for each configuration the JSON Lines file of each split, or a parquet file
+where rows have images.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ def _rows(files: tuple[tuple[Path, int], ...]) -> Dataset:
     """The rows of files, each with when it changed: hundreds of tasks share a data set."""
     import datasets
 
+    if files[0][0].suffix == ".parquet":
+        return datasets.concatenate_datasets([_of_parquet(file) for file, _ in files])
     rows = []
     for file, _ in files:
         try:
@@ -106,3 +109,14 @@ def _rows(files: tuple[tuple[Path, int], ...]) -> Dataset:
         return datasets.Dataset.from_list(rows)
     except (ValueError, TypeError) as error:
         raise TaskError(f"{files[0][0]}: its rows have no common columns: {error}") from error
+
+
+def _of_parquet(file: Path) -> Dataset:
+    """Its columns as the file describes them to `datasets`, images among them."""
+    import datasets
+    import pyarrow.parquet as pq
+
+    try:
+        return datasets.Dataset(pq.read_table(file))
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{file} cannot be read: {error}") from error

@@ -14,6 +14,7 @@ import numpy as np
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
+from evalcore.model.pictures import image_json, is_image
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
 
@@ -126,8 +127,8 @@ _WRITTEN_AS_TEXT = (
 def json_ready(value: Any) -> Any:
     """The same value in what JSON can hold: functions by digest; bytes, dates, NaN as text.
 
-    A part of a task's configuration becomes what its file could say. Raises TypeError for what has
-    no place in JSON, such as an image.
+    A part of a task's configuration becomes what its file could say, an image its digest and size.
+    Raises TypeError for what has no place in JSON, such as an object of a task's own class.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -143,6 +144,8 @@ def json_ready(value: Any) -> Any:
         return json_ready(value.item())
     if isinstance(value, FunctionRef):
         return {"function": value.name, "digest": value.digest()}
+    if is_image(value):
+        return image_json(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return resolved_config(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON: {value!r}")
