@@ -1,2 +1,2 @@
-"""Backends side by side on the same requests: evalcore with vLLM and with transformers, and
-lm-evaluation-harness's own backend of vLLM; `make bench-backends`."""
+"""Backends side by side on the same requests: evalcore with vLLM, with transformers and with a
+server, and lm-evaluation-harness's own backends of vLLM and of servers; `make bench-backends`."""

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bench.backends import servers
 from bench.engines import Ask
 from bench.models import Model, save_model, save_tokenizer
 from bench.texts import running_text
@@ -49,6 +50,9 @@ def main(arguments: Sequence[str]) -> None:
             for name in names
         }
         found = {backend: run(backend, folder, asks, work) for backend in BACKENDS}
+        for client in servers.CLIENTS:  # each with a server that has seen nothing
+            with servers.started(folder, work / "server.log") as server:
+                found[client] = run(client, folder, asks, work, server)
     report = compared(found, asks)
     if options.output:
         options.output.write_text(json.dumps(report, indent=1) + "\n")
@@ -72,14 +76,21 @@ def asks_of(name: str, documents: int | None, folder: Path) -> list[Ask]:
     ]
 
 
-def run(backend: str, folder: Path, asks: Mapping[str, Any], work: Path) -> Any:
+def run(
+    backend: str,
+    folder: Path,
+    asks: Mapping[str, Any],
+    work: Path,
+    server: servers.Server | None = None,
+) -> Any:
     """What a backend answered and took, in a process of its own. Raises RuntimeError."""
+    of_server = [server.address, str(server.pid)] if server else []
     (work / "asks.json").write_text(json.dumps(asks))
     result = work / f"{backend}.json"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench.backends.worker", backend, str(folder)),
-            *(str(work / "asks.json"), str(result)),
+            *(str(work / "asks.json"), str(result), *of_server),
         ],
         env=environment(backend, work),
         capture_output=True,
@@ -115,13 +126,21 @@ def compared(found: Mapping[str, Any], asks: Mapping[str, Any]) -> dict[str, Any
         rows[name] = {
             "documents": len({ask["document"] for ask in asks[name]}),
             "requests": len(asks[name]),
-            "seconds": {backend: found[backend]["workloads"][name]["seconds"] for backend in found},
+            "seconds": {
+                backend: found[backend]["workloads"][name]["seconds"] for backend in BACKENDS
+            },
             "times_as_fast_as_lm_eval": theirs["seconds"] / ours["seconds"],
             "from_lm_eval": apart(ours["answers"], theirs["answers"]),
             "from_hf": apart(ours["answers"], packed["answers"]),
             "paths": ours["paths"],
+            "servers": {
+                **servers.compared(found, name),
+                "from_lm_eval": apart(
+                    *(found[client]["workloads"][name]["answers"] for client in servers.CLIENTS)
+                ),
+            },
         }
-    start = {backend: found[backend]["start"] for backend in found}
+    start = {backend: found[backend]["start"] for backend in BACKENDS}
     return {"model": MODEL.name, "start": start, "workloads": rows}
 
 
@@ -146,21 +165,26 @@ def apart(ours: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
 def lines_of(report: Mapping[str, Any]) -> list[str]:
     """A table for people."""
     head = ["workload", "documents", *(f"{name} s" for name in BACKENDS), "× lm_eval", "nats", "≠"]
+    head += ["server s", "lm_eval's s", "× lm_eval", "nats", "≠"]
     rows = [head]
     for name, row in report["workloads"].items():
         seconds = [f"{row['seconds'][backend]:.1f}" for backend in BACKENDS]
-        ratio, far = f"{row['times_as_fast_as_lm_eval']:.1f}", row["from_lm_eval"]
-        rows.append(
-            [
-                *(name, str(row["documents"]), *seconds, ratio, f"{far['nats']:.0e}"),
-                str(far["different"] + far["beyond_bound"]),
-            ]
-        )
+        of_server = [f"{took:.1f}" for took in row["servers"]["seconds"].values()]
+        compared = [cell for of in (row, row["servers"]) for cell in _beside_theirs(of)]
+        beside = [*compared[:3], *of_server, *compared[3:]]
+        rows.append([name, str(row["documents"]), *seconds, *beside])
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     ]
+
+
+def _beside_theirs(row: Mapping[str, Any]) -> list[str]:
+    """How many times as fast as lm-evaluation-harness, and how far from its answers."""
+    far = row["from_lm_eval"]
+    different = str(far["different"] + far["beyond_bound"])
+    return [f"{row['times_as_fast_as_lm_eval']:.1f}", f"{far['nats']:.0e}", different]
 
 
 if __name__ == "__main__":

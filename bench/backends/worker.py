@@ -1,9 +1,10 @@
 """One backend with one model in a process of its own: answers workloads, and says what it took.
 
-    python -m bench.backends.worker BACKEND MODEL ASKS RESULT
+    python -m bench.backends.worker BACKEND MODEL ASKS RESULT [ADDRESS PID]
 
 ASKS and RESULT are files: requests by workload, and for each the answers and the CPU seconds of all
-threads. Tokenising is counted, loading and a first small workload of each kind are not.
+threads. Tokenising is counted, loading and a first small workload of each kind are not. ADDRESS and
+PID are of a server, of which the CPU seconds are told, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.backends.servers import Server, TheirClient
 from bench.engines import Answer, Ask, Theirs
 from evalcore.model.base import Request
 from evalcore.model.registry import backend_of
@@ -33,9 +35,7 @@ WARM_UP = [
 class Evalcore:
     """One of evalcore's backends by its name."""
 
-    def __init__(self, name: str, folder: str) -> None:
-        own = {"vllm": {"enforce_eager": "True", "block_size": BLOCK}}.get(name, {})
-        stated = {"pretrained": folder, "dtype": "float32", **own}
+    def __init__(self, name: str, stated: Mapping[str, Any]) -> None:
         self._lm = backend_of(name).from_arguments(stated)
         self.paths: dict[str, int] = {}
 
@@ -69,10 +69,16 @@ class TheirVllm(Theirs):
         return self._lm
 
 
-def loaded(backend: str, folder: str) -> Any:
+def loaded(backend: str, folder: str, server: Server | None) -> Any:
+    """Raises KeyError for a backend that there is not."""
     if backend == "lm_eval":
         return TheirVllm(folder)
-    return Evalcore(backend, folder)
+    if server is not None:
+        if backend == "lm_eval_server":
+            return TheirClient(server, folder)
+        return Evalcore("local-completions", {**server.arguments, "tokenizer": folder})
+    own = {"hf": {}, "vllm": {"enforce_eager": "True", "block_size": BLOCK}}[backend]
+    return Evalcore(backend, {"pretrained": folder, "dtype": "float32", **own})
 
 
 def answered(engine: Any, asks: Sequence[Ask]) -> list[Answer]:
@@ -80,21 +86,28 @@ def answered(engine: Any, asks: Sequence[Ask]) -> list[Answer]:
     return list(engine.answer(asks, None) if isinstance(engine, Theirs) else engine.answer(asks))
 
 
-def main(backend: str, folder: str, asks: str, result: str) -> None:
+def main(
+    backend: str, folder: str, asks: str, result: str, address: str = "", pid: str = ""
+) -> None:
     wanted: Mapping[str, Any] = json.loads(Path(asks).read_text())
+    server = Server(address, int(pid)) if address else None
     began = time.process_time()
-    engine = loaded(backend, folder)
+    engine = loaded(backend, folder, server)
     for kind in ("loglikelihood", "generate_until"):
         answered(engine, [ask for ask in WARM_UP if ask.kind == kind])
     done: dict[str, Any] = {"start": time.process_time() - began, "workloads": {}}
     for name, some in wanted.items():
-        before = time.process_time()
+        before, clock = time.process_time(), time.perf_counter()
+        of_server = server.cpu_seconds if server else 0.0
         answers = answered(engine, [Ask(**ask) for ask in some])
         done["workloads"][name] = {
             "seconds": time.process_time() - before,
+            "by_the_clock": time.perf_counter() - clock,
             "answers": [asdict(answer) for answer in answers],
             "paths": engine.paths,
         }
+        if server:
+            done["workloads"][name]["of_the_server"] = server.cpu_seconds - of_server
     Path(result).write_text(json.dumps(done))
 
 

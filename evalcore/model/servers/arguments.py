@@ -22,6 +22,8 @@ NOT_TAKEN = {
     "batch_size": "the option --batch_size says how many prompts a request has",
     "truncate": "a prompt that is too long is always cut from the left",
     "max_images": "models are asked with text alone",
+    "thinking_budget": "a server ends thoughts by itself: --gen_kwargs thinking_token_budget=N "
+    "tells one that can",
 }
 """What lm-evaluation-harness takes and this engine does not."""
 

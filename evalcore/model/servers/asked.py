@@ -9,7 +9,8 @@ from typing import Any
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Mode, Request
-from evalcore.model.writing.generation import LIMITS, GenerationRequest, plan_of
+from evalcore.model.hf.reading import Reader
+from evalcore.model.writing.generation import LIMITS, GenerationRequest, RollingRequest, plan_of
 
 Prompt = str | list[dict[str, str]]
 
@@ -71,41 +72,72 @@ class Writing:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SentTexts:
-    """Makes texts of encoded requests, for a server that reads them as our tokenizer did."""
+    """Makes texts of encoded requests, for a server that reads them as our tokenizer does.
 
-    bos: str | None
-    """Which the server puts before every text by itself; None where it puts none."""
-    prefix: tuple[int, str]
-    """What stands for an empty context."""
+    A text is sent only where it is read as just the tokens of the request: what is cut, or begins
+    within a text, is written as its tokens spell it, which not every row of tokens is read from.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        """The server puts a BOS before every text where our tokenizer does; that was tried."""
+        self._tokenizer = reader.tokenizer
+        bos = self._tokenizer.bos_token_id
+        self._begun_by = [bos] if bos is not None and reader.encoder.text("a")[:1] == [bos] else []
+        prefix = reader.encoder.prefix_token
+        self._prefix = prefix, self._spelled([prefix])
 
     def of(self, request: Request, encoded: EncodedRequest) -> EncodedRequest:
-        """Raises ModelError for a prompt that is cut, which only tokens can be at just the place
-        where it must be."""
-        if encoded.n_truncated:
-            raise ModelError(
-                f"a prompt is {encoded.n_truncated} tokens too long, and a text cannot be cut at a "
-                "token: leave tokenized_requests=False out, or take fewer examples"
-            )
+        """Raises ModelError for what no text is read as."""
+        if isinstance(encoded, RollingRequest):
+            windows = (self._scored(one, self._spelled(_whole(one))) for one in encoded.windows)
+            return replace(encoded, windows=tuple(windows))
         if isinstance(encoded, GenerationRequest):
-            return Prompted(
-                **{name: getattr(encoded, name) for name in _FIELDS},
-                prompt=self._sent(request.context or self.prefix[1]),
-            )
+            tokens, text = encoded.tokens, request.context or self._prefix[1]
+            sent = self._sent(self._spelled(tokens) if encoded.n_truncated else text, tokens)
+            return Prompted(**{name: getattr(encoded, name) for name in _FIELDS}, prompt=sent)
         text = request.context + request.continuation
-        if not request.context and encoded.tokens[:1] == self.prefix[:1]:
-            text = self.prefix[1] + request.continuation.removeprefix(self.prefix[1])
+        if not request.context and encoded.tokens[:1] == self._prefix[:1]:
+            text = self._prefix[1] + request.continuation.removeprefix(self._prefix[1])
+        return self._scored(
+            encoded, self._spelled(_whole(encoded)) if encoded.n_truncated else text
+        )
+
+    def _scored(self, encoded: EncodedRequest, text: str) -> ScoredText:
         return ScoredText(
             key=encoded.key,
             tokens=encoded.tokens,
             targets=encoded.targets,
             n_context_tokens=encoded.n_context_tokens,
-            text=self._sent(text),
+            n_truncated=encoded.n_truncated,
+            text=self._sent(text, _whole(encoded)),
         )
 
-    def _sent(self, text: str) -> str:
-        return text if self.bos is None else text.removeprefix(self.bos)
+    def _spelled(self, tokens: Sequence[int]) -> str:
+        return str(self._tokenizer.decode([*tokens], clean_up_tokenization_spaces=False))
+
+    def _sent(self, text: str, tokens: Sequence[int]) -> str:
+        """The text, without the BOS that the server puts before it. Raises ModelError where it
+        would not be read as the tokens."""
+        begun_by = self._begun_by
+        sent = text.removeprefix(self._tokenizer.bos_token) if begun_by else text
+        read = [*begun_by, *self._tokenizer(sent, add_special_tokens=False)["input_ids"]]
+        if read != [*tokens]:
+            why = (
+                "the server puts a BOS before every text, and this one begins within another"
+                if begun_by and read[1:] == [*tokens]
+                else f"the text of its tokens ({sent[:40]!r} …) is read as other tokens"
+            )
+            raise ModelError(
+                f"a prompt cannot be sent as a text, as tokenized_requests=False has it: {why}: "
+                "leave it out, or take fewer examples or shorter texts"
+            )
+        return sent
+
+
+def _whole(request: EncodedRequest) -> tuple[int, ...]:
+    """What a server is sent of a loglikelihood: also the last token."""
+    return (*request.tokens, *request.targets[-1:])
 
 
 _FIELDS = ("key", "tokens", "targets", "n_context_tokens", "n_truncated", "plan")

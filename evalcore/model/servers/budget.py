@@ -6,7 +6,7 @@ place of that. So a limit is kept also with many requests under way, and reached
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,7 @@ def most_of(body: Mapping[str, Any]) -> Use:
     several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
     prompts = prompt if several else [prompt]
     read = sum(len(part.encode()) + 1 if isinstance(part, str) else len(part) for part in prompts)
+    read += len(str(body.get("system", "")).encode())
     for message in body.get("messages", ()):
         read += len(str(message["content"]).encode()) + OF_MESSAGE
     limit = body.get("max_tokens", body.get("max_completion_tokens", 0))
@@ -134,12 +135,22 @@ def use_of(answer: Any, most: Use) -> Use:
     """What a request used, as its answer says; where it does not, the most that it could."""
     usage = answer.get("usage") if isinstance(answer, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
-    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return Use(
-        1,
-        read if isinstance(read, int) else most.read,
-        written if isinstance(written, int) else most.written,
-    )
+    return Use(1, _counted(usage, READ, most.read), _counted(usage, WRITTEN, most.written))
+
+
+READ = (
+    ("prompt_tokens",),
+    ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+)
+WRITTEN = (("completion_tokens",), ("output_tokens",))
+"""By each interface the counts that make the whole, of which the first is always told."""
+
+
+def _counted(usage: Mapping[str, Any], named: Sequence[tuple[str, ...]], most: int) -> int:
+    for names in named:
+        if isinstance(usage.get(names[0]), int):
+            return sum(found for name in names if isinstance(found := usage.get(name), int))
+    return most
 
 
 def prices_of(path: str, model: str) -> Prices:

@@ -23,7 +23,8 @@ from evalcore.model.servers.arguments import Arguments
 from evalcore.model.servers.asked import Prompt, Prompted, Writing, check_kinds, with_limit
 from evalcore.model.servers.client import Malformed
 from evalcore.model.servers.identity import info_of, key_of, started
-from evalcore.model.servers.served import choices_of
+from evalcore.model.servers.secret import Secret
+from evalcore.model.servers.served import Served, Service, choices_of
 from evalcore.model.servers.writing import (
     OF_OPENAI,
     OF_SERVERS,
@@ -46,10 +47,15 @@ class LocalChatCompletions:
 
     default_url = ""
     needs_key = False
+    example = "http://localhost:8000/v1/chat/completions"
+    """An address as it is stated."""
     variable = "OPENAI_API_KEY"
+    key_header = "Authorization"
     limit = "max_tokens"
     """How the interface calls the number of tokens that may be written."""
     known = OF_SERVERS
+    goes_on = False
+    """Whether the interface says that an answer which is begun is gone on with."""
 
     capabilities = Capabilities(
         backend="local-chat-completions",
@@ -75,13 +81,8 @@ class LocalChatCompletions:
         Without `weights` no server is asked anything. Raises ModelError for a server that is not
         what is stated, InfraError for one that is down.
         """
-        backend = self.capabilities.backend
-        secret = key_of(self.variable, backend, needed=self.needs_key and weights)
-        url = arguments.base_url or self.default_url
         self._arguments = arguments
-        self._service, self._served = started(
-            arguments, url, secret, "http://localhost:8000/v1/chat/completions", meets=weights
-        )
+        self._service, self._served = self._met(arguments, meets=weights)
         self._writing = Writing(
             eos=arguments.eos_string,
             think_end=arguments.think_end_token,
@@ -92,6 +93,17 @@ class LocalChatCompletions:
             asked = Request("generate_until", _word(), generation={"max_gen_toks": 1})
             for _ in self.answer(self.encode([asked])):
                 pass
+
+    def _met(self, arguments: Arguments, *, meets: bool) -> tuple[Service, Served]:
+        """The server, and what it says of itself where it is met."""
+        secret = self._secret(needed=meets)
+        url = arguments.base_url or self.default_url
+        return started(arguments, url, secret, self.example, meets=meets)
+
+    def _secret(self, *, needed: bool) -> Secret:
+        backend = self.capabilities.backend
+        needed = needed and self.needs_key
+        return key_of(self.variable, backend, needed=needed, header=self.key_header)
 
     @classmethod
     def from_arguments(
@@ -146,7 +158,7 @@ class LocalChatCompletions:
                 f"{self.capabilities.backend} is sent messages, and a prompt is one text: add "
                 "--apply_chat_template"
             )
-        if not prompt.answer_begins and not self._served.is_vllm:
+        if not prompt.answer_begins and not (self.goes_on or self._served.is_vllm):
             raise ModelError(
                 "a task begins the model's answer, and nobody can tell whether this server goes "
                 "on with it or begins another: choose another task, or a server of completions "
@@ -160,13 +172,20 @@ class LocalChatCompletions:
             return
 
         def read(place: int, answer: Mapping[str, Any]) -> Response:
-            (choice,) = choices_of(answer, 1)
-            message = choice.get("message")
-            if not isinstance(message, dict):
-                raise Malformed("it has no message")
-            return response_by_text(asked[place], message.get("content"), ending_of(choice))
+            return self._response(asked[place], answer)
 
         yield from self._service.ask_all(map(self._body, asked), read)
+
+    def _response(self, request: Prompted, answer: Mapping[str, Any]) -> Response:
+        """Raises Malformed."""
+        (choice,) = choices_of(answer, 1)
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise Malformed("it has no message")
+        # vLLM's, DeepSeek's and SGLang's name for thoughts, and vLLM's newer one.
+        thoughts = message.get("reasoning_content") or message.get("reasoning")
+        ending = ending_of(choice)
+        return response_by_text(request, message.get("content"), ending, thoughts=thoughts)
 
     def _body(self, request: Prompted) -> dict[str, Any]:
         payload = payload_of(request.plan, request.torch_seed, limit=self.limit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -34,6 +34,10 @@ BUSY = frozenset([408, 425, 429])
 
 NOT_IMPLEMENTED = 501
 
+NO_CREDIT = 402
+NO_CREDIT_CODES = ("insufficient_quota", "enforced_spend_limit_reached")
+"""What services say with 429 where waiting does not help."""
+
 LONGEST_REASON = 300
 
 SOON = 0.05
@@ -46,6 +50,23 @@ Read = Callable[[Any], T]
 """What makes a result of an answer's JSON; raises Malformed for another form."""
 ReadAt = Callable[[int, Any], T]
 """The same, told the place of its request."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How another interface says what is said here in the words of OpenAI's."""
+
+    sent: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    """From a body as it is counted here to that which goes out."""
+    said: Callable[[Any], Any] = field(default=lambda answer: answer)
+    """From the JSON of an answer to that which is read here; raises Malformed."""
+
+
+OPENAI = Dialect()
+
+
+Through = Callable[[Mapping[str, Any]], Awaitable[httpx2.Response]]
+"""A library that sends a request in its own way; what comes of it is an answer with a status."""
 
 
 class Malformed(Exception):
@@ -98,6 +119,8 @@ class Client:
     """Besides those with the key."""
     verify: bool | ssl.SSLContext = True
     """Whether, and by whom, a server must be certified."""
+    through: Through | None = field(default=None, repr=False)
+    """What carries requests where they do not go out from here."""
     retried: int = 0
     """How many requests were sent again so far."""
 
@@ -108,7 +131,12 @@ class Client:
         return answer
 
     def ask_all(
-        self, url: str, bodies: Iterable[Body], read: ReadAt[T], budget: Budget | None = None
+        self,
+        url: str,
+        bodies: Iterable[Body],
+        read: ReadAt[T],
+        budget: Budget | None = None,
+        dialect: Dialect = OPENAI,
     ) -> Iterator[list[tuple[int, T]]]:
         """Results in packs as they come, each with the place of its request.
 
@@ -119,7 +147,7 @@ class Client:
         Raises ModelError (Refused where the server says no) and InfraError by whose fault it is,
         when all that was under way is handed out. Who stops reading ends what is under way.
         """
-        asked = _Asked(self, url, bodies, read, budget or Budget())
+        asked = _Asked(self, url, bodies, read, budget or Budget(), dialect)
         with start_blocking_portal() as portal:
             work = portal.start_task_soon(asked.all)
             work.add_done_callback(lambda _: asked.found.put(None))
@@ -145,7 +173,7 @@ class Client:
         if status in (401, 403):
             has = "its key is refused" if self.secret.value else "it wants a key"
             return Refused(status, f"{told}: {has}: set the variable {self.secret.variable}")
-        if "insufficient_quota" in response.text:
+        if status == NO_CREDIT or any(code in response.text for code in NO_CREDIT_CODES):
             return InfraError(f"{told}: the account behind {self.secret.variable} has no credit")
         if status in BUSY or (status >= 500 and status != NOT_IMPLEMENTED):
             wait = _wait_asked(response.headers.get("retry-after", ""))
@@ -162,6 +190,7 @@ class _Asked(Generic[T]):
     bodies: Iterable[Body]
     read: ReadAt[T]
     budget: Budget
+    dialect: Dialect
     found: SimpleQueue[tuple[int, T] | None] = field(default_factory=SimpleQueue)
     failed: list[EvalError] = field(default_factory=list)
     not_before: float = 0.0
@@ -173,8 +202,7 @@ class _Asked(Generic[T]):
         """Workers take one request after the other from one row, so that no more are under way."""
         client = self.client
         row = iter(enumerate(self.bodies))
-        key = client.secret.value
-        headers = {**client.headers, **({"Authorization": f"Bearer {key}"} if key else {})}
+        headers = {**client.headers, **client.secret.headers}
         timeout = httpx2.Timeout(client.limits.timeout)
         count = client.limits.num_concurrent
         # Its own limit would let requests wait until they are timed out.
@@ -236,7 +264,7 @@ class _Asked(Generic[T]):
             if not response.is_success:
                 used = Use(1)
                 raise self.client.error_of(self.url, response)
-            answer = response.json()
+            answer = self.dialect.said(response.json())
             used = use_of(answer, most)
             return self.read(place, answer)
         except (ValueError, RecursionError):
@@ -252,9 +280,11 @@ class _Asked(Generic[T]):
         where, limits = host_of(self.url), self.client.limits
         try:
             with anyio.fail_after(limits.timeout):
+                if self.client.through is not None and body is not None:
+                    return await self.client.through(self.dialect.sent(body))
                 if body is None:
                     return await http.get(self.url)
-                return await http.post(self.url, json=body)
+                return await http.post(self.url, json=self.dialect.sent(body))
         except (TimeoutError, httpx2.TimeoutException):
             why = f"{where} gave no answer in {limits.timeout:g} s"
             raise _Again(why) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Self
@@ -19,7 +19,6 @@ from evalcore.model.base import (
     Response,
 )
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.hf.reading import Reader
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.servers.arguments import Arguments
 from evalcore.model.servers.asked import (
@@ -30,9 +29,11 @@ from evalcore.model.servers.asked import (
     check_kinds,
     with_limit,
 )
+from evalcore.model.servers.client import OPENAI
 from evalcore.model.servers.identity import info_of, key_of, started
 from evalcore.model.servers.probe import Findings, Probe
 from evalcore.model.servers.reading import reader_of_server
+from evalcore.model.servers.scoring import Manner
 from evalcore.model.servers.served import choices_of
 from evalcore.model.servers.writing import (
     OF_SERVERS,
@@ -65,8 +66,15 @@ class LocalCompletions:
     """
 
     default_url = ""
+    example = "http://localhost:8000/v1/completions"
+    """An address as it is stated."""
     needs_key = False
     variable = "OPENAI_API_KEY"
+    dialect = OPENAI
+    manners: Sequence[Manner] = ()
+    """In which it says how likely a prompt is, where not in those of OpenAI's interface."""
+    known: Collection[str] = OF_SERVERS
+    """Generation arguments that it takes."""
 
     capabilities = Capabilities(
         backend="local-completions",
@@ -101,17 +109,17 @@ class LocalCompletions:
         self._arguments = arguments
         self._batch_size = batch_size or 1
         self._service, self._served = started(
-            arguments, url, secret, "http://localhost:8000/v1/completions", meets=weights
+            arguments, url, secret, self.example, meets=weights, dialect=self.dialect
         )
         self._reader = (
-            reader_of_server(arguments, self._served, mode, met=weights)
+            reader_of_server(arguments, self._served, mode, known=self.known, met=weights)
             if arguments.reads_tokens
             else None
         )
         self._writing = Writing(
             eos=arguments.eos_string,
             think_end=arguments.think_end_token,
-            known=OF_SERVERS,
+            known=self.known,
             mode=mode,
         )
         self._findings = self._tried() if weights and self._reader else UNTRIED
@@ -141,7 +149,9 @@ class LocalCompletions:
         arguments = self._arguments
         tokenizer = arguments.tokenizer or arguments.model
         as_tokens = arguments.tokenized_requests
-        return Probe(self._service, self._reader, tokenizer, as_tokens=as_tokens).findings()
+        return Probe(
+            self._service, self._reader, tokenizer, as_tokens=as_tokens, manners=self.manners
+        ).findings()
 
     def _capabilities(self) -> Capabilities:
         if self._reader is None:
@@ -151,7 +161,7 @@ class LocalCompletions:
         return replace(
             type(self).capabilities,
             loglikelihood=scores,
-            rolling=scores and self._arguments.tokenized_requests,
+            rolling=scores,
             prompt_logprobs=scores,
             greedy="rank" if scores else None,
             tokens_in=self._arguments.tokenized_requests,
@@ -185,7 +195,7 @@ class LocalCompletions:
         return self._reader.chat_template(name)
 
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
-        """Raises ModelError also for what cannot be sent as a text, where texts are sent."""
+        """Raises ModelError also for what no text is read as, where texts are sent."""
         seed = seed if self._arguments.seed is None else self._arguments.seed
         stated = [with_limit(request, self._arguments.max_gen_toks) for request in requests]
         if self._reader is None:
@@ -199,13 +209,8 @@ class LocalCompletions:
         if self._arguments.tokenized_requests:
             return found
         each = [request for request in stated for _ in range(request.repeats)]
-        sent = self._sent_texts(self._reader)
+        sent = SentTexts(self._reader)
         return [sent.of(request, encoded) for request, encoded in zip(each, found, strict=True)]
-
-    def _sent_texts(self, reader: Reader) -> SentTexts:
-        prefix = reader.encoder.prefix_token
-        bos = reader.tokenizer.bos_token if self._findings.begins_texts else None
-        return SentTexts(bos=bos, prefix=(prefix, str(reader.tokenizer.decode([prefix]))))
 
     def answer(self, requests: Sequence[EncodedRequest]) -> Answers:
         """Raises ModelError and InfraError by whose fault it is that there is no answer."""
@@ -226,8 +231,9 @@ class LocalCompletions:
         batches = [*_batches(range(len(requests)), self._batch_size)]
 
         def body(places: Sequence[int]) -> dict[str, Any]:
-            prompts = [_whole(requests[place]) for place in places]
-            return {"prompt": prompts if len(prompts) > 1 else prompts[0], **manner.payload}
+            asked = [requests[place] for place in places]
+            starts = [len(_tokens(request)) - len(request.targets) for request in asked]
+            return manner.body([_whole(request) for request in asked], starts)
 
         def read(batch: int, answer: Mapping[str, Any]) -> list[tuple[int, Response]]:
             asked = [(place, requests[place]) for place in batches[batch]]
@@ -287,7 +293,7 @@ class OpenAICompletions(LocalCompletions):
     capabilities = replace(LocalCompletions.capabilities, backend="openai-completions")
 
 
-UNTRIED = Findings(shows_tokens=False, begins_texts=False, manner=None)
+UNTRIED = Findings(shows_tokens=False, manner=None)
 
 
 def _whole(request: EncodedRequest) -> str | list[int]:

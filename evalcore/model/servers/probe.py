@@ -40,8 +40,6 @@ class Findings:
 
     shows_tokens: bool
     """Whether its answers have the numbers of the tokens that were written."""
-    begins_texts: bool
-    """Whether it puts a BOS before a text."""
     manner: Manner | None
     """How it says how likely the tokens of a prompt are; None where it does not, or is wrong."""
     why_not: str = ""
@@ -51,10 +49,17 @@ class Probe:
     """One server under trial."""
 
     def __init__(
-        self, service: Service, reader: Reader, tokenizer: str, *, as_tokens: bool
+        self,
+        service: Service,
+        reader: Reader,
+        tokenizer: str,
+        *,
+        as_tokens: bool,
+        manners: Sequence[Manner] = (),
     ) -> None:
         """`tokenizer`: its name. `as_tokens`: prompts are sent as numbers of tokens, else as
-        texts."""
+        texts. `manners`: those of another interface than OpenAI's."""
+        self._manners = manners or MANNERS
         self._service = service
         self._reader = reader
         self._tokenizer = tokenizer
@@ -64,19 +69,19 @@ class Probe:
     def findings(self) -> Findings:
         """Raises ModelError for a server that reads other tokens than ours, in a sentence that
         ends with the way out; InfraError where it cannot be reached."""
-        begins = self._compare_tokenizers()
+        self._compare_tokenizers()
         shows = self._try_writing()
         manner, why_not = self._try_scoring(shows)
-        return Findings(shows_tokens=shows, begins_texts=begins, manner=manner, why_not=why_not)
+        return Findings(shows_tokens=shows, manner=manner, why_not=why_not)
 
     def _plain(self, text: str) -> list[int]:
         return list(self._reader.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _compare_tokenizers(self) -> bool:
-        """Whether it puts a BOS before a text; not looked at where it is sent none."""
+    def _compare_tokenizers(self) -> None:
+        """Whether it puts a BOS before a text is not looked at where it is sent none."""
         compared = all(self._tokens_agree(text) for text in TEXTS)
         if compared and self._as_tokens:
-            return False
+            return
         counts = [self._n_read(text) for text in TEXTS]
         added = {count - len(self._plain(text)) for count, text in zip(counts, TEXTS, strict=True)}
         if len(added) > 1 or not added <= {0, 1}:
@@ -88,7 +93,6 @@ class Probe:
                 f"is read {'without' if begins else 'with'} one: state add_bos_token={begins}, or "
                 "leave tokenized_requests=False out"
             )
-        return begins
 
     def _tokens_agree(self, text: str) -> bool:
         """Whether it shows how it reads a text. Raises ModelError where that is not our way."""
@@ -161,14 +165,15 @@ class Probe:
     def _try_scoring(self, shows_tokens: bool) -> tuple[Manner | None, str]:
         tokens = self._reader.encoder.text(ASKED)
         refusals = []
-        for manner in MANNERS:
+        for manner in self._manners:
             found = self._scored(manner, tokens, ASKED, len(tokens) - 1)
             if not isinstance(found, str):
                 return self._compared(manner, tokens, shows_tokens)
             refusals.append(found)
         return None, (
-            "it does not say how likely the tokens of a prompt are (prompt_logprobs, or echo with "
-            f"logprobs): {refusals[-1]}"
+            "it does not say how likely the tokens of a prompt are "
+            f"({self._manners[0].name}{', or echo with logprobs' if len(self._manners) > 1 else ''}"
+            f"): {refusals[-1]}"
         )
 
     def _scored(
@@ -184,7 +189,8 @@ class Probe:
                 return f"its answer is not what its interface says: {problem}"
 
         try:
-            return self._service.ask({"prompt": self._prompt(tokens, text), **manner.payload}, read)
+            body = manner.body([self._prompt(tokens, text)], [len(tokens) - count])
+            return self._service.ask(body, read)
         except Broken as broken:  # some servers fall over what they do not know
             return broken.reason
         except Refused as refused:

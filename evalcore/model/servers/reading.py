@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from evalcore.errors import ModelError
@@ -14,13 +15,27 @@ from evalcore.model.hf.snapshot import download_tokenizer
 from evalcore.model.servers.arguments import Arguments
 from evalcore.model.servers.identity import UNKNOWN_LENGTH
 from evalcore.model.servers.served import Served
-from evalcore.model.servers.writing import OF_SERVERS
+from evalcore.model.writing.generation import Plan
 
 log = logging.getLogger(__name__)
 
 
-def reader_of_server(arguments: Arguments, served: Served, mode: Mode, *, met: bool) -> Reader:
-    """Raises ModelError where no length is known, or a longer one is stated than the server's."""
+class ServerReader(Reader):
+    """Reads for a server, which is sent the last token of a continuation, too, and writes one more;
+    so it feeds two tokens fewer than the server takes."""
+
+    def _room(self, plan: Plan) -> int:
+        """In compat a prompt to go on with may have one token more, as lm-evaluation-harness has
+        it."""
+        return super()._room(plan) + (self._mode == "compat")
+
+
+def reader_of_server(
+    arguments: Arguments, served: Served, mode: Mode, *, known: Collection[str], met: bool
+) -> Reader:
+    """`known`: generation arguments that the server takes.
+
+    Raises ModelError where no length is known, or a longer one is stated than the server's."""
     stated, window = arguments.max_length, served.window
     if stated and window and stated > window:
         raise ModelError(
@@ -55,14 +70,13 @@ def reader_of_server(arguments: Arguments, served: Served, mode: Mode, *, met: b
             )
         described = replace(described, add_bos_token=False)
         tokenizer = load_tokenizer(described, files)
-    reader = Reader(
+    reader = ServerReader(
         described,
         tokenizer,
         mode=mode,
-        # A server is sent the last token of a continuation, too, and writes one more.
         max_length=(length or UNKNOWN_LENGTH) - 2,
         vocabulary=lambda: len(tokenizer),
-        generation_arguments=OF_SERVERS,
+        generation_arguments=known,
     )
     if arguments.eos_string is not None:
         reader.encoder.eos_text = arguments.eos_string

@@ -14,8 +14,10 @@ from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.servers.arguments import Arguments
 from evalcore.model.servers.budget import Budget, budget_of
 from evalcore.model.servers.client import (
+    OPENAI,
     Broken,
     Client,
+    Dialect,
     Limits,
     Malformed,
     Read,
@@ -40,6 +42,7 @@ class Service:
     """Where answers are asked for."""
     model: str
     budget: Budget = field(default_factory=Budget)
+    dialect: Dialect = OPENAI
     seen: Counter[str] = field(default_factory=Counter)
     """What the answers said that they are of: model and fingerprint, and how often."""
 
@@ -66,7 +69,9 @@ class Service:
     def _before(self) -> str:
         """The path up to the interface's own name of what is asked."""
         path = httpx2.URL(self.url).path
-        known = ("chat/completions", "completions", "")
+        if path.endswith("/generate"):  # SGLang's own, which has the lists of OpenAI's beside it
+            return f"{path.removesuffix('generate')}v1/"
+        known = ("chat/completions", "completions", "messages", "")
         return path.removesuffix(next(name for name in known if path.endswith(name)))
 
     def said(self, url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -98,7 +103,7 @@ class Service:
             return found
 
         named = ({"model": self.model, **body} for body in bodies)
-        return self.client.ask_all(self.url, named, noted, self.budget)
+        return self.client.ask_all(self.url, named, noted, self.budget, self.dialect)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +117,9 @@ class Served:
     """For the record."""
 
 
-def service_of(arguments: Arguments, url: str, secret: Secret) -> Service:
+def service_of(
+    arguments: Arguments, url: str, secret: Secret, dialect: Dialect = OPENAI
+) -> Service:
     """Raises ModelError for certificates that cannot be read."""
     # Made once, since it reads all authorities; without encryption there is nothing to certify.
     verify: bool | ssl.SSLContext = url.startswith("https:") and arguments.verify_certificate
@@ -136,7 +143,7 @@ def service_of(arguments: Arguments, url: str, secret: Secret) -> Service:
         max_cost=arguments.max_cost,
         prices=arguments.prices,
     )
-    return Service(client, url, arguments.model, budget)
+    return Service(client, url, arguments.model, budget, dialect)
 
 
 def meet(service: Service) -> Served:
@@ -144,7 +151,8 @@ def meet(service: Service) -> Served:
     another key or does not have the model."""
     models = service.said(service.beside("models"))
     entry = _entry(service, models)
-    version = service.said(service.at_root("version")).get("version")
+    about = "get_server_info" if entry.get("owned_by") == "sglang" else "version"
+    version = service.said(service.at_root(about)).get("version")
     properties = {} if version else service.said(service.at_root("props"))
     facts = {
         "url": host_of(service.url),
@@ -162,6 +170,12 @@ def meet(service: Service) -> Served:
         is_vllm=entry.get("owned_by") == "vllm",
         facts={name: str(fact) for name, fact in facts.items() if fact is not None},
     )
+
+
+def named(service: Service, *, asked: bool) -> Served:
+    """Of a service that says nothing of itself but in its answers."""
+    facts = {"url": host_of(service.url) if asked else "not asked", "model": service.model}
+    return Served(window=None, is_vllm=False, facts=facts)
 
 
 def _entry(service: Service, models: Mapping[str, Any]) -> Mapping[str, Any]:

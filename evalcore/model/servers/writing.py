@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from evalcore.model.base import Response
 from evalcore.model.servers.client import Malformed
-from evalcore.model.writing.ending import response_of
+from evalcore.model.writing.ending import response_of, unended
 from evalcore.model.writing.generation import GenerationRequest, Plan, answer_within
 
 OF_OPENAI = frozenset(
@@ -80,12 +80,18 @@ def response_by_tokens(
     return replace(response, finish_reason="eos") if ending == "eos" else response
 
 
-def response_by_text(request: GenerationRequest, text: Any, ending: Ending) -> Response:
-    """From a text alone. A service that withholds its answer says nothing, which is the answer."""
+def response_by_text(
+    request: GenerationRequest, text: Any, ending: Ending, *, thoughts: Any = None
+) -> Response:
+    """From a text alone. A service that withholds its answer says nothing, which is the answer.
+
+    `thoughts`: what the server itself keeps apart from its answer.
+    """
     if text is not None and not isinstance(text, str):
         raise Malformed("its text is none")
     whole = text or ""
     stopped = any(stop and stop in whole for stop in request.plan.until)
+    reason: Ending = "stop" if stopped else ending
     return Response(
         key=request.key,
         kind="generate_until",
@@ -96,5 +102,16 @@ def response_by_text(request: GenerationRequest, text: Any, ending: Ending) -> R
         n_context_tokens=request.n_context_tokens,
         n_truncated=request.n_truncated,
         text=answer_within(whole, request.plan),
-        finish_reason="stop" if stopped else ending,
+        finish_reason=reason,
+        **_thought(request.plan, whole, reason, thoughts),
     )
+
+
+def _thought(plan: Plan, whole: str, reason: Ending, apart: Any) -> dict[str, Any]:
+    """The fields of a response that say what was thought; its tokens are not known."""
+    if isinstance(apart, str) and apart:
+        is_lost = reason == "length" and not whole
+        return {"thoughts": apart, "thinking": "unended" if is_lost else "ended"}
+    if isinstance(plan.think_end, str) and plan.think_end in whole:
+        return {"thoughts": whole.rpartition(plan.think_end)[0], "thinking": "ended"}
+    return unended(plan, reason)

@@ -6,6 +6,7 @@ import pytest
 
 from evalcore.errors import ModelError
 from evalcore.library import evaluate
+from evalcore.model.base import Request
 from evalcore.model.conformance import examine
 from evalcore.model.servers import probe
 from evalcore.model.servers.scoring import ECHO, ECHO_AND_ONE, PROMPT_LOGPROBS
@@ -45,7 +46,7 @@ def test_numbers_and_texts_are_those_of_the_model_itself(arguments, direct, mann
 
 def test_texts_are_read_as_our_tokenizer_reads_them(arguments, direct):
     lm = model({**arguments, "tokenized_requests": "False"})
-    asked = [*SCORED, *WRITTEN]
+    asked = [*SCORED, Request("loglikelihood_rolling", "", "The following are"), *WRITTEN]
     assert_same(answers(lm, asked), answers(direct, asked))
     with pytest.raises(ModelError, match="state add_bos_token=True"):
         model({**arguments, "tokenized_requests": "False", "add_bos_token": "False"})

@@ -13,6 +13,7 @@ from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.servers import client
 from tests.evalcore.model.servers import served_model
+from tests.evalcore.model.servers.anthropic_server import KEY, SmallAnthropic
 from tests.evalcore.model.servers.fault_proxy import FaultProxy
 from tests.evalcore.model.servers.running import running
 from tests.evalcore.model.servers.small_server import NAME, Habits, Small
@@ -92,3 +93,33 @@ def proxied(address: str, small: Small) -> Iterator[Callable[..., tuple[FaultPro
             return proxy, ending.enter_context(running(proxy.application()))
 
         yield before
+
+
+@pytest.fixture(scope="session")
+def _anthropic(folder: Any) -> Iterator[tuple[SmallAnthropic, str]]:
+    server = SmallAnthropic(folder)
+    with running(server.application()) as address:
+        yield server, address
+
+
+@pytest.fixture
+def anthropic(
+    _anthropic: tuple[SmallAnthropic, str], monkeypatch: pytest.MonkeyPatch
+) -> SmallAnthropic:
+    """The server of Anthropic's interface."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    _anthropic[0].asked.clear()
+    return _anthropic[0]
+
+
+@pytest.fixture
+def of_anthropic(
+    _anthropic: tuple[SmallAnthropic, str], anthropic: SmallAnthropic
+) -> dict[str, str]:
+    """Arguments of the model behind it."""
+    return {
+        "model": "org/tiny",
+        "base_url": f"{_anthropic[1]}/v1/messages",
+        "num_concurrent": "4",
+        "max_retries": "1",
+    }

@@ -27,8 +27,12 @@ class FaultProxy:
     always: Fault | None = None
     """What every request meets that no other fault waits for."""
     retry_after: str = "0"
+    key: str = ""
+    """Sent on in the place of whatever came."""
     times: list[float] = field(default_factory=list)
     """When requests for completions came, by the loop's clock."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """Their bodies."""
     at_work: int = 0
     most_at_work: int = 0
 
@@ -40,6 +44,7 @@ class FaultProxy:
         fault: Fault | None = None
         if request.url.path.endswith("completions"):
             self.times.append(asyncio.get_running_loop().time())
+            self.asked.append(await request.json())
             fault = self.faults.pop(0) if self.faults else self.always
         self.at_work += 1
         self.most_at_work = max(self.most_at_work, self.at_work)
@@ -64,6 +69,8 @@ class FaultProxy:
             for name, value in request.headers.items()
             if name in ("authorization", "content-type")
         }
+        if self.key:
+            headers["authorization"] = f"Bearer {self.key}"
         async with httpx2.AsyncClient(timeout=60) as http:
             found = await http.request(
                 request.method,

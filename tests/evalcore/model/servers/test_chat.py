@@ -132,7 +132,33 @@ def test_thinking_is_cut_off_and_stops_within_it_are_none(small, given, proxied)
     proxy.always = thinks
     (response,) = answers(lm, [asked(lm, until=["\n"])])
     assert response.text == "It is a table."
+    assert (response.thoughts, response.thinking) == ("first\nsecond", "ended")
     assert "stop" not in small.asked[-1]
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_thoughts_that_a_server_keeps_apart_are_kept_apart(small, given, proxied, name):
+    proxy, address = proxied()
+    lm = chat({**given, "base_url": f"{address}/v1/chat/completions"})
+    said = {"content": "It is a table.", name: "Wood."}
+
+    def thinks(answer):
+        (choice,) = answer["choices"]
+        return {**answer, "choices": [{**choice, "message": said}]}
+
+    def thinks_too_long(answer):
+        (choice,) = answer["choices"]
+        cut = {**choice, "finish_reason": "length", "message": {**said, "content": None}}
+        return {**answer, "choices": [cut]}
+
+    proxy.always = thinks
+    (response,) = answers(lm, [asked(lm)])
+    assert (response.text, response.thoughts, response.thinking) == (
+        "It is a table.", "Wood.", "ended",
+    )  # fmt: skip
+    proxy.always = thinks_too_long
+    (response,) = answers(lm, [asked(lm, tokens=8)])
+    assert (response.text, response.thoughts, response.thinking) == ("", "Wood.", "unended")
 
 
 def test_bad_input_is_told_before_work_begins(small, given):

@@ -10,7 +10,10 @@ from evalcore.model.base import Request
 from evalcore.model.conformance import examine
 from evalcore.model.registry import backend_of
 from evalcore.model.servers.completions import LocalCompletions
+from tests.evalcore.model.servers import served_model
 from tests.evalcore.model.servers.conftest import direct_of, stated
+from tests.evalcore.model.servers.running import running
+from tests.evalcore.model.servers.small_server import Small
 from tests.evalcore.toys import write_toys
 
 SCORED = [
@@ -20,6 +23,7 @@ SCORED = [
     Request("loglikelihood", "2 + 2 = ", "4", repeats=2),
     Request("loglikelihood", "été 🙂", " été"),
 ]
+LONG = "Which of these is made of wood? " * 20
 ROLLING = [Request("loglikelihood_rolling", "", "The following are questions.\n" * 12)]
 WRITTEN = [
     Request("generate_until", "Question: Which", generation={"until": [], "max_gen_toks": 9}),
@@ -92,8 +96,51 @@ def test_texts_are_sent_where_a_server_takes_no_tokens(small, arguments, direct)
     asked = [*SCORED[:2], *SCORED[3:], *WRITTEN]
     assert_same(answers(lm, asked), answers(direct, asked))
     assert all(isinstance(body["prompt"], str) for body in small.asked)
-    with pytest.raises(ModelError, match="tokens too long, and a text cannot be cut at a token"):
-        lm.encode([Request("loglikelihood", "wood " * 200, " a table")])
+
+
+CUT = [
+    Request("loglikelihood", LONG, " a table"),
+    Request("loglikelihood_rolling", "", LONG),
+    Request("generate_until", LONG, generation={"until": [], "max_gen_toks": 7}),
+]
+
+
+@pytest.fixture(scope="module")
+def without_bos(tmp_path_factory):
+    """A server that puts no BOS before a text; its arguments, and the model itself."""
+    folder = served_model.make(tmp_path_factory.mktemp("plain"), adds_bos=False)
+    server = Small(folder)
+    server.habits.takes_tokens = False
+    with running(server.application()) as address:
+        given = stated(address, folder, tokenized_requests="False", add_bos_token="False")
+        yield server, given, direct_of(folder, add_bos_token="False")
+
+
+@pytest.mark.parametrize("scores", ["prompt_logprobs", "echo"])
+def test_what_is_cut_is_sent_as_the_text_that_is_read_as_its_tokens(without_bos, scores):
+    server, given, direct = without_bos
+    server.habits.scores = scores
+    lm = model(given)
+    assert lm.capabilities.rolling
+    server.asked.clear()
+    found = answers(lm, CUT)
+    assert_same(found, answers(direct, CUT))
+    assert [response.n_truncated > 0 for response in found] == [True, False, True]
+    assert len(server.asked) > len(CUT)
+    assert all(isinstance(body["prompt"], str) for body in server.asked)
+
+
+@pytest.mark.parametrize("request_", CUT, ids=["scored", "whole", "written"])
+def test_what_begins_within_a_text_is_not_sent_where_the_server_puts_a_bos(arguments, request_):
+    lm = model({**arguments, "tokenized_requests": "False"})
+    with pytest.raises(ModelError, match="the server puts a BOS before every text, and this one"):
+        lm.encode([request_])
+
+
+def test_a_whole_text_of_one_window_is_sent_where_the_server_puts_a_bos(arguments, direct):
+    short = [Request("loglikelihood_rolling", "", "The following are questions.")]
+    lm = model({**arguments, "tokenized_requests": "False"})
+    assert_same(answers(lm, short), answers(direct, short))
 
 
 def test_a_prompt_written_with_bos_has_one_whatever_the_server_adds(small, arguments, direct):
@@ -104,10 +151,7 @@ def test_a_prompt_written_with_bos_has_one_whatever_the_server_adds(small, argum
 
 
 def test_a_long_prompt_is_cut_to_what_the_server_takes(arguments, direct):
-    asked = [
-        Request("loglikelihood", "wood " * 200, " a table"),
-        Request("generate_until", "wood " * 200, generation={"until": [], "max_gen_toks": 7}),
-    ]
+    asked = [CUT[0], CUT[2]]
     found = answers(model(arguments), asked)
     assert_same(found, answers(direct, asked))
     assert all(response.n_truncated for response in found)

@@ -78,6 +78,7 @@ class _Scores:
     name = "arc_easy"
     output_type = "multiple_choice"
     python_class = None
+    doc_to_image = None
 
     def leaves(self):
         return [self]
