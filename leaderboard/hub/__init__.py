@@ -1,6 +1,15 @@
 """What the Hub says of a model, asked, cleaned and judged."""
 
-from leaderboard.hub import architectures, cleaning, client, files, model_id, state
+from leaderboard.hub import (
+    adapters,
+    architectures,
+    cleaning,
+    client,
+    files,
+    model_id,
+    own_code,
+    state,
+)
 from leaderboard.hub.client import Repository
 from leaderboard.hub.origin import Origin, origin_of
 from leaderboard.hub.trouble import HubSilent
@@ -9,11 +18,13 @@ __all__ = [
     "HubSilent",
     "Origin",
     "Repository",
+    "adapters",
     "architectures",
     "cleaning",
     "client",
     "files",
     "model_id",
     "origin_of",
+    "own_code",
     "state",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leaderboard.hub import own_code
 from leaderboard.web import Problem
 
 # transformers 5.23.0
@@ -62,21 +63,16 @@ NATIVE = frozenset(_NAMES.split())
 ENCODER_DECODER_SUFFIX = ("ForConditionalGeneration", "EncoderDecoderModel")
 
 
-def problem_with(config: dict[str, Any], repo_id: str) -> Problem | None:
+def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Problem | None:
     """Why a model with this config.json cannot be evaluated, or None where it can."""
     architecture = named_in(config)
     if config.get("is_encoder_decoder"):
         return _encoder_decoder(repo_id, architecture)
     if architecture in NATIVE:
         return None
-    if any(name.startswith("AutoModel") for name in _auto_map(config)):
-        code = "custom_code"
-        message = (
-            f"{repo_id} needs its own code ({architecture or 'auto_map'} is not in transformers), "
-            "and code from the Hub is never run here."
-        )
-        remedy = "Submit a version whose architecture is part of transformers."
-    elif not architecture:
+    if needs_code(config):
+        return own_code.problem_with(config, repo_id, commit, architecture)
+    if not architecture:
         code = "no_architecture"
         message = f"The config.json of {repo_id} does not say which architecture it is for."
         remedy = "Add “architectures” to it: save_pretrained() writes it."
@@ -97,6 +93,13 @@ def problem_with(config: dict[str, Any], repo_id: str) -> Problem | None:
         )
         remedy = "Submit the version with a language-model head (…ForCausalLM)."
     return Problem("model", code, message, remedy)
+
+
+def needs_code(config: dict[str, Any]) -> bool:
+    """Whether a model is computed by code that it brings along."""
+    if config.get("is_encoder_decoder") or named_in(config) in NATIVE:
+        return False
+    return any(name.startswith("AutoModel") for name in _auto_map(config))
 
 
 def named_in(config: dict[str, Any]) -> str:

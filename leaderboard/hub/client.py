@@ -35,6 +35,7 @@ MAX_INDEX_BYTES = 32 * 2**20
 LONGEST_TEMPLATE = 2**20
 MOST_SHARDS, LONGEST_NAME = 10_000, 255
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
@@ -46,7 +47,9 @@ class Repository(Answer):
     config: dict[str, Any] | None
     """config.json; None where there is none."""
     config_error: str
-    """Why config.json cannot be read; empty where it can."""
+    """Why config.json, or that of an adapter, cannot be read; empty where it can."""
+    adapter_config: dict[str, Any] | None
+    """adapter_config.json of a repository that has no whole model; else None."""
     shards: frozenset[str]
     """The files that the index of the weights names; empty where there is no index."""
     index_bytes: int | None
@@ -61,6 +64,11 @@ class Repository(Answer):
         return frozenset(self.sizes)
 
     @property
+    def is_adapter(self) -> bool:
+        """Whether it holds what is put on a model, and no model."""
+        return _is_adapter(self)
+
+    @property
     def licence(self) -> str:
         """As the card names it, several of them by commas; empty where it does not."""
         stated = self.card.get("license")
@@ -69,7 +77,13 @@ class Repository(Answer):
 
     @property
     def weight_files(self) -> frozenset[str]:
+        if self.is_adapter:
+            return frozenset({ADAPTER_WEIGHTS})
         return self.shards or frozenset({WEIGHTS})
+
+
+def _is_adapter(answer: Answer) -> bool:
+    return ADAPTER_CONFIG in answer.sizes and not {WEIGHTS, INDEX} & answer.sizes.keys()
 
 
 def read_repository(asked: Asked, seconds: float, *, thorough: bool = False) -> Repository:
@@ -86,21 +100,32 @@ def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
     api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
     with trouble.complaints(asked, deadline):
         answer = _answer(api, asked, deadline)
-        config, config_error = None, ""
-        if CONFIG in answer.sizes:
-            text = _read_file(answer, CONFIG, MAX_CONFIG_BYTES, deadline)
-            config, config_error = cleaning.json_object(text, MAX_CONFIG_BYTES)
+        config, config_error = _json(answer, CONFIG, deadline)
+        adapter_config = None
+        if _is_adapter(answer):
+            adapter_config, config_error = _json(answer, ADAPTER_CONFIG, deadline)
         index = _index(answer, deadline)
         shards = _shards(index)
         return Repository(
             **{**vars(answer), "weights": _weights(answer, index, config or {}, deadline)},
             config=config,
             config_error=config_error,
+            adapter_config=adapter_config,
             shards=shards,
             index_bytes=hub_weights.total_size(index),
-            weight_digests=_weight_digests(answer, shards or {WEIGHTS}),
+            weight_digests=_weight_digests(
+                answer, {ADAPTER_WEIGHTS} if _is_adapter(answer) else shards or {WEIGHTS}
+            ),
             chat_template=_chat_template(answer, deadline, thorough),
         )
+
+
+def _json(answer: Answer, name: str, deadline: Deadline) -> tuple[dict[str, Any] | None, str]:
+    """The object in a small file, and why there is none; both empty where there is no file."""
+    if name not in answer.sizes:
+        return None, ""
+    text = _read_file(answer, name, MAX_CONFIG_BYTES, deadline)
+    return cleaning.json_object(text, MAX_CONFIG_BYTES)
 
 
 def _answer(api: HfApi, asked: Asked, deadline: Deadline) -> Answer:
@@ -235,6 +260,10 @@ def _weights(
     answer: Answer, index: dict[str, Any], config: dict[str, Any], deadline: Deadline
 ) -> Weights | None:
     """How many parameters: from the Hub's count, the file's head, or the index's total size."""
+    if _is_adapter(answer):
+        if ADAPTER_WEIGHTS not in answer.sizes:
+            return None
+        return hub_weights.in_head(lambda n: _head(answer, ADAPTER_WEIGHTS, n, deadline))
     if answer.weights is not None:
         return answer.weights
     if WEIGHTS not in answer.sizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalcore.model.hf.quantisation import quantisation_of
+from evalcore.model.hf.quantisation import LIBRARIES, method_of, quantisation_of
 from leaderboard.hub import architectures, client
 from leaderboard.hub.client import Repository
 from leaderboard.web import Problem
@@ -96,7 +96,7 @@ WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj
 """Keys of config.json for the length of a token's vector; the shortest is meant."""
 ROOM_FOR_HEADS = 100 * 2**20
 """Bytes of a file of weights that may be something else: its table of tensors, some padding."""
-OF_ANOTHER_KIND = ("adapter", "gguf_only", "no_safetensors")
+OF_ANOTHER_KIND = ("gguf_only", "no_safetensors")
 
 
 def problems_with(repository: Repository) -> list[Problem]:
@@ -126,10 +126,7 @@ def _weight_problems(repository: Repository) -> list[Problem]:
     if files & {client.WEIGHTS, client.INDEX}:
         return _incomplete(repository)
     remedy = "Save it with save_pretrained(safe_serialization=True) and push model.safetensors."
-    if "adapter_config.json" in files:
-        code, message = "adapter", f"{repo_id} is an adapter, not a whole model."
-        remedy = "Merge it into its base model and submit the result."
-    elif pickle := _first(files, PICKLES):
+    if pickle := _first(files, PICKLES):
         code = "pickle_only"
         message = f"{repo_id} has its weights in pickle files only ({pickle}), which can run code."
     elif gguf := _first(files, (".gguf",)):
@@ -193,12 +190,15 @@ def _config_problems(repository: Repository) -> list[Problem]:
     elif config is None:
         code, message = "no_config", f"{repo_id} has no config.json."
         remedy = "Submit a repository in the format of transformers: save_pretrained() writes it."
-    elif method := quantisation_of(config):
+    elif (method := quantisation_of(config)) and method_of(method) not in LIBRARIES:
         code = "quantised"
-        message = f"{repo_id} is quantised ({method}); quantised weights are not evaluated yet."
+        message = (
+            f"{repo_id} is quantised ({method}); of quantised weights those of "
+            f"{', '.join(LIBRARIES)} are evaluated."
+        )
         remedy = "Submit the model that it was made from."
     else:
-        found = architectures.problem_with(config, repo_id)
+        found = architectures.problem_with(config, repo_id, repository.commit)
         found = found or _vocabulary_problem(repository, config)
         return [found] if found else []
     return [Problem("model", code, message, remedy)]
@@ -212,6 +212,8 @@ def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Probl
         return None  # which `config_sizes` says of any model
     # Without precisions the count is derived from bytes, which is too rough to accuse anybody.
     if not isinstance(words, int) or not widths or weights is None or not weights.by_dtype:
+        return None
+    if quantisation_of(config):  # several numbers are packed into one
         return None
     if words * min(widths) <= weights.count:
         return None

@@ -110,7 +110,8 @@ def describe(model: HubModel) -> None:
 
     Raises HubSilent.
     """
-    for variant in model.variants.filter(weights_digest=""):
+    # An adapter's origin is told by the model under it as well: it was described with that.
+    for variant in model.variants.filter(weights_digest="", adapter_base=""):
         try:
             asked = Asked(model.repo_id, variant.commit)
             repository = client.read_repository(asked, SECONDS, thorough=True)

@@ -7,6 +7,7 @@ bytes with the length of a table, then that table of tensors: name, precision, s
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ MAX_PARAMETERS = 10**15
 MOST_DIMENSIONS = 16
 FLOATS = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
 """Bytes of each number; whole numbers may be packed, so nothing is said of their size."""
+
+WHOLE = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8}
+"""Bits of whole numbers, which hold packed weights."""
 
 Read = Callable[[int], bytes]
 """The first so many bytes of a file, or fewer where it ends before."""
@@ -43,6 +47,15 @@ class Weights:
         if not self.by_dtype or not self.by_dtype.keys() <= FLOATS.keys():
             return None
         return sum(FLOATS[name] * n for name, n in self.by_dtype.items())
+
+    def unpacked(self, quantisation: str) -> int:
+        """Parameters of weights that are packed so ("gptq 4-bit"): each whole number that is wider
+        holds several. Scales and zero points count too, which is a few in a hundred."""
+        bits = re.search(r"(\d+)-bit", quantisation)
+        if bits is None:
+            return self.count
+        each = {name: max(1, width // int(bits[1])) for name, width in WHOLE.items()}
+        return sum(n * each.get(name, 1) for name, n in self.by_dtype.items()) or self.count
 
 
 def as_counted(total: object, by_dtype: object) -> Weights | None:

@@ -54,8 +54,11 @@ def not_asked(report):
     return {finding.check for finding in report.findings if finding.verdict == "not asked"}
 
 
-ELSEWHERE_EXAMINED = {"vllm": "tests/backends/vllm/test_conformance.py"}
-"""Backends that want an environment of their own, and where each is examined."""
+ELSEWHERE_EXAMINED = {
+    "vllm": "tests/backends/vllm/test_conformance.py",
+    "hf-multimodal": "tests/evalcore/model/hf/test_multimodal.py",
+}
+"""Backends that want an environment, or a model, of their own, and where each is examined."""
 HERE = {
     MODELS[name]: name
     for name in MODELS

@@ -62,7 +62,7 @@ def test_what_is_passed_over_is_said_once_and_no_secret_stands_in_a_file(tmp_pat
     ])  # fmt: skip
     written = capsys.readouterr()
     assert said == 0, written.err
-    for note in ("token: the variable HF_TOKEN", "cache_dir: ", "trust_remote_code: code from"):
+    for note in ("token: the variable HF_TOKEN", "cache_dir: "):
         assert written.err.count(f"--model_args: {note}") == 1
     assert "hf_secret" not in written.err + written.out
     (record,) = (tmp_path / "out").rglob("record_*.json")
@@ -70,16 +70,6 @@ def test_what_is_passed_over_is_said_once_and_no_secret_stands_in_a_file(tmp_pat
     assert json.loads(record.read_text())["model"]["dtype"] == "float32"
     assert "trust_remote_code" not in record.read_text()
     assert not any("hf_secret" in file.read_text() for file in (record, results))
-
-
-def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
-    model = tiny.make(tmp_path / "m", positions=64)
-    config = json.loads((model / "config.json").read_text())
-    config["auto_map"] = {"AutoModelForCausalLM": "modeling_own.Own"}
-    (model / "config.json").write_text(json.dumps(config))
-    stated = {"pretrained": str(model), "trust_remote_code": "True"}
-    with pytest.raises(ModelError, match=r"config\.json names code of the repository"):
-        backend_of("hf").from_arguments(stated, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +91,9 @@ def test_code_that_was_to_be_trusted_is_refused_where_there_is_some(tmp_path):
         ({"max_length": "-1"}, "max_length: expected a count, got '-1'"),
         ({"chat_template_args": "nothing"}, "chat_template_args: expected an object"),
         ({"enable_thinking": "True"}, "enable_thinking needs think_end_token"),
+        ({"code_revision": "a" * 40}, "code_revision needs trust_remote_code=True"),
+        ({"trust_remote_code": "True", "code_revision": "main"}, "expected a commit, in full"),
+        ({"trust_remote_code": "True", "delta": "a/b"}, "trust_remote_code and delta: code is run"),
         ({"use_accelerate": "True"}, "the name is parallelize now"),
     ],
 )

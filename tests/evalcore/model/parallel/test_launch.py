@@ -87,6 +87,18 @@ def test_two_processes_of_a_launcher_write_once_what_one_process_writes(folder, 
             ["--data_parallel", "2", "--device", "cpu", "--model_args", "parallelize=True"],
             "parallelize=True spreads a model over all GPUs",
         ),
+        (
+            ["--model", "vllm", "--model_args", "data_parallel_size=2"],
+            "--data_parallel 2: this machine has no GPU",
+        ),
+        (
+            ["--model", "vllm", "--model_args", "data_parallel_size=two"],
+            "data_parallel_size: expected a whole number from 1, got 'two'",
+        ),
+        (
+            ["--model", "vllm", "--model_args", "data_parallel_size=2", "--data_parallel", "3"],
+            "--data_parallel 3 and data_parallel_size=2 say how many copies there are to be",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

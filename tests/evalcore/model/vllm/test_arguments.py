@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from evalcore.cli import main
@@ -162,3 +164,13 @@ def test_what_a_run_needs_can_be_fetched_with_the_same_arguments(folder, tmp_pat
     assert "swap_space: vLLM has none any more; passed over" in capsys.readouterr().err
     assert main([*command, "--model_args", f"{stated},enable_lora=True"]) == ModelError.exit_code
     assert "enable_lora needs lora_local_path" in capsys.readouterr().err
+
+
+def test_a_copy_sees_the_gpu_that_it_is_given_and_no_other(tmp_path, monkeypatch):
+    folder = tiny.make(tmp_path)
+    for visible, seen in (("4,5,6", "5"), ("", "1")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        backend_of("vllm").from_arguments(
+            {"pretrained": str(folder)}, device="cuda:1", weights=False
+        )
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == seen

@@ -1,0 +1,1 @@
+"""Checkpoints as training programs write them, joined into a folder that transformers loads."""
