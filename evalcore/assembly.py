@@ -14,6 +14,7 @@ from evalcore.asking import Answers
 from evalcore.engine import VERSION
 from evalcore.errors import TaskError
 from evalcore.keys import chat_policy, cuts_thoughts, run_key
+from evalcore.lengths import Lengths
 from evalcore.model.base import LM, SCORING_VERSION, Computing, Response
 from evalcore.preparation import Prepared
 from evalcore.record import ResultRow, RunRecord, SampleFile
@@ -119,6 +120,7 @@ def record_of(
             "total": len(responses),
             "journalled": progress.journalled,
             "truncated": sum(response.n_truncated > 0 for response in responses),
+            **of_answers(samples),
         },
         paths=dict(Counter(response.path for response in responses)),
         execution=_execution(model, responses),
@@ -127,6 +129,13 @@ def record_of(
         timing={name: round(took, 3) for name, took in {**seconds, **command}.items()},
         energy=answers.energy_of(part),
     )
+
+
+def of_answers(samples: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many answers there are in the samples, and what of them was cut short."""
+    counted = Lengths.of(response for sample in samples for response in sample["responses"])
+    named = ("answers", "by_length", "still_thinking", "thoughts_cut")
+    return {name: count for name, count in counted.as_json().items() if name in named}
 
 
 def without_number(record: RunRecord) -> TaskError | None:
@@ -241,6 +250,7 @@ def _run_keys(
             system_instruction=settings.system_instruction,
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
             cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
+            thinking_budget=model.info.arguments.get("thinking_budget") if generates else None,
         )
         for part in spec.parts()
     }

@@ -31,7 +31,7 @@ from evalcore.command.options import (
 )
 from evalcore.engine import COLLECTIONS, VERSION
 from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
-from evalcore.model.hf.arguments import notes_on
+from evalcore.model.hf.arguments import NAMES, notes_on
 from evalcore.model.parallel.launch import launched
 from evalcore.progress import in_words
 from evalcore.stopping import STOPPED
@@ -49,13 +49,17 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOTES = {
     "cache_requests": "prompts are built afresh each time; nothing is cached",
     "check_integrity": "it does nothing here; `evalcore validate` builds the tasks' prompts",
-    "trust_remote_code": "the code of a repository is never run; what needs it is refused",
+    "trust_remote_code": "code of a data set is never run; a model's own is, with --model hf",
     "wandb_args": "nothing is sent; the results are in --output_path",
     "wandb_config_args": "nothing is sent; the results are in --output_path",
     "trackio_args": "nothing is sent; the results are in --output_path",
     "hf_hub_log_args": "nothing is sent; the results are in --output_path",
 }
 """What is said about an option that is accepted and changes nothing."""
+
+
+OF_TEMPLATES = ("enable_thinking", "chat_template_args")
+"""Arguments of a model that say something to its chat template alone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -180,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     check = add("check-model", "ask whether a model answers as it must", MODEL_OPTIONS)
     check.set_defaults(function=partial(_call, "check_model"))
-    _add_ls(add("ls", "list tasks, groups, subtasks or tags"))
+    _add_ls(add("ls", "list tasks, groups, subtasks, tags or models"))
     validate = add(
         "validate", "build the first prompts of tasks; say what would fail", TASK_OPTIONS
     )
@@ -216,6 +220,7 @@ def _parser() -> argparse.ArgumentParser:
         help="choice: answers to choose from, in several prompt styles (default)",
     )
     new.add_argument("--folder", type=Path, help="folder of tasks (default: our own)")
+    _add_convert_checkpoint(add)
     pin = add("pin", "hold what every task asks and how it scores, by version")
     pin.add_argument("folder", nargs="?", type=Path, help="folder of tasks (default: our own)")
     pin.add_argument("--check", action="store_true", help="only say what is not as pinned")
@@ -224,8 +229,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_ls(ls: argparse.ArgumentParser) -> None:
-    kinds = ["tasks", "groups", "subtasks", "tags"]
-    ls.add_argument("kind", nargs="?", choices=kinds, help="tasks: all that --tasks takes")
+    kinds = ["tasks", "groups", "subtasks", "tags", "models"]
+    says = "tasks: all that --tasks takes; models: all that --model takes, and what each can do"
+    ls.add_argument("kind", nargs="?", choices=kinds, help=says)
     ls.add_argument("--paths", action="store_true", help="with the file of each")
     ls.add_argument("--descriptions", action="store_true", help="with what each is about")
     ls.add_argument("--include_path", nargs="+", action="extend", default=[], metavar="FOLDER")
@@ -257,7 +263,48 @@ def _add_file_commands(add: Callable[[str, str], argparse.ArgumentParser]) -> No
     compare = add("compare", "paired differences of two runs on the same questions")
     compare.add_argument("a", type=Path, help="record or results file, or folder")
     compare.add_argument("b", type=Path, help="the same of the other run")
-    compare.add_argument("--json", action="store_true", help="JSON instead of a table")
+    agree = add("agree", "whether two backends gave the same answers to the same requests")
+    agree.add_argument("a", type=Path, help="record or results file, or folder")
+    agree.add_argument("b", type=Path, help="the same model on the same tasks by another backend")
+    for command in (compare, agree):
+        command.add_argument("--json", action="store_true", help="JSON instead of a table")
+
+
+def _add_convert_checkpoint(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    command = add("convert-checkpoint", "join a training checkpoint into a folder for --model hf")
+    command.set_defaults(function=partial(_call, "convert_checkpoint"))
+    command.add_argument(
+        "checkpoint",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="folder of one step, as GPT-NeoX or Megatron-DeepSpeed wrote it",
+    )
+    command.add_argument(
+        "--output_path", "-o", type=Path, required=True, help="a new folder, for the model"
+    )
+    command.add_argument(
+        "--tokenizer_from",
+        required=True,
+        metavar="ORG/NAME",
+        help="folder or repository (with @ and a revision) whose tokenizer is copied",
+    )
+    command.add_argument(
+        "--config_file",
+        nargs="+",
+        action="extend",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="GPT-NeoX's settings where they are not in configs/; for Megatron-DeepSpeed a "
+        "config.json of transformers",
+    )
+    command.add_argument(
+        "--vocab_size",
+        type=_count,
+        metavar="N",
+        help="keep so many rows of tokens, and drop those that pad the table (default: all, as "
+        "the model was trained)",
+    )
 
 
 def _add_count(command: argparse.ArgumentParser, name: str, default: int, says: str) -> None:
@@ -276,7 +323,7 @@ def _note(options: argparse.Namespace) -> None:
     for name, says in NOTES.items():
         if getattr(options, name, None):
             sys.stderr.write(f"evalcore: --{name}: {says}\n")
-    if getattr(options, "model", None) in ("hf", "hf-auto", "huggingface"):
+    if getattr(options, "model", None) in NAMES:
         for note in notes_on(getattr(options, "model_args", None) or {}):
             sys.stderr.write(f"evalcore: --model_args: {note}\n")
     if getattr(options, "model", None) == "vllm":
@@ -284,6 +331,12 @@ def _note(options: argparse.Namespace) -> None:
 
         for note in notes_on(getattr(options, "model_args", None) or {}, SAME):
             sys.stderr.write(f"evalcore: --model_args: {note}\n")
+    if getattr(options, "apply_chat_template", True) in (None, False):
+        for name in sorted({*OF_TEMPLATES} & {*(getattr(options, "model_args", None) or {})}):
+            sys.stderr.write(
+                f"evalcore: --model_args: {name} is told the chat template, and without "
+                "--apply_chat_template prompts are plain text: passed over\n"
+            )
     if level := getattr(options, "verbosity", None):
         known = logging.getLevelNamesMapping()
         if level.upper() not in known:

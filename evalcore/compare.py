@@ -178,6 +178,7 @@ _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
     "chat": lambda record: record.chat and (record.chat.get("name"), record.chat.get("multiturn")),
     "arguments of the chat template": lambda record: (record.chat or {}).get("arguments") or None,
     "whether thoughts are cut": lambda record: cuts_thoughts(record.model.get("arguments") or {}),
+    "thinking budget": lambda record: (record.model.get("arguments") or {}).get("thinking_budget"),
     "system instruction": lambda record: record.system_instruction,
     "generation arguments": lambda record: record.generation,
     "seed of sampled answers": lambda record: record.settings.get("seed"),

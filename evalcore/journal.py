@@ -14,7 +14,6 @@ import os
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class Journal:
         new = {response.key: response for response in responses if response.key not in self}
         if not new:
             return
-        lines = (json.dumps(asdict(response)) + "\n" for response in new.values())
+        lines = (json.dumps(response.as_json()) + "\n" for response in new.values())
         self._write("".join(lines).encode())
         self._answers.update(new)
 
@@ -94,8 +93,8 @@ class Journal:
 
 def _response(line: bytes) -> Response:
     """Raises ValueError, KeyError or TypeError where the line is no response."""
-    fields: dict[str, Any] = json.loads(line)
-    for name in ("token_ids", "token_logprobs"):
+    fields: dict[str, Any] = {"images": (), **json.loads(line)}
+    for name in ("token_ids", "token_logprobs", "images"):
         fields[name] = tuple(fields[name])
     response = Response(**fields)
     if not isinstance(response.key, str):

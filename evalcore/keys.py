@@ -29,12 +29,14 @@ def run_key(
     system_instruction: str | None = None,
     generation: Mapping[str, Any] | None = None,
     cuts_thoughts: bool = False,
+    thinking_budget: int | None = None,
 ) -> str:
     """The comparability key as far as it is known before a run: without metric and documents.
 
     `shots` as in the record; `chat` is the policy (which template, whether examples are turns, what
     the template is told), `generation` the arguments given over those of the tasks, `cuts_thoughts`
-    whether an answer begins only after what the model thought. Two runs of one variant with the
+    whether an answer begins only after what the model thought, and `thinking_budget` after how many
+    tokens its thinking is ended at the latest. Two runs of one variant with the
     same key would give the same numbers.
     Raises TaskError for a mode that does not exist.
     """
@@ -54,6 +56,7 @@ def run_key(
         system_instruction=system_instruction,
         generation=generation,
         cuts_thoughts=cuts_thoughts,
+        thinking_budget=thinking_budget,
         scoring_version=SCORING_VERSION,
     )
 
@@ -74,6 +77,7 @@ def run_key_of(record: RunRecord) -> str:
         system_instruction=record.system_instruction,
         generation=record.settings.get("gen_kwargs") if generates else None,
         cuts_thoughts=generates and cuts_thoughts(arguments),
+        thinking_budget=arguments.get("thinking_budget") if generates else None,
         scoring_version=record.engine["scoring_version"],
     )
 
@@ -100,6 +104,10 @@ def cuts_thoughts(arguments: Mapping[str, Any]) -> bool:
     return arguments.get("think_end_token") is not None
 
 
+_CUT_IN = {"compat": "cut", "strict": "cut, stops of the answer"}
+"""How thoughts are cut off. strict found stops in their very end once, and answers were empty."""
+
+
 def _run_digest(
     *,
     shots: Shots,
@@ -107,12 +115,14 @@ def _run_digest(
     system_instruction: str | None,
     generation: Mapping[str, Any] | None,
     cuts_thoughts: bool,
+    thinking_budget: int | None,
     **others: str | int | None,
 ) -> str:
     return digest_of(
         {
             **others,
-            **({"thoughts": "cut"} if cuts_thoughts else {}),
+            **({"thoughts": _CUT_IN[str(others["mode"])]} if cuts_thoughts else {}),
+            **({"thinking_budget": thinking_budget} if thinking_budget else {}),
             "shots": shots if isinstance(shots, int) else dict(shots),
             "chat": None if chat is None else dict(chat),
             "system_prompt": None if system_instruction is None else digest_of(system_instruction),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from evalcore.building import tasks_of
 from evalcore.errors import EvalError, ModelError, TaskError
 from evalcore.model.base import LM, EncodedRequest, Request
-from evalcore.model.refusals import refuse
+from evalcore.model.refusals import Need, refuse
 from evalcore.settings import Settings
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Item, Task
@@ -148,8 +148,10 @@ class Preparer:
         clock = time.monotonic()
         requests = [request for part in parts for request in part.requests]
         # Of tasks that are classes only this says what they ask.
-        kinds = {request.kind for request in requests}
-        refuse(self._model.capabilities, dict.fromkeys(kinds, ()))
+        needs: set[Need] = {request.kind for request in requests}
+        if any(request.images for request in requests):
+            needs.add("images")
+        refuse(self._model.capabilities, dict.fromkeys(needs, ()))
         pending = iter(self._model.encode(requests, seed=self._settings.seed) if requests else [])
         seconds = time.monotonic() - clock
         for part in parts:

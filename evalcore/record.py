@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evalcore.digest import digest_of_file
+from evalcore.lengths import Lengths
 from evalcore.model.base import name_of
 from evalcore.task.asking.shot_rule import Shots
 from evalcore.whole_file import whole_file, write_whole
@@ -55,6 +56,18 @@ class ResultRow:
     comparability_key: str
     compat_stderr: float | None = None
     """lm-evaluation-harness's own standard error, for its files; None where it prints N/A."""
+    lengths: Lengths | None = None
+    """What was cut short of that which it is about; None in records from before it was counted."""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> ResultRow:
+        counts = fields.get("lengths")
+        return cls(**{**fields, "lengths": None if counts is None else Lengths(**counts)})
+
+    def as_json(self) -> dict[str, Any]:
+        """Records from before lengths were counted are what they were."""
+        found = {name: value for name, value in vars(self).items() if name != "lengths"}
+        return found if self.lengths is None else {**found, "lengths": self.lengths.as_json()}
 
     @property
     def place(self) -> Place:
@@ -107,7 +120,8 @@ class RunRecord:
     settings: dict[str, Any]
     environment: dict[str, Any]
     requests: dict[str, int]
-    """Counts: total, journalled (answered by an earlier process), truncated."""
+    """Counts: total, journalled (answered by an earlier process), truncated; of what was written as
+    `Lengths` has them, where they are not 0."""
     paths: dict[str, int]
     """How many responses each execution path gave."""
     started: str
@@ -156,9 +170,17 @@ class RunRecord:
         """The numbers of the whole task or group."""
         return [row for row in self.results if row.task == self.task and not row.subset]
 
+    def as_json(self) -> dict[str, Any]:
+        rows = {
+            "results": [row.as_json() for row in self.results],
+            "clean_results": [row.as_json() for row in self.clean_results],
+        }
+        return {**asdict(self), **rows}
+
     def write(self, path: Path) -> None:
         """Raises InfraError where it cannot be written; nothing is left then."""
-        write_whole(path, json.dumps(asdict(self), ensure_ascii=False, indent=1, allow_nan=False))
+        text = json.dumps(self.as_json(), ensure_ascii=False, indent=1, allow_nan=False)
+        write_whole(path, text)
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -176,10 +198,10 @@ class RunRecord:
             return cls(
                 **{
                     **fields,
-                    "results": [ResultRow(**row) for row in fields["results"]],
+                    "results": [ResultRow.of(row) for row in fields["results"]],
                     "samples": SampleFile(**fields["samples"]),
                     "failures": [Failure(**failure) for failure in fields.get("failures", [])],
-                    "clean_results": [ResultRow(**row) for row in fields.get("clean_results", [])],
+                    "clean_results": [ResultRow.of(row) for row in fields.get("clean_results", [])],
                 }
             )
         except (TypeError, KeyError) as problem:
@@ -205,6 +227,10 @@ _RESPONSES = _list_of(
     path=_TEXT,
     # Of the tokens of a continuation, each by itself; null where the model does not show them.
     token_texts=pa.list_(_TEXT),
+    # What a model thought before its text, and how its thinking ended; null where it did not.
+    thoughts=_TEXT,
+    n_thought_tokens=_COUNT,
+    thinking=_TEXT,
 )
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -238,6 +264,8 @@ SAMPLE_SCHEMA = pa.schema(
         ("why_null", _TEXT),
         ("contaminated", pa.bool_()),  # null where no training text was searched
         ("overlaps", pa.list_(_TEXT)),  # the passages that the training text has, too
+        # In the order of the prompt: `thumbnail` is a small JPEG; null where there is no image.
+        ("images", _list_of(digest=_TEXT, width=_COUNT, height=_COUNT, thumbnail=pa.binary())),
         # Of each response, in their order, what `responses` has; null for what a model wrote.
         # Written along for those who read tables: older files lack it, and nothing here reads it.
         ("loglikelihoods", pa.list_(_NUMBER)),

@@ -47,10 +47,14 @@ def _where(asked: Callable[[Any], object]) -> Callable[[Any], Found]:
     return lambda spec: [{}] if asked(spec) else []
 
 
-def _images_and_sound(spec: TaskSpec) -> Found:
-    for key in ("doc_to_image", "doc_to_audio"):
-        if value := getattr(spec, key):
-            yield {"key": key, "value": value}
+def _sound(spec: TaskSpec) -> Found:
+    if spec.doc_to_audio:
+        yield {"value": spec.doc_to_audio}
+
+
+def _image_of_a_whole_text(spec: TaskSpec) -> Found:
+    if spec.doc_to_image and spec.output_type == "loglikelihood_rolling":
+        yield {"value": spec.doc_to_image}
 
 
 def _unknown_samplers(spec: TaskSpec) -> Found:
@@ -138,7 +142,12 @@ UNSAFE = Refusal(
 )
 
 OF_EVERY_TASK = (
-    Refusal("{key}: {value} (models are asked with text alone)", _images_and_sound),
+    Refusal("doc_to_audio: {value} (models are asked with text and images alone)", _sound),
+    Refusal(
+        "doc_to_image: {value} (output_type: loglikelihood_rolling asks how likely a text is, "
+        "which has no place for an image): choose another output_type",
+        _image_of_a_whole_text,
+    ),
     UNSAFE,
 )
 OF_TASKS_BY_KEYS = (
@@ -214,6 +223,8 @@ def refuse_before(
     for leaf in (leaf for spec in specs for leaf in spec.leaves()):
         if leaf.python_class is None:
             needs.setdefault(KINDS[leaf.output_type], []).append(leaf.name)
+        if leaf.doc_to_image:
+            needs.setdefault("images", []).append(leaf.name)
     if settings.apply_chat_template:
         needs["conversations"] = []
     if settings.forbid_truncation:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from evalcore.lengths import NAMES, Lengths
+
 if TYPE_CHECKING:
-    from evalcore.record import RunRecord
+    from evalcore.record import ResultRow, RunRecord
 
 NAMED = 3
 """Tasks that a remark names; of more it says how many."""
 
 
 def remarks_on(records: Sequence[RunRecord]) -> list[str]:
-    """Metrics that failed, prompts that were cut, answers that could not be right, and what of the
-    model is not as its repository says."""
+    """Metrics that failed, answers and prompts that were cut, answers that could not be right, and
+    what of the model is not as its repository says."""
     return [
         *_failures(records),
         *(line for record in records for line in _distributions(record)),
         *_unanswerable(records),
-        *_truncated(records),
+        *on_lengths(records),
         *_slower_ways(records),
         *_other_bases(records),
     ]
@@ -57,6 +59,41 @@ def _unanswerable(records: Sequence[RunRecord]) -> Iterator[str]:
         )
 
 
+STOPPED, CUT = "†", "‡"
+"""Marks of a number: answers were stopped by their length; prompts were cut."""
+
+
+def marks_of(row: ResultRow) -> str:
+    """What stands at a number in a table; `remarks_on` says how many answers and prompts."""
+    counts = row.lengths
+    if counts is None:
+        return ""
+    return f"{STOPPED if counts.by_length else ''}{CUT if counts.prompts_cut else ''}"
+
+
+def on_lengths(records: Sequence[RunRecord]) -> list[str]:
+    """What of answers and prompts was cut short."""
+    return [*_stopped(records), *_truncated(records)]
+
+
+def _stopped(records: Sequence[RunRecord]) -> Iterator[str]:
+    """Each task with its share, the largest first; not in records from before it was counted."""
+    counted = {
+        record.task: Lengths(
+            **{name: record.requests.get(name, 0) for name in NAMES if name in record.requests}
+        )
+        for record in records
+        if record.requests.get("by_length")
+    }
+    if not counted:
+        return
+    tasks = sorted(counted, key=lambda task: -counted[task].by_length / counted[task].answers)
+    shown = tasks if len(tasks) <= NAMED + 1 else tasks[:NAMED]
+    told = "; ".join(f"{task}: {counted[task].stopped}" for task in shown)
+    more = f"; and {len(tasks) - NAMED} more tasks" if len(shown) < len(tasks) else ""
+    yield f"{STOPPED} stopped by their length, before the model ended them: {told}{more}"
+
+
 def _truncated(records: Sequence[RunRecord]) -> Iterator[str]:
     cut: Mapping[str, tuple[int, int]] = {
         record.task: (record.requests["truncated"], record.requests["total"])
@@ -65,7 +102,7 @@ def _truncated(records: Sequence[RunRecord]) -> Iterator[str]:
     }
     if cut:
         lost, total = (sum(counts) for counts in zip(*cut.values(), strict=True))
-        yield f"{_named([*cut])}: {lost} of {total} prompts lost their beginning"
+        yield f"{CUT} {_named([*cut])}: {lost} of {total} prompts lost their beginning"
 
 
 def _slower_ways(records: Sequence[RunRecord]) -> list[str]:

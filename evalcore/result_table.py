@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from evalcore.remarks import marks_of
+
 if TYPE_CHECKING:
     from evalcore.record import ResultRow, RunRecord
 
@@ -95,9 +97,10 @@ def _rows(record: RunRecord) -> Iterator[Cells]:
 
 
 def _metric(row: ResultRow) -> str:
-    """As the results file names it, but for the filter that does nothing."""
+    """As the results file names it, but for the filter that does nothing; with `marks_of` it."""
     name = row.metric if row.filter == "none" else f"{row.metric},{row.filter}"
-    return f"{name} {'↑' if row.higher_is_better else '↓'}"
+    marks = marks_of(row)
+    return f"{name} {'↑' if row.higher_is_better else '↓'}{' ' if marks else ''}{marks}"
 
 
 def _named_once(rows: Sequence[Cells]) -> Iterator[Cells]:

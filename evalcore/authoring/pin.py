@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalcore.digest import digest_of
+from evalcore.model.pictures import digests_of
 from evalcore.refusals import check_supported
 from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -64,6 +65,7 @@ class Pinner:
                         request.context,
                         request.continuation,
                         request.generation and dict(request.generation),
+                        *digests_of(request.images),
                     ]
                     for request in item.requests
                 ]

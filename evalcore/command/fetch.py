@@ -6,9 +6,10 @@ import argparse
 
 from evalcore.command.options import OptionError
 from evalcore.command.selection import model_args_of, specs_of
+from evalcore.model.hf.arguments import NAMES
 from evalcore.values import as_texts
 
-OF_THE_HUB = ("hf", "hf-auto", "huggingface", "vllm")
+OF_THE_HUB = (*NAMES, "vllm")
 """Models whose weights are downloaded; others lie behind a server, or nobody knows where."""
 
 

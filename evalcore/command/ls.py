@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from evalcore.command.options import OptionError
+from evalcore.model.capabilities import Capabilities
+from evalcore.model.registry import MODELS, backend_of
 from evalcore.selection import library_of
 from evalcore.values import folders
 
@@ -16,7 +19,21 @@ KINDS = {
     "groups": "tasks with a number for all of them",
     "subtasks": "single tasks",
     "tags": "names for several tasks",
+    "models": "all that --model takes, and what each can do at most",
 }
+
+ABILITIES: tuple[tuple[str, Callable[[Capabilities], object]], ...] = (
+    ("continuations", lambda can: can.loglikelihood),
+    ("whole texts", lambda can: can.rolling),
+    ("writing", lambda can: can.generate),
+    ("conversations", lambda can: f"as {can.chat}" if can.chat else None),
+    ("images", lambda can: can.images),
+    ("adapters", lambda can: can.adapters),
+    ("quantised", lambda can: can.quantised),
+    ("copies", lambda can: can.copies),
+)
+"""What `ls models` tells: of how likely a continuation and a whole text are, what is written, how a
+conversation is sent, and what else is taken."""
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -24,6 +41,10 @@ def ls(options: argparse.Namespace) -> int:
 
     Unreadable files go to standard error. Raises OptionError where no kind is given.
     """
+    if options.kind == "models":
+        for row in abilities():
+            sys.stdout.write("\t".join(row) + "\n")
+        return 0
     if options.kind is None:
         said = ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
         raise OptionError(f"ls: say what to list: {said}; such as `evalcore ls groups`")
@@ -45,6 +66,20 @@ def ls(options: argparse.Namespace) -> int:
     for problem in library.unreadable.values():
         sys.stderr.write(f"{problem}\n")
     return 0
+
+
+def abilities() -> list[tuple[str, ...]]:
+    """A table with its head: what the backend of each name says that its models can do at most."""
+    table: list[tuple[str, ...]] = [("--model", *(what for what, _ in ABILITIES))]
+    for name in MODELS:
+        can = backend_of(name).capabilities
+        told = (ability(can) for _, ability in ABILITIES)
+        table.append((name, *(one if isinstance(one, str) else _in_a_word(one) for one in told)))
+    return table
+
+
+def _in_a_word(able: object) -> str:
+    return "yes" if able else "no"
 
 
 def _title(path: Path, folders: tuple[Path, ...]) -> str:

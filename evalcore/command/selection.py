@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from evalcore import values
 from evalcore.command.options import OptionError
 from evalcore.errors import ModelError, did_you_mean
-from evalcore.model.hf.arguments import SECRETS
+from evalcore.model.hf.arguments import NAMES, SECRETS
 from evalcore.selection import library_of, select
 from evalcore.settings import Settings, exclusion
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -23,6 +24,9 @@ from evalcore.values import SEEDS, as_texts, seed_or_fresh, typed_pairs
 if TYPE_CHECKING:
     from evalcore.task.data.dataset import TaskData
 
+
+COPIES_OF_VLLM = "data_parallel_size"
+"""What lm-evaluation-harness's users state where `--data_parallel` says it here."""
 
 NO_TASKS = "--tasks: give at least one name; `evalcore ls tasks` lists them"
 
@@ -145,7 +149,7 @@ def devices_wanted(options: argparse.Namespace) -> list[str]:
     from evalcore.model.parallel.launch import copies_wanted, devices_of, launched
 
     launcher = launched(os.environ)
-    copies = copies_wanted(options.data_parallel, launcher)
+    copies = copies_wanted(_copies_stated(options), launcher)
     is_divided = dict(options.model_args or {}).get("tp_plan") is not None
     if is_divided and copies is not None and launcher is None:
         raise ModelError(
@@ -157,6 +161,24 @@ def devices_wanted(options: argparse.Namespace) -> list[str]:
     import torch
 
     return devices_of(copies or "auto", options.device, torch.cuda.device_count())
+
+
+def _copies_stated(options: argparse.Namespace) -> int | Literal["auto"] | None:
+    """Raises ModelError where option and argument contradict one another."""
+    option: int | Literal["auto"] | None = options.data_parallel
+    argument = dict(options.model_args or {}).get(COPIES_OF_VLLM)
+    if options.model != "vllm" or argument is None:
+        return option
+    try:
+        number = values.positive(argument)
+    except ValueError as problem:
+        raise ModelError(f"--model_args: {COPIES_OF_VLLM}: {problem}") from None
+    if option not in (None, number):
+        raise ModelError(
+            f"--data_parallel {option} and {COPIES_OF_VLLM}={number} say how many copies there are "
+            "to be: leave one of them out"
+        )
+    return number
 
 
 def copies_of(options: argparse.Namespace, devices: Sequence[str]) -> Any:
@@ -188,4 +210,9 @@ def model_args_of(options: argparse.Namespace) -> dict[str, Any]:
 
     if not options.model_args and options.model in MODELS and options.model != "dummy":
         raise OptionError("--model_args: say which model, such as pretrained=ORG/NAME")
-    return dict(options.model_args or {})
+    given = dict(options.model_args or {})
+    if getattr(options, "trust_remote_code", False) and options.model in NAMES:
+        given.setdefault("trust_remote_code", True)
+    if options.model == "vllm":  # how many copies there are is no matter of each
+        given.pop(COPIES_OF_VLLM, None)
+    return given

@@ -70,6 +70,8 @@ def _lines(task: Any, item: Any, model: Any) -> Iterator[str]:
         elif request.kind != "loglikelihood_rolling":
             yield "context: as before" if request.context else "context: none"
         previous = request.context or previous
+        for number, picture in enumerate(request.images, start=1):
+            yield f"image {number}: {picture.width} × {picture.height}, {picture.digest}"
         if request.kind == "generate_until":
             yield f"generation: {json.dumps(request.generation, ensure_ascii=False, default=str)}"
         else:

@@ -11,7 +11,13 @@ from evalcore.record import SAMPLE_SCHEMA, SCHEMA_VERSION
 
 def foreign_sample(**stated: Any) -> dict[str, Any]:
     """All fields that a sample needs, in their order."""
-    stated = {"choices_are_contexts": False, "repeats": 1, "overlaps": None, **stated}
+    stated = {
+        "choices_are_contexts": False,
+        "repeats": 1,
+        "overlaps": None,
+        "images": None,
+        **stated,
+    }
     stated["schema_version"] = SCHEMA_VERSION
     return {
         field.name: stated.get(field.name, [] if pa.types.is_list(field.type) else None)

@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evalcore.lengths import NAMES
 from evalcore.record import (
     ROWS_PER_GROUP,
     SAMPLE_SCHEMA,
+    ResultRow,
     RunRecord,
     samples_table,
 )
@@ -34,7 +36,8 @@ def write_results(records: Sequence[RunRecord], path: Path) -> None:
             "dtype": record.model["dtype"],
             "adapter": record.model.get("adapter"),
             "run": record.task,
-            **asdict(row),
+            **{name: value for name, value in vars(row).items() if name != "lengths"},
+            **_lengths(row),
             "version": record.version,
             "shots": json.dumps(record.shots),
             "mode": record.mode,
@@ -51,9 +54,14 @@ def write_results(records: Sequence[RunRecord], path: Path) -> None:
         pq.write_table(pa.Table.from_pylist(rows), unfinished, compression="zstd")
 
 
+def _lengths(row: ResultRow) -> dict[str, int | None]:
+    """Empty where nobody counted."""
+    return asdict(row.lengths) if row.lengths else dict.fromkeys(NAMES)
+
+
 def write_run(record: RunRecord, samples: Sequence[Mapping[str, Any]], path: Path) -> None:
     """One row for each sample, the record in the schema's metadata."""
-    text = json.dumps(asdict(record), ensure_ascii=False).encode()
+    text = json.dumps(record.as_json(), ensure_ascii=False).encode()
     schema = SAMPLE_SCHEMA.with_metadata({_RECORD: text})
     table = samples_table(samples, schema)
     with whole_file(path) as unfinished:

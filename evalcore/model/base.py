@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from evalcore.digest import digest_of
 from evalcore.model.capabilities import Capabilities
+from evalcore.model.pictures import Picture
 
 SCORING_VERSION = 1
 """Raised when the same request would be given another number by a change of ours."""
@@ -87,6 +88,8 @@ class Request:
     """generate_until only: generation arguments as the task and the command state them."""
     repeats: int = 1
     """How many answers are wanted."""
+    images: tuple[Picture, ...] = ()
+    """What is seen at the places that the prompt has for it (`evalcore.model.pictures.PLACE`)."""
 
     @property
     def context(self) -> str:
@@ -96,11 +99,12 @@ class Request:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What lm-evaluation-harness calls the arguments of a request."""
+        seen = ({"visual": [picture.image for picture in self.images]},) if self.images else ()
         if self.kind == "loglikelihood":
-            return (self.context, self.continuation)
+            return (self.context, self.continuation, *seen)
         if self.kind == "loglikelihood_rolling":
             return (self.continuation,)
-        return (self.context, dict(self.generation or {}))
+        return (self.context, dict(self.generation or {}), *seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +166,42 @@ class Response:
     path: str = "plain"
     """How it was computed, in a word of the backend's: plain, or a faster way that gives the same
     (hf: packed, shared). Counted in the record; changes no number."""
+    images: tuple[str, ...] = ()
+    """Digest and size of each image that was seen (`Picture.said`), for the journal."""
+    thoughts: str | None = None
+    """What was thought before the text, without the end of the thoughts; None where no such end was
+    found: what a model thinks and does not end is its text."""
+    n_thought_tokens: int | None = None
+    """Of all tokens that were generated, their end included; None where the model does not say."""
+    thinking: Literal["ended", "cut", "unended"] | None = None
+    """How it ended: by itself, by the budget, or not before the text was cut at its length. None
+    where nobody expects thoughts, or a text came without them."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Fields that came later are left out where they say nothing."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in LATER_FIELDS or value != LATER_FIELDS[name]
+        }
+
+
+LATER_FIELDS: Mapping[str, Any] = {
+    "images": (),
+    "thoughts": None,
+    "n_thought_tokens": None,
+    "thinking": None,
+}
+"""Fields of `Response` that journals and samples have only where they say something else."""
 
 Answers = Iterator[list[tuple[int, Response]]]
 """In packs as they are computed, each with the index of its request."""
 
 
-LATER_PINS = ("adapter_base", "delta", "gguf_file", "vocabulary", "computed_by", "service")
+LATER_PINS = (
+    *("adapter_base", "delta", "gguf_file", "code", "vocabulary"),
+    *("computed_by", "service", "processor"),
+)
 """Fields of `ModelInfo` that records have only where they say something."""
 
 
@@ -200,6 +233,9 @@ class ModelInfo:
     """The same of differences that were added to the weights."""
     gguf_file: str | None = None
     """Of a model in one such file its name, @, and the SHA-256 of its content."""
+    code: tuple[str, ...] = ()
+    """What code of the model's own was run: each repository, @, and its commit or, of a folder, the
+    digest of its code."""
     vocabulary: int | None = None
     """Tokens of the tables where an adapter has them resized; None where they are the model's."""
     quantisation: str | None = None
@@ -214,6 +250,8 @@ class ModelInfo:
     computed_by: Mapping[str, Any] = field(default_factory=dict)
     """What computes it, where that is not transformers: its name and version, and what it was told
     that changes numbers."""
+    processor: str | None = None
+    """Of a model that sees, SHA-256 of all that is done to an image before it does."""
     service: Mapping[str, str] = field(default_factory=dict)
     """Of a model that a server answers for, which nobody can pin to weights: address, name, and
     what else the server says of it. Empty, and then in no key and no record, for all others."""
@@ -242,7 +280,7 @@ class ModelInfo:
         """Fields that came later are left out where they say nothing: keys and records of models
         that have no such thing are what they were."""
         own = asdict(self)
-        return {k: v for k, v in own.items() if v not in (None, {}) or k not in LATER_PINS}
+        return {k: v for k, v in own.items() if v not in (None, {}, ()) or k not in LATER_PINS}
 
     def as_json(self) -> dict[str, Any]:
         said = {**self._stated(), "model_key": self.model_key}

@@ -36,6 +36,11 @@ class Capabilities:
     stops: bool = True
     """Whether a text that it writes ends at the stops that were asked for."""
     images: bool = False
+    """Whether it sees the images of a request."""
+    adapters: bool = False
+    """Whether an adapter can be put on a model."""
+    quantised: bool = False
+    """Whether quantised weights are evaluated, and were tested to be."""
     copies: bool = False
     """Whether several processes may each hold the model and share its requests."""
     max_length_known: bool

@@ -36,6 +36,7 @@ class FakeLM(TextBackend):
         rolling=True,
         generate=True,
         chat="text",
+        images=True,  # a function looks at them, or does not
         stops=False,  # what the function returns is the answer
         max_length_known=True,  # nothing is too long for a function
     )

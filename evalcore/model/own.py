@@ -46,6 +46,7 @@ class OwnModel:
             rolling=of_its_own or hasattr(self.kind, "loglikelihood_rolling"),
             generate=of_its_own or hasattr(self.kind, "generate_until"),
             chat="text",
+            images=bool(getattr(self.kind, "MULTIMODAL", False)),
             max_length_known=False,
         )
 

@@ -50,7 +50,7 @@ REFUSALS: Mapping[Need, Refusal] = {
     "images": Refusal(
         lambda can: can.images,
         "{backend} sees no images, which {who} {need}",
-        "leave them out, or choose a backend of text and images",
+        "leave them out, or choose a backend of text and images (--model hf-multimodal)",
     ),
     "a known length": Refusal(
         lambda can: can.max_length_known,

@@ -9,17 +9,26 @@ from evalcore.model.base import Backend
 from evalcore.model.own import own_backend
 
 HUGGING_FACE = "evalcore.model.hf.choice:HuggingFace"
+LITELLM = "evalcore.model.servers.litellm:LiteLLM"
 
 MODELS = {
     "hf": HUGGING_FACE,
     "hf-auto": HUGGING_FACE,
     "huggingface": HUGGING_FACE,
+    "hf-multimodal": "evalcore.model.hf.multimodal:MultimodalLM",
     "vllm": "evalcore.model.vllm.backend:VllmLM",
     "dummy": "evalcore.model.fake:DummyLM",
     "local-completions": "evalcore.model.servers.completions:LocalCompletions",
     "local-chat-completions": "evalcore.model.servers.chat:LocalChatCompletions",
     "openai-completions": "evalcore.model.servers.completions:OpenAICompletions",
     "openai-chat-completions": "evalcore.model.servers.chat:OpenAIChatCompletions",
+    "sglang-generate": "evalcore.model.servers.sglang:SGLangGenerate",
+    "litellm": LITELLM,
+    "litellm-chat": LITELLM,
+    "litellm-chat-completions": LITELLM,
+    "textsynth": "evalcore.model.servers.textsynth:TextSynth",
+    "anthropic-chat": "evalcore.model.servers.anthropic:AnthropicChat",
+    "anthropic-chat-completions": "evalcore.model.servers.anthropic:AnthropicChat",
 }
 """By the name of `--model`: the class, loaded when it is wanted."""
 
@@ -28,18 +37,17 @@ SERVICE = (
     "local-chat-completions), or evaluate the published model with --model hf"
 )
 ENGINE = "the weights are evaluated with transformers or vLLM: --model hf, or --model vllm"
-IMAGES = "images and sound are not evaluated: --model hf takes the text model alone"
+IMAGES = "models that see are evaluated with --model hf-multimodal"
+SOUND = "sound is not evaluated: --model hf takes the text model alone"
 
 _NOT_HERE = {
-    SERVICE: (
-        "anthropic-chat anthropic-chat-completions anthropic-completions litellm litellm-chat "
-        "litellm-chat-completions textsynth watsonx_llm"
-    ),
+    SERVICE: ("anthropic-completions watsonx_llm"),
     ENGINE: (
         "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
-        "onnxruntime-genai openvino sglang sglang-generate steered trtllm winml"
+        "onnxruntime-genai openvino sglang steered trtllm winml"
     ),
-    IMAGES: "hf-audiolm-qwen hf-mistral3 hf-multimodal vllm-vlm",
+    IMAGES: "hf-mistral3 vllm-vlm",
+    SOUND: "hf-audiolm-qwen",
 }
 ELSEWHERE = {
     **{name: why for why, names in _NOT_HERE.items() for name in names.split()},

@@ -7,7 +7,7 @@ for a service, a model of one's own, a recorded table of answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
@@ -17,6 +17,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
+from evalcore.model.pictures import digests_of
 
 REQUESTS_PER_PACK = 512
 """Requests that such a model is given at once: what a crash can lose."""
@@ -63,6 +64,7 @@ def response_of(asked: TextRequest, answer: Any) -> Response:
         n_truncated=0,
         text=text,
         finish_reason=None if text is None else "stop",
+        images=tuple(picture.said for picture in request.images),
     )
 
 
@@ -137,7 +139,10 @@ class TextBackend:
         own."""
         encoded: list[EncodedRequest] = []
         for request in requests:
-            asked: dict[str, Any] = {"kind": request.kind, "text": list(request.arguments)}
+            texts = replace(request, images=()).arguments
+            asked: dict[str, Any] = {"kind": request.kind, "text": list(texts)}
+            if request.images:
+                asked["images"] = digests_of(request.images)
             for repeat in range(request.repeats):
                 if request.kind == "generate_until":
                     asked |= {"seed": seed, "repeat": repeat}
@@ -159,6 +164,7 @@ class TextLM(TextBackend):
             rolling=hasattr(lm, "loglikelihood_rolling"),
             generate=hasattr(lm, "generate_until"),
             chat="text" if hasattr(lm, "apply_chat_template") else None,
+            images=bool(getattr(lm, "MULTIMODAL", False)),  # lm-evaluation-harness's word
             max_length_known=False,
         )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from evalcore.model.base import Request, Response, Spelled
+from evalcore.model.pictures import Picture
 from evalcore.record import SCHEMA_VERSION
 from evalcore.task.asking.task import Item, Task
 from evalcore.task.identity.digest import doc_json, json_ready
@@ -87,6 +88,17 @@ def unscored_sample(
         ],
         "contaminated": None if overlaps is None else bool(overlaps),
         "overlaps": overlaps,
+        "images": [_image(picture) for picture in item.images] or None,
+    }
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    """What a sample keeps of an image; never its file."""
+    return {
+        "digest": picture.digest,
+        "width": picture.width,
+        "height": picture.height,
+        "thumbnail": picture.thumbnail,
     }
 
 
@@ -107,7 +119,8 @@ def _response(response: Response, spelled: Spelled | None) -> dict[str, Any]:
 
     Long texts, and what a model wrote, are read as they are.
     """
-    fields = asdict(response)
+    fields = response.as_json()
+    fields.pop("images", None)  # the sample has them once, of the document
     if spelled and response.kind == "loglikelihood" and response.token_ids:
         fields["token_texts"] = spelled.token_texts(response.token_ids)
     return fields

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from evalcore.lengths import Lengths
 from evalcore.record import Failure
 from evalcore.score.sample import Sample
 from evalcore.score.task_metrics import Measures
@@ -46,6 +48,11 @@ class ScoredTask:
     def samples_of(self, column: Column) -> list[Sample]:
         """The samples of the documents that have an item."""
         return [self.samples[position] for position in self.positions[column]]
+
+    @cached_property
+    def lengths(self) -> list[Lengths]:
+        """Of each sample."""
+        return [Lengths.of(sample["responses"]) for sample in self.samples]
 
     def only(self, keep: Callable[[Sample], bool]) -> ScoredTask:
         """The same task on some of its documents."""

@@ -47,6 +47,7 @@ def without_text(sample: Mapping[str, Any]) -> Sample:
                 "token_ids": [0] * len(response["token_ids"]),
                 "token_texts": None,
                 "text": _digest(response["text"]),
+                **({"thoughts": _digest(response["thoughts"])} if response.get("thoughts") else {}),
             }
             for response in sample["responses"]
         ],
@@ -60,6 +61,7 @@ def without_text(sample: Mapping[str, Any]) -> Sample:
         ],
         "why_null": sample["why_null"] and "withheld, as it may quote the document",
         "overlaps": sample["overlaps"] and [_digest(passage) for passage in sample["overlaps"]],
+        "images": sample["images"] and [{**each, "thumbnail": None} for each in sample["images"]],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, cast
 
@@ -62,6 +63,9 @@ def _check(
             continue
         for figure in FIGURES:
             report.compare(f"{what}, {figure}", getattr(row, figure), getattr(other, figure))
+        if row.lengths is not None and other.lengths is not None:
+            for name, count in asdict(row.lengths).items():
+                report.compare(f"{what}, {name}", count, getattr(other.lengths, name))
         if row.task == whole:
             report.compare(
                 f"{what}, comparability key", row.comparability_key, other.comparability_key

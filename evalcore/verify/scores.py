@@ -8,7 +8,7 @@ from typing import Any
 
 from evalcore.building import task_of
 from evalcore.formats.run_files import Run
-from evalcore.model.base import Request, Response
+from evalcore.model.base import LATER_FIELDS, Request, Response
 from evalcore.record import Failure
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import of_samples, score_task
@@ -144,7 +144,8 @@ def _responses(samples: Sequence[Sample]) -> Iterator[Response]:
     for sample in samples:
         for stated in sample["responses"]:
             token_ids, logprobs = tuple(stated["token_ids"]), tuple(stated["token_logprobs"])
-            known = {name: stated[name] for name in Response.__slots__}
+            whole = {**LATER_FIELDS, **stated}
+            known = {name: whole[name] for name in Response.__slots__}
             yield Response(**{**known, "token_ids": token_ids, "token_logprobs": logprobs})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,18 @@ def test_an_answer_comes_back_to_the_last_bit(tmp_path_factory, loglikelihood):
     with_answer = Journal(folder, "model")
     with_answer.append([response("k", loglikelihood)])
     assert Journal(folder, "model")["k"] == response("k", loglikelihood)
+
+
+def test_thoughts_come_back_and_take_no_place_where_there_are_none(tmp_path):
+    thought = replace(response("a"), thoughts="so", n_thought_tokens=1, thinking="ended")
+    journal = Journal(tmp_path, "model")
+    journal.append([thought, response("b")])
+    again = Journal(tmp_path, "model")
+    assert (again["a"], again["b"]) == (thought, response("b"))
+    (segment,) = {path for path in (tmp_path / "model").glob("*.jsonl") if path.stat().st_size}
+    first, second = segment.read_text().splitlines()
+    assert "thoughts" in first
+    assert "think" not in second
 
 
 def test_a_torn_last_line_is_ignored_and_the_rest_kept(tmp_path):

@@ -29,8 +29,14 @@ def world(tmp_path: Path) -> World:
 @pytest.mark.parametrize(
     ("keys", "complaint"),
     [
-        ({"doc_to_image": "picture"}, "doc_to_image: picture (models are asked with text alone)"),
-        ({"doc_to_audio": ["sound"]}, "doc_to_audio: ['sound'] (models are asked with text alone)"),
+        (
+            {"doc_to_image": "picture", "output_type": "loglikelihood_rolling"},
+            "doc_to_image: picture (output_type: loglikelihood_rolling asks how likely a text is,",
+        ),
+        (
+            {"doc_to_audio": ["sound"]},
+            "doc_to_audio: ['sound'] (models are asked with text and images alone)",
+        ),
         ({"unsafe_code": True}, "unsafe_code: true (scoring runs code that the model wrote)"),
         (
             {"fewshot_config": {"sampler": "ballanced"}},

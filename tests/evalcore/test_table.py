@@ -138,5 +138,5 @@ def test_what_is_true_of_many_tasks_is_remarked_once(run):
     total = 40 * fields["requests"]["total"]
     assert remarks_on(many) == [
         "not computed: x: m (none): why",
-        f"task_0, task_1, task_2 and 37 more: 80 of {total} prompts lost their beginning",
+        f"‡ task_0, task_1, task_2 and 37 more: 80 of {total} prompts lost their beginning",
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -73,7 +72,7 @@ def places_of(record: RunRecord) -> tuple[PurePosixPath, PurePosixPath]:
 
 def aggregate_of(record: RunRecord, *, organization: str, now: datetime) -> dict[str, Any]:
     """The aggregate file, but for its pointer to the instances."""
-    whole = asdict(record)
+    whole = record.as_json()
     del whole["results"]  # each stands at its own number
     return {
         "schema_version": SCHEMA_VERSION,
@@ -161,7 +160,7 @@ def _result(record: RunRecord, row: ResultRow) -> dict[str, Any]:
         },
         "score_details": {
             "score": row.value,
-            "details": {"row": json.dumps(asdict(row), ensure_ascii=False)},
+            "details": {"row": json.dumps(row.as_json(), ensure_ascii=False)},
             "uncertainty": _uncertainty(row),
         },
         "generation_config": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ def instances_of(
     """
     known = {(row.task, row.metric, row.filter): row for row in record.results}
     for sample in samples:
-        whole: str | None = json.dumps(sample, ensure_ascii=False)
+        whole: str | None = whole_sample(sample)
         numbers = [score for score in sample["scores"] if score["value"] is not None]
         for score in numbers or sample["scores"][:1] or [_UNSCORED]:
             row = known.get((sample["task"], score["metric"], score["filter"]))
@@ -41,6 +42,24 @@ def instances_of(
                 | ({"sample": whole} if whole else {}),
             }
             whole = None
+
+
+def whole_sample(sample: Sample) -> str:
+    """All of a sample as JSON; thumbnails as base64, and no word of images where there are none."""
+    images = [
+        {**image, "thumbnail": image["thumbnail"] and b64encode(image["thumbnail"]).decode()}
+        for image in sample.get("images") or ()
+    ]
+    without = {name: value for name, value in sample.items() if name != "images"}
+    return json.dumps({**without, **({"images": images} if images else {})}, ensure_ascii=False)
+
+
+def sample_of(whole: str) -> dict[str, Any]:
+    """The sample that `whole_sample` wrote."""
+    sample: dict[str, Any] = json.loads(whole)
+    for image in sample.setdefault("images", None) or ():
+        image["thumbnail"] = image["thumbnail"] and b64decode(image["thumbnail"])
+    return sample
 
 
 def _content(sample: Sample, score: Mapping[str, Any]) -> dict[str, Any]:

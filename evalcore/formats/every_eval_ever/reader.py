@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.digest import digest_of
+from evalcore.formats.every_eval_ever.instances import sample_of
 from evalcore.formats.foreign import foreign_sample
 from evalcore.keys import comparability_key
 from evalcore.record import ResultRow, RunRecord, SampleFile
@@ -48,7 +49,7 @@ def _instances(path: Path, content: Mapping[str, Any]) -> Iterator[Mapping[str, 
 def _samples(instances: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One sample for each document: of ours the one that went along, of others what is said."""
     whole = [
-        json.loads(instance["metadata"]["sample"])
+        sample_of(instance["metadata"]["sample"])
         for instance in instances
         if "sample" in (instance.get("metadata") or {})
     ]

@@ -155,6 +155,7 @@ def _run_key(
     """
     is_chat, told = results.get("chat_template") is not None, _told(results)
     generates = any(_generates(config) for config in results["configs"].values())
+    given = _model_args(results)
     asked = [
         [
             sample["task"],
@@ -174,7 +175,12 @@ def _run_key(
             "chat": results.get("fewshot_as_multiturn") if is_chat else None,
             "system_instruction": results.get("system_instruction"),
             **({"chat_arguments": told} if is_chat and told else {}),
-            **({"thoughts": "cut"} if generates and cuts_thoughts(_model_args(results)) else {}),
+            **({"thoughts": "cut"} if generates and cuts_thoughts(given) else {}),
+            **(
+                {"thinking_budget": given["thinking_budget"]}
+                if generates and given.get("thinking_budget")
+                else {}
+            ),
         }
     )
 

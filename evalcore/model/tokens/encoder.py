@@ -96,6 +96,8 @@ class Encoder:
         """Meanwhile every distinct text of the requests is known, tokenised in a few calls."""
         wanted: dict[bool | None, set[str]] = defaultdict(set)
         for request in requests:
+            if request.images:
+                continue  # which whoever sees reads together with its images
             for special, text in self._texts_of(request):
                 wanted[special].add(text)
         try:
@@ -203,17 +205,9 @@ class Encoder:
         if context is None:
             return self._without_context(continuation)
         whole, alone = self.text(context + continuation), self.text(context)
-        if len(alone) < len(whole):
-            return alone or [self.prefix_token], whole[len(alone) :]
-        shared = next(
-            (
-                place
-                for place, pair in enumerate(zip(alone, whole, strict=False))
-                if len(set(pair)) > 1
-            ),
-            len(whole) - 1,
-        )
-        return whole[:shared] or [self.prefix_token], whole[shared:]
+        place = join_of(alone, whole)
+        kept = alone if len(alone) < len(whole) else whole[:place]
+        return kept or [self.prefix_token], whole[place:]
 
     def _without_context(self, continuation: str) -> tuple[list[int], list[int]]:
         """The prefix token and the continuation, which may bring that token itself."""
@@ -223,6 +217,14 @@ class Encoder:
         if targets[0] == self.prefix_token and len(targets) > 1:
             return targets[:1], targets[1:]
         return [self.prefix_token], targets
+
+
+def join_of(alone: Sequence[int], whole: Sequence[int]) -> int:
+    """Where the continuation begins in the tokens of both, by those of the context alone."""
+    if len(alone) < len(whole):
+        return len(alone)
+    pairs = enumerate(zip(alone, whole, strict=False))
+    return next((place for place, pair in pairs if len(set(pair)) > 1), len(whole) - 1)
 
 
 def without_trailing_space(request: Request) -> tuple[str | None, str]:

@@ -45,6 +45,7 @@ SAME = {
 
 NOT_TAKEN = {
     "max_gen_toks": "state it with --gen_kwargs, or leave it to the tasks",
+    "thinking_budget": "vLLM is not told to end a thought: evaluate with --model hf",
     "peft": "the name is lora_local_path here",
     "tokenizer_revision": "a tokenizer is taken at the revision of its model",
     "load_format": "only weights in safetensors format are loaded",
@@ -70,6 +71,8 @@ class VllmArguments:
     """What is loaded, and how it is read; the adapter is its `peft`."""
     engine: Mapping[str, Any]
     """What vLLM is started with besides that, by its own names."""
+    trusts_code: bool = False
+    """Refused where the model has code of its own; changes nothing else."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> VllmArguments:
@@ -89,6 +92,7 @@ class VllmArguments:
         problems += _contradictions(values)
         if problems:
             raise ModelError(f"--model_args: {'; '.join(problems)}")
+        trusts_code = bool(values.pop("trust_remote_code", False))
         reading = {name: value for name, value in values.items() if name in READING}
         length = values.get("max_length") or values.get("max_model_len")
         return cls(
@@ -99,6 +103,7 @@ class VllmArguments:
                 use_fast_tokenizer=values.get("tokenizer_mode", "auto") == "auto",
             ),
             engine={name: values[name] for name in ENGINE if name in values},
+            trusts_code=trusts_code,
         )
 
     @property
@@ -182,7 +187,7 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
 def _alone(stated: Any) -> int:
     if _count(stated) == 1:
         return 1
-    raise ValueError("1 (one process asks vLLM: start a run for each part of the tasks)")
+    raise ValueError("1 (copies are processes of their own, which `evalcore run` starts)")
 
 
 ENGINE: Mapping[str, Callable[[Any], Any]] = {

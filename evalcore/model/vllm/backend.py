@@ -5,6 +5,7 @@ It reads by `evalcore.model.hf.reading`, as `hf` does: the same requests under t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -19,15 +20,17 @@ from evalcore.model.faults import libraries_fault, models_fault
 from evalcore.model.hf.description import load_configuration, load_tokenizer, max_length_of
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.reading import Reader
-from evalcore.model.hf.snapshot import Files, download
+from evalcore.model.hf.snapshot import Files, download, refuse_code
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.vllm.adapter import check_effective, header_of, room_for
 from evalcore.model.vllm.arguments import IN_KEY, VllmArguments
-from evalcore.model.vllm.engine import Adapter, Engine, check_devices, check_installed
+from evalcore.model.vllm.engine import Adapter, Engine, check_devices, check_installed, see
 from evalcore.model.vllm.scoring import VllmScorer
 from evalcore.model.vllm.writing import ARGUMENTS, VllmWriter
+from evalcore.model.writing.defaults import defaults_of
 from evalcore.model.writing.generation import GenerationRequest
-from evalcore.model.writing.plan import defaults_of
+
+GPU = re.compile(r"cuda:(\d+)")
 
 STORED_AS = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 """How the header of a file of weights names the types that a model is computed in."""
@@ -46,6 +49,8 @@ class VllmLM(Reader):
         prompt_logprobs=True,
         greedy="rank",
         chat="text",
+        adapters=True,
+        copies=True,
         max_length_known=True,
     )
 
@@ -71,6 +76,8 @@ class VllmLM(Reader):
         reading = arguments.reading
         self._stated = arguments
         self._files = download(reading, weights=weights)
+        if arguments.trusts_code:
+            refuse_code(self._files.model, "--model hf alone runs such code")
         tokenizer = load_tokenizer(reading, self._files.tokenizer)
         self._config = load_configuration(reading, self._files.model)
         if self._config.is_encoder_decoder:
@@ -136,8 +143,11 @@ class VllmLM(Reader):
         mode: Mode = "compat",
         weights: bool = True,
     ) -> Self:
-        """Raises ModelError also for a `device`: vLLM takes what its build is for."""
-        if device not in (None, "cpu", "cuda"):
+        """Raises ModelError also for a `device`: vLLM takes what its build is for. One GPU of
+        several (`cuda:1`) is that of a copy in a process of its own, which sees no other."""
+        if device is not None and (one := GPU.fullmatch(device)):
+            see(int(one[1]))
+        elif device not in (None, "cpu", "cuda"):
             raise ModelError(
                 f"--device: vLLM computes on the devices that it was built for, and not on "
                 f"{device!r}: leave the option out; CUDA_VISIBLE_DEVICES says which GPUs it sees"

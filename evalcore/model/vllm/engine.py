@@ -57,6 +57,12 @@ def check_devices(wanted: int, *, spread: str) -> None:
         )
 
 
+def see(place: int) -> None:
+    """This process sees one GPU alone, of those that it saw; before anything is on one."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[place] if visible else str(place)
+
+
 @dataclass(frozen=True)
 class Adapter:
     """A LoRA adapter on this machine."""

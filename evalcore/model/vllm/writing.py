@@ -11,6 +11,7 @@ from typing import Any
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
 from evalcore.model.vllm.engine import Engine
+from evalcore.model.writing.defaults import NEUTRAL
 from evalcore.model.writing.drawing import TOP_K
 from evalcore.model.writing.ending import (
     StopRule,
@@ -20,7 +21,6 @@ from evalcore.model.writing.ending import (
     response_of,
 )
 from evalcore.model.writing.generation import GenerationRequest, Plan
-from evalcore.model.writing.plan import NEUTRAL
 
 ARGUMENTS = frozenset(
     ["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "eos_token_id", "do_sample"]

@@ -62,8 +62,13 @@ class StopAt(StoppingCriteria):
         return torch.tensor(done, device=input_ids.device)
 
     def _stops_now(self, place: int, row: Sequence[int]) -> bool:
-        searched = row[self._unsearched[place] :]
-        return self._rule.has_thought(row) and self._rule.stops_now(searched)
+        answer = self._rule.answer_from(row)
+        if answer is None:
+            return False
+        searched = row[max(answer, self._unsearched[place]) :]
+        if self._rule.thinks_until is not None and not searched:
+            return False  # an empty stop waits for the answer's first token, too
+        return self._rule.stops_now(searched)
 
 
 class OnlyNumbers(LogitsProcessor):

@@ -6,6 +6,7 @@ is looked for in the text of the last tokens, as many as it has itself and `LOOK
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -25,8 +26,8 @@ class StopRule:
         self._stops: dict[int, list[str]] = {}
         for stop, size in zip(plan.until, sizes, strict=True):
             self._stops.setdefault(size + LOOKBACK, []).append(stop)
-        # compat looks for stops in the thinking, too.
-        self.thinks_until = plan.think_end if plan.mode == "strict" else None
+        self.thinks_until = plan.think_end if plan.stops_wait else None
+        self.budget = plan.thinking_budget
 
     def stops_now(self, tokens: Sequence[int]) -> bool:
         """Whether a text ends with the last of its `tokens`: no token of the prompt is among them.
@@ -36,9 +37,29 @@ class StopRule:
         return any(
             stop in text
             for size, stops in self._stops.items()
-            for text in (self._tokenizer.decode(tokens[-size:]),)
+            for text in (self._shown(tokens, size),)
             for stop in stops
         )
+
+    def _shown(self, tokens: Sequence[int], size: int) -> str:
+        """The text of the last so many; where stops wait for the end of the thoughts `tokens` are
+        the answer's, which begins with no white space."""
+        text = str(self._tokenizer.decode(tokens[-size:]))
+        waits = self.thinks_until is not None
+        return text.lstrip() if waits and size >= len(tokens) else text
+
+    def answer_from(self, tokens: Sequence[int]) -> int | None:
+        """Where the answer begins, behind the first end of the thoughts and the white space that
+        follows it; None while the row is still thinking."""
+        if self.thinks_until is None:
+            return 0
+        if not self.has_thought(tokens):
+            return None
+        counts = range(len(tokens) + 1)
+        start = bisect_left(counts, True, key=lambda count: self.has_thought(tokens[:count]))
+        while start < len(tokens) and self.is_blank(tokens[start]):
+            start += 1
+        return start
 
     def has_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the thinking ends within the tokens; true where nothing says how it ends."""
@@ -47,6 +68,10 @@ class StopRule:
         if isinstance(self.thinks_until, int):
             return self.thinks_until in tokens
         return str(self.thinks_until) in self._tokenizer.decode(tokens)
+
+    def is_blank(self, token: int) -> bool:
+        """Whether it is white space, which no answer keeps where it follows the thoughts."""
+        return not self._tokenizer.decode([token], skip_special_tokens=True).strip()
 
     def stops_thinking_now(self, tokens: Sequence[int]) -> bool:
         """Whether the thinking ends with the last of the tokens; decodes no more than that."""
@@ -59,7 +84,7 @@ class StopRule:
 class Text:
     """A text while it is written: its tokens, and whether it is at its end."""
 
-    __slots__ = ("_ends", "_has_thought", "_most", "_rule", "stopped_after", "tokens")
+    __slots__ = ("_answer", "_ends", "_has_thought", "_most", "_rule", "stopped_after", "tokens")
 
     def __init__(self, rule: StopRule, ends: frozenset[int], most: int) -> None:
         """`most`: tokens after which it ends in any case."""
@@ -69,29 +94,56 @@ class Text:
         self._ends = ends
         self._most = most
         self._has_thought = rule.has_thought(())
+        self._answer = 0  # where the answer begins, as far as it is known
 
     @property
     def room(self) -> int:
         """Tokens that it can still get."""
         return self._most - len(self.tokens)
 
+    @property
+    def due(self) -> int | None:
+        """The token that comes next whatever the model says: what ends its thinking, where the
+        budget is used up. None where the model decides."""
+        budget = self._rule.budget
+        if budget is None or self._has_thought or len(self.tokens) < budget.tokens:
+            return None
+        return budget.end[len(self.tokens) - budget.tokens]
+
     def take(self, token: int) -> bool:
-        """Whether the text ends with this token."""
-        self.tokens.append(token)
-        if token in self._ends:
+        """Whether the text ends with this token, or with the one that is due in its place."""
+        due = self.due
+        self.tokens.append(token if due is None else due)
+        if self.tokens[-1] in self._ends:
             return True
         if not self._has_thought:
             self._has_thought = self._rule.stops_thinking_now(self.tokens)
-        if self._has_thought and self._rule.stops_now(self.tokens):
+            if self._has_thought:
+                self._answer = len(self.tokens)
+            if self._has_thought and self._rule.budget is not None:
+                # What the thinking did not use is not the answer's.
+                self._most += self._answer - self._rule.budget.most
+        if self._has_thought and self._stops_now():
             self.stopped_after = len(self.tokens)
         return self.stopped_after is not None or self.room <= 0
 
+    def _stops_now(self) -> bool:
+        """Stops that wait are those of the answer alone, behind the white space that follows the
+        thoughts: models put there just what ends many an answer, an empty line."""
+        if self._rule.thinks_until is None:
+            return self._rule.stops_now(self.tokens)
+        if self._answer == len(self.tokens) - 1 and self._rule.is_blank(self.tokens[-1]):
+            self._answer += 1
+        return len(self.tokens) > self._answer and self._rule.stops_now(self.tokens[self._answer :])
+
 
 def most_new_tokens(plan: Plan, prompt: int, model: Any) -> int:
-    """How many tokens may be generated after a prompt of so many.
+    """How many tokens may be generated after a prompt of so many, thoughts among them.
 
     In compat a number of new tokens in the model's own configuration beats the task's.
     """
+    if plan.thinking_budget is not None:
+        return plan.most_tokens
     own = model.generation_config.max_new_tokens
     if plan.mode == "compat" and own is not None:
         return int(own)
@@ -138,6 +190,7 @@ def response_of(
     reason: Literal["eos", "stop", "length"] = "stop" if stopped else "length"
     if kept and kept[-1] in ends:
         reason = "eos"
+    thought = thoughts_in(kept, plan, tokenizer)
     return Response(
         key=request.key,
         kind="generate_until",
@@ -150,4 +203,43 @@ def response_of(
         text=answer_within(whole, plan),
         finish_reason=reason,
         path=path,
+        **(thought or unended(plan, reason)),
     )
+
+
+def thoughts_in(tokens: Sequence[int], plan: Plan, tokenizer: Any) -> dict[str, Any]:
+    """The fields of a response that say what was thought; none where no thoughts end."""
+    if plan.think_end is None:
+        return {}
+    if isinstance(plan.think_end, int):
+        ends = [place + 1 for place, token in enumerate(tokens) if token == plan.think_end]
+        if not ends:
+            return {}
+        first, last = ends[0], ends[-1]
+        thoughts = tokenizer.decode(tokens[: last - 1], skip_special_tokens=True)
+    else:
+        end = plan.think_end
+
+        def found(count: int) -> int:
+            return str(tokenizer.decode(tokens[:count], skip_special_tokens=True)).count(end)
+
+        everywhere = found(len(tokens))
+        if not everywhere:
+            return {}
+        counts = range(len(tokens) + 1)
+        first, last = (bisect_left(counts, wanted, key=found) for wanted in (1, everywhere))
+        whole = str(tokenizer.decode(tokens, skip_special_tokens=True))
+        thoughts = whole.rpartition(end)[0]
+    budget = plan.thinking_budget
+    is_cut = budget is not None and first > budget.tokens
+    return {
+        "thoughts": thoughts,
+        "n_thought_tokens": last,
+        "thinking": "cut" if is_cut else "ended",
+    }
+
+
+def unended(plan: Plan, reason: str) -> dict[str, Any]:
+    """What a response says of a text without an end of thoughts."""
+    lost = reason == "length" and plan.think_end is not None and plan.may_think
+    return {"thinking": "unended"} if lost else {}

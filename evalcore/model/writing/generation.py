@@ -37,6 +37,20 @@ REFUSED = {
 """Arguments that lm-evaluation-harness fails on or passes over, and what to do instead."""
 
 
+@dataclass(frozen=True, slots=True)
+class ThinkingBudget:
+    """How long a model may think; its answer then has all the tokens that the task gives it."""
+
+    tokens: int
+    end: tuple[int, ...]
+    """What is put behind so many tokens where the thinking did not end by itself."""
+
+    @property
+    def most(self) -> int:
+        """Tokens that thinking takes at most, with what is put."""
+        return self.tokens + len(self.end)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Generation arguments after all defaults and other names are resolved."""
@@ -52,10 +66,33 @@ class Plan:
     think_end: str | int | None
     """Text or token at whose last occurrence the answer begins."""
     mode: Mode
+    thinking_budget: ThinkingBudget | None = None
+    may_think: bool = True
+    """False where the model is told not to; changes no answer."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of thoughts and answer together, where nothing but the plan limits them."""
+        thoughts = self.thinking_budget.most if self.thinking_budget else 0
+        return self.max_new_tokens + thoughts
+
+    @property
+    def stops_wait(self) -> bool:
+        """Whether a stop within the thoughts is none: in compat it is one, as it is to
+        lm-evaluation-harness, which has no budget."""
+        return self.think_end is not None and (
+            self.mode == "strict" or self.thinking_budget is not None
+        )
 
     def as_json(self) -> dict[str, Any]:
         """What of the plan decides the answer; the mode does only where they differ."""
-        return {**asdict(self), "options": dict(self.options)}
+        found = {**asdict(self), "options": dict(self.options)}
+        del found["may_think"]
+        if self.thinking_budget is None:
+            del found["thinking_budget"]
+            if self.stops_wait:  # they were found in the end of the thoughts once
+                found["stops"] = "of the answer"
+        return found
 
 
 def plan_of(
@@ -65,6 +102,8 @@ def plan_of(
     think_end: str | int | None,
     known: Collection[str],
     mode: Mode,
+    thinking_budget: ThinkingBudget | None = None,
+    may_think: bool = True,
 ) -> Plan:
     """The plan that generation arguments mean; `known` are those of the model's `generate`.
 
@@ -75,6 +114,11 @@ def plan_of(
     limits = [options.pop(name, None) for name in LIMITS]
     stated = next((limit for limit in limits if limit is not None), DEFAULT_NEW_TOKENS)
     max_length = options.pop("max_length", None)
+    if thinking_budget is not None and max_length is not None:
+        raise TaskError(
+            f"generation argument max_length: {max_length!r} leaves open how much of it is the "
+            "answer's with a thinking_budget: state max_gen_toks, which counts the answer alone"
+        )
     sampled, temperature = _sampling(options)
     for name in ("do_sample", "temperature") if sampled else ("do_sample", *SAMPLING):
         options.pop(name, None)
@@ -90,6 +134,8 @@ def plan_of(
         options=tuple(sorted(options.items())),
         think_end=think_end,
         mode=mode,
+        thinking_budget=thinking_budget,
+        may_think=may_think,
     )
 
 

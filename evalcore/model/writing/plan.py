@@ -10,13 +10,17 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
-from transformers import LogitsProcessorList, StoppingCriteriaList
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
-from evalcore.digest import digest_of
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
 from evalcore.model.forward.company import why_alone
@@ -25,9 +29,11 @@ from evalcore.model.forward.plain import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.writing.continuous import ContinuousWriter
+from evalcore.model.writing.defaults import NEUTRAL, defaults_of
 from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
 from evalcore.model.writing.ending import ends_of, response_of
 from evalcore.model.writing.generation import SAMPLING, GenerationRequest, Generations, Plan
+from evalcore.model.writing.thinking import written_within_budget
 
 TOKENS_PER_BATCH = 16384
 """Padded tokens of the prompts of one batch; its states are what fills the memory."""
@@ -39,45 +45,6 @@ Company = Literal["any", "of one length", "none"]
 
 BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
 """Arguments that do not look at the prompt: others (a repetition penalty) would see the padding."""
-
-NEUTRAL = {
-    "repetition_penalty": 1.0,
-    "encoder_repetition_penalty": 1.0,
-    "length_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "min_length": 0,
-    "early_stopping": False,
-}
-"""Values with which an argument does nothing."""
-
-NO_ARGUMENTS = frozenset(
-    [
-        "transformers_version",
-        "_from_model_config",
-        "pad_token_id",
-        "bos_token_id",
-        "max_length",
-        "use_cache",
-        "output_attentions",
-        "output_hidden_states",
-    ]
-)
-"""What a generation configuration says that decides no text, or that every call states itself."""
-
-
-def defaults_of(configuration: Any) -> dict[str, Any]:
-    """What a generation configuration of transformers says that decides a text.
-
-    Raises ModelError for values that no argument can have.
-    """
-    stated = configuration.to_diff_dict()
-    for name, value in stated.items():
-        try:
-            digest_of(value)
-        except (TypeError, ValueError):
-            raise ModelError(f"generation_config.json: {name} cannot be {value!r}") from None
-    return {name: value for name, value in stated.items() if name not in NO_ARGUMENTS}
 
 
 class Writer:
@@ -255,6 +222,11 @@ class Writer:
                 return int(token)
         return 0
 
+    def _inputs(self, requests: Sequence[GenerationRequest], width: int) -> dict[str, Any]:
+        """What the model is given of requests in one batch."""
+        ids, mask = self._padded([request.tokens for request in requests], width)
+        return {"input_ids": ids, "attention_mask": mask}
+
     def _padded(self, rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows padded on the left to `width`, and the mask that hides the padding."""
         ids = [[self._pad] * (width - len(row)) + list(row) for row in rows]
@@ -266,20 +238,56 @@ class Writer:
     def _write(self, requests: Sequence[GenerationRequest]) -> list[Response]:
         """Texts for requests of one plan."""
         plan = requests[0].plan
+        if plan.thinking_budget is not None:
+            return self._write_within_budget(requests)
         width = max(len(request.tokens) for request in requests)
-        ids, mask = self._padded([request.tokens for request in requests], width)
         beams, unsearched = self._beams(plan), [*map(self._unsearched, requests)]
         stop = StopAt(
             self._tokenizer, plan, width=self._given(width), beams=beams, unsearched=unsearched
         )
+        written = self._generated(requests, stop)
+        return [
+            response_of(
+                request,
+                row[self._given(width) :][: self._most(request)],
+                stopped_after=within(stop.ended.get(place), self._most(request)),
+                ends=ends_of(plan, self._model, self._tokenizer),
+                tokenizer=self._tokenizer,
+                path="plain",
+                stops_unseen=beams > 1 or unsearched[place] > 0,
+            )
+            for place, (request, row) in enumerate(zip(requests, written.tolist(), strict=True))
+        ]
+
+    def _write_within_budget(self, requests: Sequence[GenerationRequest]) -> list[Response]:
+        """Texts whose thinking is ended; raises TaskError for beams, which change places."""
+        plan = requests[0].plan
+        if self._beams(plan) > 1:
+            raise TaskError(
+                f"generation argument num_beams: {self._beams(plan)} beams have no "
+                "thinking_budget, which ends one text's thoughts: leave one of them out"
+            )
+        ends = ends_of(plan, self._model, self._tokenizer)
+        return written_within_budget(
+            requests, self._tokenizer, ends, partial(self._generated, requests)
+        )
+
+    def _generated(
+        self,
+        requests: Sequence[GenerationRequest],
+        stop: StoppingCriteria,
+        *processors: LogitsProcessor,
+    ) -> torch.Tensor:
+        """What `generate` gives for a batch; `processors` have the last word on what is next."""
+        plan = requests[0].plan
+        width = max(len(request.tokens) for request in requests)
         drawing = self._drawing(plan, requests)
-        processors = [OnlyNumbers(), *drawing.pop("logits_processor", ())]
+        processors = (OnlyNumbers(), *drawing.pop("logits_processor", ()), *processors)
         try:
             with warnings.catch_warnings(), torch.random.fork_rng(enabled=plan.sampled):
                 warnings.simplefilter("ignore")  # of a model's arguments that a plan overrules
-                written = self._model.generate(
-                    input_ids=ids,
-                    attention_mask=mask,
+                written: torch.Tensor = self._model.generate(
+                    **self._inputs(requests, width),
                     pad_token_id=self._pad,
                     stopping_criteria=StoppingCriteriaList([stop]),
                     **self._length(requests),
@@ -299,18 +307,7 @@ class Writer:
                     f"generation_config.json: {type(problem).__name__}: {problem}"
                 ) from problem
             raise TaskError(f"generation arguments {stated} cannot be used: {problem}") from problem
-        return [
-            response_of(
-                request,
-                row[self._given(width) :][: self._most(request)],
-                stopped_after=within(stop.ended.get(place), self._most(request)),
-                ends=ends_of(plan, self._model, self._tokenizer),
-                tokenizer=self._tokenizer,
-                path="plain",
-                stops_unseen=beams > 1 or unsearched[place] > 0,
-            )
-            for place, (request, row) in enumerate(zip(requests, written.tolist(), strict=True))
-        ]
+        return written
 
     def _given(self, width: int) -> int:
         """Positions of what `generate` gives back that are the prompt's."""
@@ -327,6 +324,8 @@ class Writer:
     def _length(self, requests: Sequence[GenerationRequest]) -> dict[str, int]:
         """In compat a number of new tokens in the model's own configuration beats the task's."""
         plan, width = requests[0].plan, max(len(request.tokens) for request in requests)
+        if plan.thinking_budget is not None:
+            return {"max_new_tokens": plan.most_tokens}
         total = plan.max_length or width + plan.max_new_tokens
         if plan.mode == "compat":
             return {"max_length": total}

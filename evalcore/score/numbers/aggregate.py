@@ -11,6 +11,7 @@ import numpy as np
 
 from evalcore.errors import TaskError, first_of
 from evalcore.keys import comparability_key
+from evalcore.lengths import Lengths
 from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
 from evalcore.score.numbers.uncertainty import (
@@ -147,6 +148,9 @@ class _Maker:
                 filter=filter,
             ),
             compat_stderr=compat_stderr,
+            lengths=Lengths.sum(
+                task.lengths[position] for task in tasks for position in task.positions[column]
+            ),
         )
 
     def _row_of_task(

@@ -270,3 +270,12 @@ def test_typed_values_that_python_reads():
     assert values.typed("TRUE") is True
     assert values.typed("8") == 8
     assert values.typed("1e-3") == 0.001
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_what_only_a_chat_template_heeds_is_noted_without_one(tmp_path, capsys, chat):
+    stated = f"pretrained={tmp_path / 'nowhere'},enable_thinking=False"
+    template = ["--apply_chat_template"] if chat else []
+    assert main(["show", "--tasks", "arc_easy", "--model_args", stated, *template]) != 0
+    said = "enable_thinking is told the chat template, and without --apply_chat_template"
+    assert (said in capsys.readouterr().err) == (not chat)
