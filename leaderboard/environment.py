@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -43,6 +45,34 @@ def positive(name: str, default: float) -> float:
     if not (math.isfinite(number) and number > 0):
         raise ImproperlyConfigured(f"{name}={value!r}: expected a number above 0")
     return number
+
+
+def arguments(name: str, known: Sequence[str]) -> str:
+    """`name=value` by commas, of known names only."""
+    stated = os.environ.get(name, "")
+    for argument in filter(None, stated.split(",")):
+        word, equals, value = argument.partition("=")
+        if word not in known or not (equals and value):
+            raise ImproperlyConfigured(
+                f"{name}: {argument!r}: expected name=value, where the name is one of "
+                f"{', '.join(known)}"
+            )
+    return stated
+
+
+def commits(name: str) -> dict[str, frozenset[str]]:
+    """By repository the commits in `owner/name@commit`, several of them by commas."""
+    found: dict[str, set[str]] = {}
+    for entry in filter(None, map(str.strip, os.environ.get(name, "").split(","))):
+        repository, _, commit = entry.partition("@")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII) or not re.fullmatch(
+            r"[0-9a-f]{40}", commit
+        ):
+            raise ImproperlyConfigured(
+                f"{name}: {entry!r}: expected owner/name@commit, with the commit in full"
+            )
+        found.setdefault(repository, set()).add(commit)
+    return {repository: frozenset(known) for repository, known in found.items()}
 
 
 def secret(name: str, default: str | None) -> str:

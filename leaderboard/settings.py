@@ -30,7 +30,18 @@ PLUMBLINE_PROXIES = env.integer("PLUMBLINE_PROXIES", 0)
 PLUMBLINE_CACHE_DAYS = env.integer("PLUMBLINE_CACHE_DAYS", 30)
 PLUMBLINE_CACHE_BYTES = env.integer("PLUMBLINE_CACHE_GB", 500) * 10**9
 # By which the wall-clock time that a run may take is multiplied (docs/configuration.md).
+PLUMBLINE_VLLM_PYTHON = env.text("PLUMBLINE_VLLM_PYTHON", "")
+PLUMBLINE_VLLM_ARGS = env.arguments(
+    "PLUMBLINE_VLLM_ARGS",
+    (
+        *("enforce_eager", "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"),
+        *("tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"),
+        "block_size",
+    ),
+)
 PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
+# Models whose own code is run: repositories whose code the operator has read, each at a commit.
+PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
 # Who answers for this site: a name, and an address or page; shown on /about.
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")

@@ -7,6 +7,7 @@ from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
 from django.views.generic import RedirectView
 
+from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
 from leaderboard.compare import download as compare_download
@@ -38,6 +39,7 @@ urlpatterns = [
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
     path("queue", queue.queue, name="queue"),
     path("pool", queue.pool, name="pool"),
+    path("backends", backends.backends, name="backends"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),

@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 from django.db.models.functions import Now
 
+from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
-from leaderboard.models.variant import Dtype
+from leaderboard.models.variant import TRANSFORMERS, Dtype
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 HOST_SHARE = 0.8
@@ -64,11 +65,16 @@ def _gpus() -> list[tuple[str, int]]:
     return found
 
 
-def announce(name: str, capacity: Capacity) -> Worker:
+def announce(
+    name: str, capacity: Capacity, backend: str = TRANSFORMERS, *, runs_code: bool = False
+) -> Worker:
     """Write the worker's row, or its heartbeat where the row is there already."""
     holds = {
         "memory_bytes": capacity.memory_bytes,
+        "backend": backend,
         "dtypes": list(Dtype.values),
+        "quantisations": installed_methods(),
+        "runs_code": runs_code,
         "seen": Now(),
     }
     # Pages name the device, so that only another one is written as such.

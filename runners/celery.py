@@ -33,6 +33,7 @@ app.conf.update(
         "evaluate_next": {"queue": "evaluate"},
         "build_boards": {"queue": "boards"},
         "analyse_items": {"queue": "boards"},
+        "compare_backends": {"queue": "boards"},
         "*": {"queue": "chores"},
     },
     task_default_queue="chores",
@@ -45,6 +46,7 @@ app.conf.update(
             ("release_stalled", EVERY),
             ("build_boards", EVERY),
             ("analyse_items", 60.0),
+            ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
             ("sweep", 60.0),
         )

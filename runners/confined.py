@@ -7,9 +7,12 @@ it; Landlock and limits are laid over that, or stand alone where there are no na
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
+import socket
+import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +34,7 @@ from runners import landlock
 
 ROOT_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 256 << 20
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}.get(os.uname().machine, -1)
 INNER = "root"
 SIGNALLED = 128
@@ -45,12 +49,15 @@ def main(arguments: list[str]) -> None:
     if order["namespaces"]:
         enter_root_of_its_own(folder, read, write, devices, order["processes"])
         write = [*write, folder, Path("/tmp"), Path("/dev/shm")]  # noqa: S108 - our own
+    if order["loopback"]:
+        raise_loopback()
     os.chdir(folder)
     drop_privileges(None)
     for name, value in order["limits"].items():
         limit(getattr(resource, name), value)
     if order["landlock"]:
-        landlock.restrict([*read, Path("/proc"), Path("/sys")], write, devices)
+        tcp = bool(order["loopback"])
+        landlock.restrict([*read, Path("/proc"), Path("/sys")], write, devices, tcp=tcp)
     if order["namespaces"] and (pid := os.fork()):
         os._exit(first_process(pid))
     os.execvp(command[0], command)  # noqa: S606 - an argument list of our own
@@ -90,6 +97,13 @@ def enter_root_of_its_own(
         fail("leave the old root")
     os.chroot(f"/{INNER}")
     os.chdir("/")
+
+
+def raise_loopback() -> None:
+    """Have 127.0.0.1 answer in this network of our own, in which there is nobody else."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
 
 
 def show(place: Path, root: Path, *, writable: bool = False) -> None:

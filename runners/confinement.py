@@ -43,7 +43,7 @@ SYSTEM_FILES = tuple(
         *("ssl/certs", "ssl/openssl.cnf", "pki/tls/certs"),
     )
 )
-PARTS_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
+PARTS_OF_PYTHON = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
 ACCELERATORS = ("nvidia*", "kfd", "dri", "accel")
 """Devices that a model computes on, below `/dev`."""
 FILE_BYTES = 1 << 30
@@ -89,6 +89,8 @@ class Needs:
     """Made by the caller."""
     cpu_seconds: int | None = None
     """Of each of its processes."""
+    loopback: bool = False
+    """Whether it connects to itself, as torch's process groups do: in a network of its own only."""
 
 
 def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
@@ -105,6 +107,7 @@ def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list
     order: dict[str, Any] = {
         "namespaces": way.namespaces,
         "landlock": way.landlock,
+        "loopback": needs.loopback and way.namespaces,
         "folder": str(needs.folder),
         "read": _texts([*_system(), *programs, *needs.read]),
         "write": _texts(write),

@@ -25,15 +25,16 @@ from django.conf import settings
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
+from leaderboard.models.variant import VLLM
 from leaderboard.queue import claims, reproduce
 from leaderboard.samples import store as artifacts
-from runners import confinement, hub_cache
+from runners import backends, confinement, hub_cache, trusted_code
 from runners.confinement import Needs
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
 from runners.leftovers import in_use
 from runners.logtail import harmless, tail
-from runners.process import PYTHON, Child
+from runners.process import Child
 from runners.protocol import ERRORS, Failure, TaskDone
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, readable
@@ -61,6 +62,7 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
             runs = {run.task.name: run for run in _together(waiting, one_by_one)}
             watch = Watch(claim, worker, heartbeat, runs, stopping)
             try:
+                trusted_code.check(waiting[0].variant)
                 with _work_folder(claim) as folder:
                     _fetch(watch, folder, log)
                     _evaluate(watch, folder, log)
@@ -94,7 +96,9 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     command = reproduce.fetch_command(*watch.runs.values(), include_path=tasks)
     command += ["--progress", "json"]
     environment = child_environment(folder, online=True)
-    with Child([*PYTHON, "-m", *command], environment=environment, folder=folder, log=log) as child:
+    with Child(
+        [*backends.python(), "-m", *command], environment=environment, folder=folder, log=log
+    ) as child:
         failure = None
         for event in watch.follow(child, "download"):
             if isinstance(event, Failure):
@@ -108,19 +112,21 @@ def _evaluate(watch: Watch, folder: Path, log: Path) -> None:
         *runs,
         include_path=str(settings.PLUMBLINE_TASKS),
         output_path=str(folder / "results"),
+        model_args=backends.arguments(),
     )
     journal = _journal(runs[0])
     journal.mkdir(parents=True, exist_ok=True)
     command += ["--use_cache", str(journal), "--progress", "json"]
-    environment = child_environment(folder, online=False)
+    environment = {**child_environment(folder, online=False), **backends.variables()}
     (folder / "results").mkdir()
     needs = Needs(
         folder=folder,
-        read=readable(runs[0].variant),
+        read=[*readable(runs[0].variant), *backends.folders()],
         write=[folder / "results", journal, Path(environment["HOME"]), Path(environment["TMPDIR"])],
         cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
+        loopback=backends.backend() == VLLM,
     )
-    confined = confinement.command([*PYTHON, "-m", *command], needs)
+    confined = confinement.command([*backends.python(), "-m", *command], needs)
     with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "load"):

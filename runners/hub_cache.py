@@ -65,7 +65,7 @@ def make_room(variant: Variant | None = None) -> int:
 def _lacking(cache: HFCacheInfo, folder: Path, variant: Variant) -> int:
     """Bytes that the disk should have free beside what it has."""
     kept = {revision.commit_hash for repo in cache.repos for revision in repo.revisions}
-    if variant.commit in kept:
+    if variant.whole[1] in kept:
         return 0
     needed = variant.parameters * BYTES_PER_PARAMETER[variant.dtype]
     return RESERVE + needed - shutil.disk_usage(folder).free
@@ -74,7 +74,8 @@ def _lacking(cache: HFCacheInfo, folder: Path, variant: Variant) -> int:
 def _evictable(cache: HFCacheInfo) -> Iterable[CachedRevisionInfo]:
     """By the commit alone: it names the content, and a repository may have been renamed."""
     alive = Run.objects.filter(state__in=(State.QUEUED, State.RUNNING))
-    needed = set(alive.values_list("variant__commit", flat=True))
+    variants = Variant.objects.filter(runs__in=alive).select_related("hub_model").distinct()
+    needed = {commit for variant in variants for _, commit in variant.repositories}
     for repo in cache.repos:
         if repo.repo_type == "model":
             yield from (

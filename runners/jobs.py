@@ -9,11 +9,12 @@ from celery import Task
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
+from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from leaderboard.tasks import items
-from runners import broker, capacity, hub_cache, leftovers
+from runners import backends, broker, capacity, hub_cache, leftovers, trusted_code
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
 
@@ -30,7 +31,10 @@ worker_shutting_down.connect(stop_evaluating)
 @app.task(name="evaluate_next", bind=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
 def evaluate_next(self: Task) -> None:
     """Evaluate what waits and fits, until nothing does."""
-    worker = capacity.announce(self.request.hostname, capacity.detect())
+    own = backends.backend()
+    worker = capacity.announce(
+        self.request.hostname, capacity.detect(), own, runs_code=trusted_code.runs_code()
+    )
     while not stopping.is_set() and (claim := claims.claim_next(worker)):
         evaluate_claim(claim, worker, stopping)
 
@@ -60,6 +64,12 @@ def build_boards() -> None:
 def analyse_items() -> None:
     """Look at the questions of the columns in which runs were finished since."""
     items.analyse_due()
+
+
+@app.task(name="compare_backends", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def compare_backends() -> None:
+    """Hold runs of other backends beside those of transformers."""
+    agree.compare_due()
 
 
 @app.task(name="look_at_hub", expires=EXPIRES)  # type: ignore[untyped-decorator]

@@ -47,10 +47,13 @@ def abi() -> int:
     return max(int(libc.syscall(CREATE_RULESET, None, 0, ONLY_SAY_VERSION)), 0)
 
 
-def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path]) -> None:
-    """Keep this process, and all that it starts, to these files and folders.
+def restrict(
+    read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path], *, tcp: bool = False
+) -> None:
+    """Keep this process, and all that it starts, to these files and folders, and from TCP.
 
-    Needs `no_new_privs`. A path that is not there is left out. Raises OSError.
+    With `tcp` not from TCP: for a process whose network has nobody else in it. Needs
+    `no_new_privs`. A path that is not there is left out. Raises OSError.
     """
     version = abi()
     if not version:
@@ -58,7 +61,7 @@ def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path
     handled = (1 << BITS_BY_ABI[min(version, max(BITS_BY_ABI))]) - 1
     wanted = _Ruleset(
         handled,
-        TCP if version >= TCP_ABI else 0,
+        TCP if version >= TCP_ABI and not tcp else 0,
         ABSTRACT_SOCKETS_AND_SIGNALS if version >= SCOPE_ABI else 0,
     )
     size = 24 if version >= SCOPE_ABI else 16 if version >= TCP_ABI else 8

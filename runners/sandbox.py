@@ -28,6 +28,8 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
     environment["HF_HOME"] = str(hub_cache.home())
     if not online:
         environment["HF_HUB_OFFLINE"] = "1"
+        # Where transformers copies code to before it runs it; HF_HOME can only be read there.
+        environment["HF_MODULES_CACHE"] = str(work / "home" / "modules")
     elif token := os.environ.get("HF_TOKEN"):
         environment["HF_TOKEN"] = token
     return environment
@@ -36,5 +38,5 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
 def readable(variant: Variant) -> list[Path]:
     """What the cache has of this model, and the data sets; no other model, and no token."""
     hub = hub_cache.home() / "hub"
-    own = hub / f"models--{variant.hub_model.repo_id.replace('/', '--')}"
-    return [own, *sorted(hub.glob("datasets--*")), hub_cache.home() / "datasets"]
+    own = [hub / f"models--{name.replace('/', '--')}" for name, _ in variant.repositories]
+    return [*own, *sorted(hub.glob("datasets--*")), hub_cache.home() / "datasets"]

@@ -2,6 +2,7 @@
 
 from leaderboard.board import frame, search
 from leaderboard.board.cells import (
+    CUT_SHORT,
     Cell,
     Drawn,
     Look,
@@ -15,6 +16,7 @@ from leaderboard.board.view import chosen_board, date_problem, in_order, view_of
 from leaderboard.board.wanted import Wanted, column_keys
 
 __all__ = [
+    "CUT_SHORT",
     "Cell",
     "Drawn",
     "Look",

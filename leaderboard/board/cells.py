@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -17,7 +18,9 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 from numpy.typing import NDArray
 
+from evalcore.lengths import NAMES
 from leaderboard.board.wanted import Wanted
+from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing, run_urls
 from leaderboard.templatetags.figures import (
@@ -35,6 +38,9 @@ HALF_A_PERCENT = 5
 ROW, COLUMN = "{row}", "{column}"
 _TENTHS = [f"{place / 10:g}" for place in range(1001)]
 _SCORED = STANDINGS.index(Standing.SCORED)
+_ANY_CUT = [NAMES.index(name) for name in ("prompts_cut", "by_length")]
+CUT_SHORT = "<sup>†</sup>"
+"""Beside a number of which much was cut short; the legend says what it means."""
 
 
 class Cell(NamedTuple):
@@ -50,6 +56,8 @@ class Cell(NamedTuple):
     width: str
     place: str
     """Where the estimate stands."""
+    mark: str = ""
+    """HTML: whether much of it was cut short."""
     why: str = ""
 
 
@@ -66,6 +74,7 @@ class Cells(NamedTuple):
     left: list[str]
     width: list[str]
     place: list[str]
+    mark: list[str]
     missing: dict[int, Cell]
     """By place on the page; what the lists have there says nothing."""
 
@@ -123,7 +132,9 @@ def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Ce
     chosen = average.rows(np.array(rows, np.intp))
     ((values, margins, left, width, at),) = _in_columns(chosen.as_column, [scale], 1, [True])
     cells = Cells(
-        _percents(values), margins, [""] * len(rows), _in_full(chosen), left, width, at, {}
+        *(_percents(values), margins, [""] * len(rows), _in_full(chosen), left, width, at),
+        [""] * len(rows),
+        {},
     )
     return [
         None if value != value else cell
@@ -143,6 +154,9 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
         else [run_urls(of_column) for of_column in runs.T]
     )
     unscored = (board.standing[block] != _SCORED) | np.isnan(chosen.value)
+    lengths = board.lengths[block]
+    cut_short = np.any(lengths[..., _ANY_CUT], axis=2)
+    counts = lengths.tolist() if cut_short.any() else []
     step = HALF_A_PERCENT if look.wide else 1
     shares = [is_share(board.columns[place].metric) for place in places]
     numbers = _in_columns(chosen, [column.scale for column in columns], step, shares)
@@ -156,19 +170,32 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
             if look.wide
             else _at_length(board, place, look, chosen.column(number))
         )
+        marks = [""] * len(values)
+        for row in np.flatnonzero(cut_short[:, number]).tolist():
+            told, marks[row] = _told(tuple(counts[row][number]))
+            titles[row] += told
         missing = {
             row: _without_number(board, look.rows[row], place, of_column[row])
             for row in np.flatnonzero(unscored[:, number]).tolist()
         }
-        found.append(Cells(texts, margins, of_column, titles, left, width, at, missing))
+        found.append(Cells(texts, margins, of_column, titles, left, width, at, marks, missing))
     return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _told(counts: tuple[int, ...]) -> tuple[str, str]:
+    """What a title says of these counts, and the mark beside the number."""
+    lengths = lengths_of(counts)
+    if lengths is None or not lengths.told:
+        return "", ""
+    return f"; {lengths.told}", CUT_SHORT if lengths.is_large else ""
 
 
 def _without_number(board: Board, row: int, column: int, url: str) -> Cell:
     standing = board.standing_of(row, column)
     # A group of which a part is missing has a score, but none that is taken from chance.
     words = "not measured by part" if standing is Standing.SCORED else standing.value
-    return Cell(words, "", url, "", "", "", "", board.why.get((row, column), ""))
+    return Cell(words, "", url, "", "", "", "", why=board.why.get((row, column), ""))
 
 
 _Numbers = tuple[list[float], list[str], list[str], list[str], list[str]]
@@ -275,12 +302,12 @@ def cells_html(cells: Cells, label: str, plumb: SafeString) -> list[str]:
     """
     template: Any = engines["jinja2"].get_template(TEMPLATE)
     macros = template.template.module
-    a, b, c, d, e, f, g, h, i = str(macros.number(label, plumb, HOLE)).split(HOLE)
+    a, b, c, k, d, e, f, g, h, i = str(macros.number(label, plumb, HOLE)).split(HOLE)
     # Numbers, addresses and percentages of our own making: there is nothing to escape.
     html = [
-        f"{a}{url}{b}{title}{c}{text}{d}{'' if margin[0] == '±' else ENDS}{e}{margin}"
+        f"{a}{url}{b}{title}{c}{text}{k}{mark}{d}{'' if margin[0] == '±' else ENDS}{e}{margin}"
         f"{f}{left}{g}{width}{h}{place}{i}"
-        for text, margin, url, title, left, width, place in zip(*cells[:-1], strict=True)
+        for text, margin, url, title, left, width, place, mark in zip(*cells[:-1], strict=True)
     ]
     known: dict[Cell, str] = {}
     for row, missing in cells.missing.items():

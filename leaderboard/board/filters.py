@@ -43,6 +43,10 @@ NAMES = {
     "flagged": "Flagged models",
     "official": "Official models",
     "chat": "Has a chat template",
+    "asked": "Asked in a chat template",
+    "adapter": "Adapters",
+    "packed": "Quantised weights",
+    "engine": "Computed by",
     "gone": "Gone from the Hub",
 }
 _KINDS = {kind.value: kind.label for kind in Kind}
@@ -52,6 +56,7 @@ _VALUES: dict[str, Callable[[Models], Texts]] = {
     "precision": precisions,
     "arch": lambda models: either(models.array("model_type"), stated("architecture")(models)),
     "licence": stated("licence"),
+    "engine": stated("backend"),
 }
 _HOLDS: dict[str, Callable[[Models], pa.ChunkedArray]] = {
     "merged": lambda models: models.array("merged"),
@@ -59,6 +64,9 @@ _HOLDS: dict[str, Callable[[Models], pa.ChunkedArray]] = {
     "flagged": lambda models: pc.not_equal(models.array("flag_reason"), ""),
     "official": lambda models: models.array("official"),
     "chat": lambda models: models.array("chat_template"),
+    "asked": lambda models: models.array("chat"),
+    "adapter": lambda models: pc.not_equal(models.array("adapter_base"), ""),
+    "packed": lambda models: pc.not_equal(models.array("quantisation"), ""),
     "gone": lambda models: pc.is_in(models.array("hub_state"), pa.array(_GONE)),
 }
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)?"

@@ -15,7 +15,7 @@ from leaderboard.board.search import precision_of
 from leaderboard.board.view import View
 from leaderboard.board.wanted import TALL
 from leaderboard.models import HubModel
-from leaderboard.models.variant import Kind
+from leaderboard.models.variant import Kind, way_of
 from leaderboard.snapshot import Model, Models
 from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
@@ -42,6 +42,8 @@ class Line:
     name: str
     url: str
     facts: str
+    way: str
+    """What sets it apart from a whole model that is asked in plain text."""
     more: str
     """Facts for which only tall rows have room."""
     notes: list[str]
@@ -91,6 +93,7 @@ def lines_of(
                 name=name,
                 url=model_url + model.repo_id,
                 facts=_facts(model, several=one_of_several),
+                way=way_of(model),
                 more=_more(model) if wanted.rows == TALL else "",
                 notes=_notes(model),
                 flag=model.flag_reason,
@@ -136,8 +139,6 @@ def _more(model: Model) -> str:
         facts.append("merge")
     if model.chat_template:
         facts.append("chat template")
-    if model.adapter:
-        facts.append(f"adapter {model.adapter}")
     if model.base_model:
         facts.append(f"from {model.base_model}")
     facts.append(f"here since {day_of(model.added)}")
@@ -146,6 +147,8 @@ def _more(model: Model) -> str:
 
 def _notes(model: Model) -> list[str]:
     notes = []
+    if model.apart:
+        notes.append(model.apart)
     if model.superseded_by:
         notes.append(f"its newer commit @{model.superseded_by[:7]} is ranked instead")
     if model.hub_state in _HUB:

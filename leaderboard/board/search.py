@@ -111,6 +111,7 @@ _TEXT_FIELDS = (
     Field("licence", stated("licence"), operator.contains),
     Field("precision", precisions, operator.eq),
     Field("base", _plain("base_model"), operator.contains),
+    Field("adapter", _plain("adapter_base"), operator.contains),
     Field("commit", _plain("commit"), str.startswith),
 )
 _ALIASES = {"org": "author", "arch": "architecture", "license": "licence", "dtype": "precision"}

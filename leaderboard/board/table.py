@@ -119,6 +119,8 @@ class Table:
     """Benchmarks that the average is of."""
     from_chance: bool
     wide: bool
+    cut_short: bool
+    """Whether a number of the page is marked CUT_SHORT."""
     deep: int
     """Where ranges stand in a line of their own: how many characters they need room for."""
     specimen: Scale
@@ -143,9 +145,10 @@ def dress(view: View) -> Table:
         Drawn(place, head.key, head.scale, lead_to)
         for place, head in zip(view.columns, columns, strict=True)
     ]
+    by_place = column_cells(board, drawn, look)
     by_column = [
         written(cells, head.label, head.plumb)
-        for cells, head in zip(column_cells(board, drawn, look), columns, strict=True)
+        for cells, head in zip(by_place, columns, strict=True)
     ]
     averages = average_cells(view.average, rows, average.scale)
     lines = lines_of(view, rows, listed, averages, by_column)
@@ -163,6 +166,7 @@ def dress(view: View) -> Table:
         counted=len(_averaged(view)),
         from_chance=view.scale == CHANCE,
         wide=wide,
+        cut_short=any(any(cells.mark) for cells in by_place),
         deep=_deep(board),
         specimen=replace(average.scale, start=42.0, end=98.0),
         specimen_line=next((line for line in others if line.rank and line.average), None),

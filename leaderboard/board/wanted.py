@@ -28,9 +28,9 @@ RAW, CHANCE = "raw", "chance"
 ONLY, HIDE = "only", "hide"
 COMPACT, NORMAL, TALL = "compact", "normal", "tall"
 ALL_COLUMNS = "all"
-YES_OR_NO = ("merged", "moe", "flagged", "official", "chat", "gone")
+YES_OR_NO = ("merged", "moe", "flagged", "official", "chat", "asked", "adapter", "packed", "gone")
 """Filters that show only, or hide, the models of which something holds."""
-CHOICES = ("type", "precision", "arch", "licence")
+CHOICES = ("type", "precision", "arch", "licence", "engine")
 """Filters by values, any of which may hold."""
 _LISTS = (*CHOICES, "cols", "pin", "m")
 _ALLOWED: dict[str, tuple[str, ...]] = {
@@ -60,11 +60,15 @@ class Wanted:
     """`low-high` in billions of parameters, either end may miss."""
     arch: str = ""
     licence: str = ""
+    engine: str = ""
     merged: str = ""
     moe: str = ""
     flagged: str = ""
     official: str = ""
     chat: str = ""
+    asked: str = ""
+    adapter: str = ""
+    packed: str = ""
     gone: str = ""
     cols: str = ""
     """Column keys; empty for the suite's first ten, `all` for all of them."""

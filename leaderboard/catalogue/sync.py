@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -27,6 +27,8 @@ from leaderboard.models import Result, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.edition import changing
 
 MODE = "strict"
+IN_A_CHAT = {"template": "own", "multiturn": True}
+"""The policy of a run with `--apply_chat_template`, as its record has it."""
 
 
 class CatalogueError(Exception):
@@ -130,6 +132,14 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
             rule = shot_rule(spec, benchmark.shots, mode=MODE, draw=suite.fewshot_draw)
             seeds = suite.fewshot_seeds if draws_at_random(rule) else suite.fewshot_seeds[:1]
             for draw, seed in enumerate(seeds):
+                key = partial(
+                    run_key,
+                    spec,
+                    shots=benchmark.shots,
+                    mode=MODE,
+                    fewshot_seed=seed,
+                    fewshot_draw=suite.fewshot_draw,
+                )
                 entry = SuiteEntry(
                     benchmark=benchmark.benchmark,
                     title=benchmark.title,
@@ -145,13 +155,8 @@ def _columns(suite: suite_file.Suite, library: TaskLibrary, pins: Pins) -> Itera
                     draw=draw,
                     fewshot_seed=seed,
                     task=_task_version(spec, asked.metric, pin, folder),
-                    run_key=run_key(
-                        spec,
-                        shots=benchmark.shots,
-                        mode=MODE,
-                        fewshot_seed=seed,
-                        fewshot_draw=suite.fewshot_draw,
-                    ),
+                    run_key=key(chat=None),
+                    chat_run_key=key(chat=IN_A_CHAT),
                 )
                 yield Column(entry, str(source.relative_to(folder)) if source else spec.name)
 
@@ -243,25 +248,31 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
     )
     if not is_new:
         for column in plan.columns:
-            row.entries.filter(benchmark=column.entry.benchmark).update(**column.words())
-            _stored_task(column.entry.task, synced)
+            entry = column.entry
+            row.entries.filter(benchmark=entry.benchmark).update(**column.words())
+            # A column of a site from before models were asked in their chat templates.
+            row.entries.filter(run_key=entry.run_key, chat_run_key="").update(
+                chat_run_key=entry.chat_run_key
+            )
+            _stored_task(entry.task, synced)
         return
     synced.suites.append(str(row))
     entries = [column.entry for column in plan.columns]
     for position, entry in enumerate(entries):
         entry.suite, entry.position = row, position
         entry.task = _stored_task(entry.task, synced)
-        entry.comparability_key = _known_key(entry)
+        entry.comparability_key = _known_key(entry, entry.run_key)
+        entry.chat_comparability_key = _known_key(entry, entry.chat_run_key)
     SuiteEntry.objects.bulk_create(entries)
 
 
-def _known_key(entry: SuiteEntry) -> str:
+def _known_key(entry: SuiteEntry, run_key: str) -> str:
     """The key of the first result that was stored for such a column, in another suite or version.
 
     Empty where there is none yet: the first one then fixes it.
     """
     results = Result.objects.filter(
-        run__run_key=entry.run_key,
+        run__run_key=run_key,
         run__state=Run.State.DONE,
         task_name=entry.task.name,
         subset="",

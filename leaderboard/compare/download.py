@@ -84,6 +84,7 @@ def _about(lineup: Lineup, page: str, address: Address) -> dict[str, Any]:
             ("model", side.repo_id),
             ("commit", side.commit),
             ("precision", side.quantisation or side.dtype),
+            ("way", side.way),
         )
     }
     query = address.url(

@@ -33,6 +33,8 @@ class Side:
     commit: str
     dtype: str
     quantisation: str
+    way: str = ""
+    """What sets it apart from a whole model that is asked in plain text."""
     flag_reason: str = ""
     asked: str = ""
     """Of a run: its task, style and shots."""
@@ -147,6 +149,7 @@ def named(sides: Sequence[Side]) -> tuple[Side, ...]:
 _QUALIFIERS: tuple[Callable[[Side], str], ...] = (
     lambda side: side.owner,
     lambda side: side.quantisation or side.dtype,
+    lambda side: side.way,
     lambda side: side.commit[:7],
     lambda side: side.asked,
     lambda side: side.letter,

@@ -15,6 +15,7 @@ from evalcore.stats import Interval
 from leaderboard.compare.lineup import Lineup, Number, Side, Task, named
 from leaderboard.models import Result, Run, SuiteEntry
 from leaderboard.models.task import Style, is_share
+from leaderboard.models.variant import way_of
 from leaderboard.snapshot import EVERY, Board, Column, Model, Score, Standing
 
 NO_CHANCES: Mapping[str, float] = {}
@@ -77,6 +78,7 @@ def _side(model: Model) -> Side:
         commit=model.commit,
         dtype=model.dtype,
         quantisation=model.quantisation,
+        way=way_of(model),
         flag_reason=model.flag_reason,
     )
 
@@ -174,7 +176,7 @@ def _shown_metric(run: Run) -> tuple[str, str, str]:
     """Title, metric and filter under which the newest suite with this run's task shows it."""
     entries = SuiteEntry.objects.filter(task__benchmark=run.task.benchmark)
     entry = (
-        entries.filter(run_key=run.run_key).order_by("-suite__created").first()
+        entries.filter(SuiteEntry.asking(run.run_key)).order_by("-suite__created").first()
         or entries.filter(task=run.task).order_by("-suite__created").first()
     )
     if entry:
@@ -194,6 +196,7 @@ def _side_of_run(run: Run) -> Side:
         commit=variant.commit,
         dtype=variant.dtype,
         quantisation=variant.quantisation,
+        way=variant.way,
         flag_reason=variant.hub_model.flag_reason,
         asked=f"{Style(run.task.style).label}, {shots}",
     )

@@ -12,6 +12,7 @@ from leaderboard.board import facets_of, search
 from leaderboard.compare.chosen import Problem
 from leaderboard.compare.lineup import MOST
 from leaderboard.models import Run
+from leaderboard.models.variant import way_of
 from leaderboard.queue import listed, of_model
 from leaderboard.snapshot import Board
 from leaderboard.web import Address
@@ -100,7 +101,8 @@ def _about(board: Board, row: int) -> str:
     """Rank and what tells it from others of its name."""
     model, rank = board.models[row], int(board.ranks.rank[row])
     place = f"rank {rank:,}, " if rank else ""
-    return f"{place}{model.quantisation or model.dtype}, {model.commit[:7]}"
+    told = filter(None, (model.quantisation or model.dtype, way_of(model), model.commit[:7]))
+    return place + ", ".join(told)
 
 
 def _added(board: Board, rows: Sequence[int], row: int, address: Address) -> str:
@@ -122,7 +124,7 @@ def of_runs(runs: Sequence[Run], address: Address) -> Picker:
     candidates = [
         Candidate(
             run.variant.hub_model.repo_id,
-            f"{run.variant.quantisation or run.variant.dtype}, {run.variant.commit[:7]}",
+            f"{run.variant.told}, {run.variant.commit[:7]}",
             "" if full else _with_run(runs, run.pk, address),
         )
         for run in found[:LISTED]

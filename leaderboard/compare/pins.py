@@ -92,6 +92,11 @@ _ASKED: tuple[tuple[str, Read, str], ...] = (
         lambda run: f"{run.fewshot_draw}, seed {run.fewshot_seed}" if run.shots else "none",
         "Other examples can move a score by a point or more.",
     ),
+    (
+        "Asked in",
+        lambda run: "the model’s chat template" if run.variant.chat else "plain text",
+        "Part of what is compared. It can move a score either way.",
+    ),
     ("Scoring mode", lambda run: run.mode, "The two modes score some tasks otherwise."),
 )
 _COMPUTED: tuple[tuple[str, Read, str], ...] = (
@@ -105,7 +110,7 @@ _COMPUTED: tuple[tuple[str, Read, str], ...] = (
         lambda run: run.variant.quantisation or "none",
         "Part of what is compared. It can cost points.",
     ),
-    ("Adapter", lambda run: run.variant.adapter or "none", "Part of what is compared."),
+    ("Adapter on", lambda run: run.variant.adapter_base or "none", "Part of what is compared."),
     (
         "Data set commit",
         lambda run: ", ".join(sorted({_cut(commit) for commit in run.dataset_commits.values()})),
@@ -163,7 +168,9 @@ def in_full(run: Run) -> dict[str, Any]:
         "commit": run.variant.commit,
         "dtype": run.variant.dtype,
         "quantisation": run.variant.quantisation,
-        "adapter": run.variant.adapter,
+        "adapter_base": run.variant.adapter_base,
+        "adapter_base_commit": run.variant.adapter_base_commit,
+        "chat": run.variant.chat,
         "dataset_commits": run.dataset_commits,
         "engine_version": run.engine_version,
         "backend": run.variant.backend,

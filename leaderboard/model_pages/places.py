@@ -73,6 +73,10 @@ class Place:
         return self.board.models[self.row].superseded_by
 
     @property
+    def apart(self) -> str:
+        return self.board.models[self.row].apart
+
+    @property
     def flag_reason(self) -> str:
         return self.board.models[self.row].flag_reason
 

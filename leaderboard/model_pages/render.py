@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
+from leaderboard.board import CUT_SHORT
 from leaderboard.model_pages.runs import Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
 from leaderboard.models.run import run_url
@@ -39,6 +40,8 @@ class ScoreLine(NamedTuple):
     """The run's address; empty for none."""
     text: str
     """The number; empty for none."""
+    mark: str
+    """Whether much of it was cut short."""
     margin: str
     """The interval beside it."""
     title: str
@@ -111,12 +114,13 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
     if score is None:
         other = ": its questions or its way of asking are not this column’s"
         more = other if cell.standing is Standing.NOT_COMPARABLE else ""
-        return ScoreLine(style, shots, run, "", "", "", "", "", str(cell.standing), more)
+        return ScoreLine(style, shots, run, "", "", "", "", "", "", str(cell.standing), more)
     return ScoreLine(
         style,
         shots,
         run,
         shown(score, entry.metric),
+        CUT_SHORT if score.lengths and score.lengths.is_large else "",
         margin_in(score, entry.metric).replace("<", "&lt;"),
         exactly(score),
         f"{score.n:,}",

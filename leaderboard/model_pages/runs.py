@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
+from evalcore.lengths import NAMES
 from leaderboard.model_pages.known import Known
 from leaderboard.model_pages.places import WORDS, Place, place
 from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
@@ -85,14 +86,18 @@ def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
     by_key = {variant.pk: variant for variant in variants}
     for run in runs:
         run.variant = by_key[run.variant_id]
-    entries = SuiteEntry.objects.filter(run_key__in={run.run_key for run in runs})
-    shown_by = {key: of for key, *of in entries.values_list("run_key", "metric", "filter")}
+    keys = {run.run_key for run in runs}
+    shown_by = {
+        key: (entry.metric, entry.filter)
+        for entry in SuiteEntry.objects.filter(Q(run_key__in=keys) | Q(chat_run_key__in=keys))
+        for key, _ in entry.keys
+    }
     return [
         _with_score(run, *shown_by.get(run.run_key, (run.task.primary_metric, ""))) for run in runs
     ]
 
 
-_OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n")
+_OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n", *NAMES)
 _OF_RUN = (
     *("variant", "shots", "run_key", "state", "created", "not_before", "finished", "phase"),
     *("progress_done", "progress_total", "error_message", "task"),
@@ -107,5 +112,8 @@ def _with_score(run: Run, metric: str, of_filter: str) -> Ran:
         if (result.task_name, result.metric) == (run.task.name, metric)
         and of_filter in ("", result.filter)
     ]
-    score = Score(own[0].value, own[0].low, own[0].high, own[0].n) if own else None
+    if not own:
+        return Ran(run, metric, None)
+    shown = own[0]
+    score = Score(shown.value, shown.low, shown.high, shown.n, lengths=shown.lengths)
     return Ran(run, metric, score)

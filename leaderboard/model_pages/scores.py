@@ -15,11 +15,13 @@ import numpy as np
 from django.db.models import F, QuerySet
 from numpy.typing import NDArray
 
+from evalcore.lengths import NAMES
 from evalcore.stats import Interval, difference_interval, paired_rows
-from leaderboard.models import Result, Run, Suite, Variant
+from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
+from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.samples import Vector, by_result
-from leaderboard.snapshot import STANDINGS, Score, Standing
+from leaderboard.snapshot import STANDINGS, Score, Standing, of_draws
 from leaderboard.stats import over_draws
 from leaderboard.web import Scale
 
@@ -79,7 +81,9 @@ class Benchmark:
 
 def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
     """Every column of the suite, by benchmark in its order; empty where none was ever asked."""
-    rows = suite.entries.order_by("position", "draw").values_list(*Entry._fields)
+    own = {name: f"chat_{name}" for name in ("run_key", "comparability_key") if variant.chat}
+    names = [own.get(name, name) for name in Entry._fields]
+    rows: QuerySet[SuiteEntry, Any] = suite.entries.order_by("position", "draw").values_list(*names)
     entries = [Entry(*row) for row in rows]
     of_key = _of_keys(entries, variant)
     if not of_key:
@@ -100,7 +104,7 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
     ]
 
 
-_SCORE = ("value", "low", "high", "n")
+_SCORE = ("value", "low", "high", "n", *NAMES)
 
 
 def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
@@ -111,8 +115,11 @@ def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
         run__in=runs.filter(state=Run.State.DONE), subset="", task_name=F("run__task__name")
     ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
     numbers = {
-        (run, metric, of_filter, key): (pk, Score(*score))
-        for run, metric, of_filter, key, pk, *score in results
+        (run, metric, of_filter, key): (
+            pk,
+            Score(value, low, high, n, lengths=lengths_of(counts)),
+        )
+        for run, metric, of_filter, key, pk, value, low, high, n, *counts in results
     }
     cells: dict[str, Cell] = {}
     ended = runs.exclude(state=Run.State.CANCELLED).order_by("created", "pk")
@@ -142,7 +149,9 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
     if len(cells) == 1 or first.score is None:
         return first
     drawn = over_draws([score.interval for score in scores if score])
-    score = Score(drawn.value, drawn.low, drawn.high, first.score.n, drawn.k, drawn.sd_of_draws)
+    lengths = of_draws([score.lengths for score in scores if score])
+    n, sd = first.score.n, drawn.sd_of_draws
+    score = Score(drawn.value, drawn.low, drawn.high, n, drawn.k, sd, lengths)
     results = tuple(pk for cell in cells for pk in cell.results)
     return Cell(first.entry, Standing.SCORED, score, first.run, results)
 

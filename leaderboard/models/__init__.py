@@ -1,5 +1,6 @@
 """The tables. Read `run.py` first: its rows are the queue."""
 
+from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
@@ -10,6 +11,7 @@ from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
 __all__ = [
     "LIVE",
+    "Agreement",
     "Artifact",
     "BoardSnapshot",
     "Edition",

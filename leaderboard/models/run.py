@@ -7,6 +7,7 @@ worker is a hint and nothing more: lost, doubled, late or reordered, it changes 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -14,7 +15,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from evalcore.lengths import NAMES, Lengths
+from evalcore.model.hf.quantisation import method_of
 from leaderboard.models.edition import Fact
+from leaderboard.models.variant import TRANSFORMERS
 
 
 class State(models.TextChoices):
@@ -40,18 +44,32 @@ class ErrorClass(models.TextChoices):
 class Worker(Fact):
     """A process that evaluates, and what it can hold; its last heartbeat says whether it lives."""
 
-    ASIDE: ClassVar = ("seen", "started", "memory_bytes", "dtypes")
+    ASIDE: ClassVar = (
+        *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
+    )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
     name = models.CharField(max_length=200, primary_key=True)
     device = models.CharField(max_length=100)
     memory_bytes = models.BigIntegerField()
+    backend = models.CharField(max_length=16, default=TRANSFORMERS)
+    """What it computes models with."""
     dtypes = models.JSONField(default=list)
+    quantisations = models.JSONField(default=list)
+    """The methods of quantised weights whose libraries it has."""
+    runs_code = models.BooleanField(default=False)
+    """Whether it takes models with code of their own, which it keeps from everything else."""
     started = models.DateTimeField()
     seen = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
         return self.name
+
+    def computes(self, dtype: str, quantisation: str, backend: str, code: str = "") -> bool:
+        """Whether it has what a model needs that is computed so, with this code of its own."""
+        packed = not quantisation or method_of(quantisation) in self.quantisations
+        trusted = self.runs_code or not code
+        return backend == self.backend and dtype in self.dtypes and packed and trusted
 
 
 class Run(models.Model):
@@ -98,6 +116,8 @@ class Run(models.Model):
     log_tail = models.TextField(blank=True)
     environment = models.JSONField(default=dict, blank=True)
     engine_version = models.CharField(max_length=32, blank=True)
+    computed_by = models.CharField(max_length=64, blank=True)
+    """The backend with its version and kind of device, where it is not transformers."""
     docs_digest = models.CharField(max_length=64, blank=True)
     dataset_commits = models.JSONField(default=dict, blank=True)
 
@@ -180,6 +200,13 @@ class Result(models.Model):
     n = models.PositiveIntegerField()
     higher_is_better = models.BooleanField()
     comparability_key = models.CharField(max_length=64, db_index=True)
+    # What was cut short, by the names of evalcore.lengths; null for runs from before that.
+    requests = models.PositiveIntegerField(null=True)
+    prompts_cut = models.PositiveIntegerField(null=True)
+    answers = models.PositiveIntegerField(null=True)
+    by_length = models.PositiveIntegerField(null=True)
+    still_thinking = models.PositiveIntegerField(null=True)
+    thoughts_cut = models.PositiveIntegerField(null=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -196,6 +223,17 @@ class Result(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_name} {self.metric}={self.value:.4f}"
+
+    @property
+    def lengths(self) -> Lengths | None:
+        return lengths_of([getattr(self, name) for name in NAMES])
+
+
+def lengths_of(counts: Sequence[int | None]) -> Lengths | None:
+    """Of a result's columns in the order of NAMES; None where nobody counted."""
+    if not counts[0]:
+        return None
+    return Lengths(**{name: count or 0 for name, count in zip(NAMES, counts, strict=True)})
 
 
 class Artifact(models.Model):

@@ -124,8 +124,8 @@ class Suite(Fact):
 class SuiteEntry(Fact):
     """One column of a suite: a benchmark in one style with so many shots, in one draw of them."""
 
-    ASIDE: ClassVar = ("comparability_key",)
-    """It comes with a run's result, which is noted."""
+    ASIDE: ClassVar = ("comparability_key", "chat_comparability_key")
+    """They come with a run's result, which is noted."""
 
     suite = models.ForeignKey(Suite, on_delete=models.CASCADE, related_name="entries")
     position = models.PositiveSmallIntegerField()
@@ -151,6 +151,10 @@ class SuiteEntry(Fact):
     run_key = models.CharField(max_length=64, db_index=True)
     comparability_key = models.CharField(max_length=64, blank=True)
     """The key that a result must have to stand in this column: that of the first one stored."""
+    chat_run_key = models.CharField(max_length=64, blank=True, db_index=True)
+    """The same question in a model's own chat template. Its answers stand in this column, too, in
+    rows of their own that say so."""
+    chat_comparability_key = models.CharField(max_length=64, blank=True)
 
     class Meta:
         ordering: ClassVar = ["position"]
@@ -171,6 +175,24 @@ class SuiteEntry(Fact):
     @classmethod
     def note_change(cls, *, created: bool) -> None:  # noqa: ARG003
         note("data", "pages")
+
+    def run_key_of(self, *, chat: bool) -> str:
+        return self.chat_run_key if chat else self.run_key
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Run key and comparability key of what may stand here; the second empty before the first
+        result."""
+        pairs = (
+            (self.run_key, self.comparability_key),
+            (self.chat_run_key, self.chat_comparability_key),
+        )
+        return tuple(pair for pair in pairs if pair[0])
+
+    @staticmethod
+    def asking(run_key: Any) -> models.Q:
+        """Entries that a run with this key (or an expression for it) answers."""
+        return models.Q(run_key=run_key) | models.Q(chat_run_key=run_key)
 
     @property
     def task_title(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from django.db import transaction
@@ -23,6 +23,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry, TaskVersion, Worker
 from leaderboard.models.edition import changing, note
 from leaderboard.models.run import ErrorClass, State
+from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.samples import StoredFile, path_of, vectors
 from leaderboard.signals import runs_queued
 
@@ -99,10 +100,22 @@ def claim_next(worker: Worker) -> Claim | None:
 def _fitting(worker: Worker) -> QuerySet[Run]:
     return Run.objects.filter(
         Q(not_before=None) | Q(not_before__lte=Now()),
+        _runnable(worker.quantisations),
+        Q() if worker.runs_code else Q(variant__code=""),
         state=State.QUEUED,
         needed_bytes__lte=worker.memory_bytes,
         variant__dtype__in=worker.dtypes,
+        variant__backend=worker.backend,
     ).order_by("-priority", "created", "id")
+
+
+def _runnable(methods: Sequence[str]) -> Q:
+    """Weights that are plain, or packed by one of these methods."""
+    runnable = Q(variant__quantisation="")
+    for method in methods:
+        named = Q(variant__quantisation=method)
+        runnable |= named | Q(variant__quantisation__startswith=f"{method} ")
+    return runnable
 
 
 def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
@@ -173,6 +186,7 @@ def complete(
                 progress_done=F("progress_total"),
                 environment=record.environment,
                 engine_version=str(record.engine.get("version", "")),
+                computed_by=_computed_by(record),
                 docs_digest=record.docs_digest,
                 dataset_commits={
                     task: pins.get("commit") for task, pins in sorted(record.datasets.items())
@@ -285,8 +299,22 @@ def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
     note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
 
 
-NOT_ASKED_FOR = ("adapter", "delta", "gguf_file", "computed_by")
+NOT_ASKED_FOR = ("delta", "gguf_file")
 """What a record may say of its model and no variant of the site does: none stands among others."""
+ASKED_FOR = ("repository", "commit", "dtype", "adapter", "quantisation")
+"""What it says of its model in the words of a variant."""
+
+
+def _backend(record: RunRecord) -> str:
+    return str((record.model.get("computed_by") or {}).get("name", TRANSFORMERS))
+
+
+def _computed_by(record: RunRecord) -> str:
+    """The backend with its version, and on what: its kernels for a GPU are others than those for a
+    processor. Empty for transformers, whose version is in the environment."""
+    told = record.model.get("computed_by") or {}
+    device = str(record.environment.get("device", "")).partition(":")[0]
+    return f"{told.get('name')} {told.get('version')} on {device}"[:64] if told else ""
 
 
 def _check(run: Run, record: RunRecord) -> None:
@@ -309,8 +337,12 @@ def _check(run: Run, record: RunRecord) -> None:
                 f"{kind} {made_of}, which is another variant than the one that was asked for"
             )
     variant = run.variant
-    asked = (variant.hub_model.repo_id, variant.commit, variant.dtype)
-    loaded = tuple(record.model.get(pin) for pin in ("repository", "commit", "dtype"))
+    asked = (
+        *(*variant.whole, variant.dtype, variant.adapter, variant.quantisation),
+        *(variant.backend, variant.code),
+    )
+    pins = (str(record.model.get(pin) or "") for pin in ASKED_FOR)
+    loaded = (*pins, _backend(record), ",".join(record.model.get("code") or ()))
     if loaded != asked:
         raise ValueError(f"record of {record.task}: {loaded} was evaluated, {asked} was asked for")
     if unpinned := sorted(t for t, pins in record.datasets.items() if not pins.get("commit")):
@@ -343,6 +375,7 @@ def _store_results(run: Run, record: RunRecord, by_question: vectors.Read | None
             n=row.n,
             higher_is_better=row.higher_is_better,
             comparability_key=row.comparability_key,
+            **(asdict(row.lengths) if row.lengths else {}),
         )
         for row in record.results
     )
@@ -350,6 +383,8 @@ def _store_results(run: Run, record: RunRecord, by_question: vectors.Read | None
         own = [r for r in stored if r.task_name == record.task and not r.subset]
         vectors.store(own, by_question)
     for row in record.own_results():
-        SuiteEntry.objects.filter(
-            run_key=run.run_key, metric=row.metric, filter=row.filter, comparability_key=""
-        ).update(comparability_key=row.comparability_key)
+        for key in ("", "chat_"):
+            shown = {f"{key}run_key": run.run_key, f"{key}comparability_key": ""}
+            SuiteEntry.objects.filter(metric=row.metric, filter=row.filter, **shown).update(
+                **{f"{key}comparability_key": row.comparability_key}
+            )

@@ -56,6 +56,9 @@ class Waiting(NamedTuple):
     variant: int
     repo_id: str
     dtype: str
+    quantisation: str
+    backend: str
+    code: str
     parameters: int
     needed_bytes: int
     task: int
@@ -147,9 +150,9 @@ def _waiting() -> list[Waiting]:
     queued = Run.objects.filter(state=Run.State.QUEUED)
     # Joined here: a queue has sixty runs of a variant, and the database would repeat it in each.
     facts: QuerySet[Variant, Any] = Variant.objects.filter(pk__in=queued.values("variant"))
-    of_variant: dict[int, tuple[str, str, int]] = {
-        row[0]: row[1:]
-        for row in facts.values_list("pk", "hub_model__repo_id", "dtype", "parameters")
+    told = ("pk", "hub_model__repo_id", "dtype", "quantisation", "backend", "code", "parameters")
+    of_variant: dict[int, tuple[str, str, str, str, str, int]] = {
+        row[0]: row[1:] for row in facts.values_list(*told)
     }
     rows: QuerySet[Run, Any] = in_order(Run.objects.all()).values_list(
         *("pk", "variant_id", "needed_bytes", "task_id", "shots", "mode"),
@@ -193,13 +196,17 @@ def _rests(run: Waiting, now: datetime) -> bool:
 
 
 def _fits(worker: Worker, run: Waiting) -> bool:
-    return run.needed_bytes <= worker.memory_bytes and run.dtype in worker.dtypes
+    return run.needed_bytes <= worker.memory_bytes and _computes(worker, run)
+
+
+def _computes(worker: Worker, run: Waiting) -> bool:
+    return worker.computes(run.dtype, run.quantisation, run.backend, run.code)
 
 
 def _obstacle(run: Waiting, workers: Sequence[Worker], now: datetime) -> Obstacle:
     if not workers:
         return Obstacle.NO_WORKER
-    if not any(run.dtype in worker.dtypes for worker in workers):
+    if not any(_computes(worker, run) for worker in workers):
         return Obstacle.NO_DTYPE
     if not any(_fits(worker, run) for worker in workers):
         return Obstacle.TOO_LARGE
@@ -286,6 +293,9 @@ def live_workers() -> list[Worker]:
     return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE))
 
 
-def largest_memory(workers: list[Worker], dtype: str) -> int | None:
-    """Bytes of the largest of these workers that computes in `dtype`; None where none does."""
-    return max((w.memory_bytes for w in workers if dtype in w.dtypes), default=None)
+def largest_memory(
+    workers: list[Worker], dtype: str, quantisation: str, backend: str, code: str = ""
+) -> int | None:
+    """Bytes of the largest of these workers that computes so; None where none does."""
+    able = (worker for worker in workers if worker.computes(dtype, quantisation, backend, code))
+    return max((worker.memory_bytes for worker in able), default=None)

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leaderboard.models import Run, Variant
+from leaderboard.models.packing import arguments_of, packing_of
+from leaderboard.models.variant import TRANSFORMERS
 
 USUAL_SEEDS = (0, 1234, 1234, 1234)
 """Those of python, numpy, torch and the draw of examples, as `--seed` has them."""
 
 
 def command(
-    run: Run, *companions: Run, include_path: str = "", output_path: str = "results"
+    run: Run,
+    *companions: Run,
+    include_path: str = "",
+    output_path: str = "results",
+    model_args: str = "",
 ) -> list[str]:
-    """`evalcore run …` for a run, and for others of the same variant, shots, draw and mode."""
+    """`evalcore run …` for a run, and for others of the same variant, shots, draw and mode.
+
+    `model_args`: what the machine adds, which changes no number.
+    """
     return [
-        *("evalcore", "run", "--model", "hf"),
-        *_what(run.variant, [run, *companions], include_path),
+        *("evalcore", "run", "--model", run.variant.backend),
+        *_what(run.variant, [run, *companions], include_path, model_args),
+        *(["--apply_chat_template"] if run.variant.chat else []),
         *("--num_fewshot", str(run.shots)),
         *("--mode", run.mode),
         *_draw(run),
@@ -37,11 +47,26 @@ def _draw(run: Run) -> list[str]:
 
 def fetch_command(run: Run, *companions: Run, include_path: str = "") -> list[str]:
     """`evalcore fetch …`: download what `command` needs, run nothing of it."""
-    return ["evalcore", "fetch", *_what(run.variant, [run, *companions], include_path)]
+    model = [] if run.variant.backend == TRANSFORMERS else ["--model", run.variant.backend]
+    return ["evalcore", "fetch", *model, *_what(run.variant, [run, *companions], include_path)]
 
 
-def _what(variant: Variant, runs: Sequence[Run], include_path: str) -> list[str]:
-    pins = f"pretrained={variant.hub_model.repo_id},revision={variant.commit},dtype={variant.dtype}"
+def _what(
+    variant: Variant, runs: Sequence[Run], include_path: str, model_args: str = ""
+) -> list[str]:
+    repo_id, commit = variant.whole
+    pins = f"pretrained={repo_id},revision={commit},dtype={variant.dtype}"
+    if variant.adapter:
+        pins += f",peft={variant.adapter}"
+    packing = packing_of(variant.quantisation, variant.dtype)
+    for name, value in arguments_of(packing, variant.dtype).items():
+        pins += f",{name}={value}"
+    if variant.code:
+        pins += ",trust_remote_code=True"
+    if variant.code_elsewhere:
+        pins += f",code_revision={variant.code_elsewhere}"
+    if model_args:
+        pins += f",{model_args}"
     tasks = ",".join(run.task.name for run in runs)
     folder = ["--include_path", include_path] if include_path else []
     return ["--model_args", pins, "--tasks", tasks, *folder]

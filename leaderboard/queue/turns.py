@@ -11,6 +11,7 @@ from itertools import groupby
 from uuid import UUID
 
 from leaderboard.models import Run, Submission
+from leaderboard.models.variant import NAMES, TRANSFORMERS
 from leaderboard.queue.claims import WAITS
 from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
 from leaderboard.queue.listing import listed, named
@@ -112,9 +113,13 @@ def reason(turn: Turn, plan: Plan) -> str:
     """One sentence on what has to happen before a worker can take it."""
     run = turn.first
     if turn.obstacle is Obstacle.NO_DTYPE:
-        return f"Waits for a worker that computes in {run.dtype}: none that is alive does."
+        how = run.quantisation or run.dtype
+        how += ", with code of its own" if run.code else ""
+        how += "" if run.backend == TRANSFORMERS else f" by {NAMES.get(run.backend, run.backend)}"
+        return f"Waits for a worker that computes in {how}: none that is alive does."
     if turn.obstacle is Obstacle.TOO_LARGE:
-        largest = filesize(largest_memory(list(plan.workers), run.dtype) or 0)
+        how_run = (run.dtype, run.quantisation, run.backend, run.code)
+        largest = filesize(largest_memory(list(plan.workers), *how_run) or 0)
         return (
             f"Waits for a larger worker: it needs {filesize(run.needed_bytes)}, "
             f"the largest alive has {largest}."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
 
+from evalcore.model.pictures import THUMBNAIL
 from leaderboard.samples.listing import question_in
 
 LINE, LONGEST_BAR = 88.0, 76.0
@@ -16,6 +18,7 @@ _ENDED = {
     "eos": "ended by the model",
     "length": "cut at its longest length",
 }
+_JPEG = "data:image/jpeg;base64,"
 SHORT_CONTINUATION = 4
 """Continuations up to this length (letters) are shown side by side after the prompt."""
 
@@ -77,6 +80,31 @@ class Written:
     text: str
     ended: str
     tokens: int
+    """Thoughts among them."""
+    thoughts: str = ""
+    """What it thought first."""
+    thought_tokens: int | None = None
+    """None where the server did not say."""
+    thinking_cut: bool = False
+    """Whether the budget ended its thinking."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An image that a question is asked with."""
+
+    digest: str
+    """SHA-256 of its pixels."""
+    width: int
+    height: int
+    source: str
+    """The thumbnail as an address that holds it; empty where it may not be put online."""
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Width and height of the thumbnail, so that a page has room for it before it is there."""
+        share = min(1.0, THUMBNAIL / max(self.width, self.height, 1))
+        return max(1, round(self.width * share)), max(1, round(self.height * share))
 
 
 @dataclass(frozen=True)
@@ -101,6 +129,8 @@ class Question:
     scores: tuple[tuple[str, str, float | None], ...]
     """Metric, filter and score of this question."""
     doc_digest: str
+    images: tuple[Seen, ...]
+    """In the order of the prompt, those of its examples first."""
     withheld: bool
     """Whether every text here is its digest, because the data set's text may not be put online."""
 
@@ -176,8 +206,15 @@ def read_question(sample: dict[str, Any]) -> Question:
             for score in sample.get("scores") or ()
         ),
         doc_digest=sample.get("doc_digest") or "",
+        images=tuple(map(_seen, sample.get("images") or ())),
         withheld=is_withheld(sample["doc"]),
     )
+
+
+def _seen(image: dict[str, Any]) -> Seen:
+    thumbnail = image["thumbnail"]
+    source = "" if thumbnail is None else f"{_JPEG}{b64encode(thumbnail).decode()}"
+    return Seen(image["digest"], image["width"], image["height"], source)
 
 
 def is_withheld(doc: str) -> bool:
@@ -264,12 +301,20 @@ def _written(sample: dict[str, Any]) -> tuple[Written, ...]:
     return tuple(
         Written(
             response["text"],
-            _ENDED.get(response["finish_reason"], ""),
+            _ended(response),
             len(response["token_ids"] or ()),
+            thoughts=(response.get("thoughts") or "").strip(),
+            thought_tokens=response.get("n_thought_tokens"),
+            thinking_cut=response.get("thinking") == "cut",
         )
         for response in sample["responses"]
         if response.get("text") is not None
     )
+
+
+def _ended(response: dict[str, Any]) -> str:
+    how = _ENDED.get(response["finish_reason"], "")
+    return f"{how}, still thinking" if response.get("thinking") == "unended" else how
 
 
 def _extracted(sample: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,7 @@
 """A board as it stood: built in the background, kept as a file, read from memory."""
 
 from leaderboard.snapshot import published, table_file
+from leaderboard.snapshot.cells import of_draws
 from leaderboard.snapshot.data import (
     EVERY,
     OWN,
@@ -42,6 +43,7 @@ __all__ = [
     "StyleGap",
     "TableFile",
     "in_styles",
+    "of_draws",
     "published",
     "run_urls",
     "table_file",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
+from evalcore.lengths import NAMES
 from evalcore.stats import Interval
 from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
+from leaderboard.snapshot.apart import with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
 from leaderboard.snapshot.models import Model, Models
@@ -24,8 +26,9 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     """The board of a suite in one style as it stands; `earlier` spares what did not change.
 
     A model of which every run here failed has no row; its own page shows why. A model with a column
-    missing has no average and no rank; a flagged one, and a commit with a
-    newer one of the same model beside it, keep their average and have no rank.
+    missing has no average and no rank. A flagged one, a commit with a newer one of the same model
+    beside it, and one computed by a backend that was not shown to agree with transformers keep
+    their average and have no rank.
     """
     entries = list(suite.entries.select_related("task").order_by("position"))
     columns = _worth_a_row(columns_of([entry for entry in entries if _asked(entry, style)]))
@@ -83,7 +86,7 @@ def _in_order(
     columns: Sequence[ColumnCells], suite: Suite, style: str
 ) -> tuple[Models, Scores, Scores, Scores]:
     """The models in board order with their scores, raw and from chance, and their average."""
-    models = models_of({v for column in columns for v in column.cells})
+    models = with_apart(models_of({v for column in columns for v in column.cells}), columns)
     scores = scores_of(columns, models, _measured)
     normalised = scores_of(columns, models, from_chance)
     average = Scores.none(len(models))
@@ -125,7 +128,11 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
 def _may_rank(board: Board) -> NDArray[np.int64]:
     """The rows that have a rank."""
     models = list(board.models[: board.averaged])
-    may = (row for row, model in enumerate(models) if not model.flagged and not model.superseded_by)
+    may = (
+        row
+        for row, model in enumerate(models)
+        if not (model.flagged or model.superseded_by or model.apart)
+    )
     return np.fromiter(may, np.int64)
 
 
@@ -184,8 +191,8 @@ def models_of(variants: Iterable[int]) -> list[Model]:
 
 
 _OF_VARIANT = (
-    *("commit", "dtype", "quantisation", "adapter", "architecture", "model_type", "parameters"),
-    *("licence", "kind", "base_model", "merged", "moe"),
+    *("commit", "dtype", "quantisation", "adapter_base", "chat", "backend"),
+    *("architecture", "model_type", "parameters", "licence", "kind", "base_model", "merged", "moe"),
 )
 _OF_ENTRY = (
     *("benchmark", "title", "style", "own", "counts", "metric", "filter", "shots", "people"),
@@ -205,6 +212,7 @@ def _model(variant: Variant) -> Model:
         chat_template=bool(variant.chat_template_digest),
         hub_state=hub_model.hub_state,
         superseded_by="",
+        apart="",
         added=variant.created,
     )
 
@@ -245,6 +253,7 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
     n = np.zeros(shape, np.int32)
     standing = np.full(shape, PLACE[Standing.NOT_MEASURED], np.int8)
     sd_of_draws = np.zeros(shape)
+    lengths = np.zeros((*shape, len(NAMES)), np.int32)
     run = np.zeros((*shape, 16), np.uint8)
     why, other_draws = {}, {}
     for row, place, cell in _scored(columns, models):
@@ -254,6 +263,8 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
         if cell.score:
             n[row, place] = cell.score.n
             sd_of_draws[row, place] = cell.score.sd_of_draws
+            if cell.score.lengths:
+                lengths[row, place] = astuple(cell.score.lengths)
         if cell.why:
             why[row, place] = cell.why
         if cell.other_draws:
@@ -262,6 +273,7 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
         "n": n,
         "standing": standing,
         "sd_of_draws": sd_of_draws,
+        "lengths": lengths,
         "run": np.frombuffer(run.tobytes(), "V16").reshape(shape),
         "why": why,
         "other_draws": other_draws,

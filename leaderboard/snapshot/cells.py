@@ -13,8 +13,10 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Q
 
+from evalcore.lengths import NAMES, Lengths
 from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
+from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import STANDINGS, Score, Standing
 from leaderboard.stats import normalised, over_draws
@@ -66,7 +68,7 @@ def columns_of(entries: Sequence[SuiteEntry]) -> list[ColumnCells]:
     draws: dict[tuple[str, str], list[SuiteEntry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.draw):
         draws.setdefault((entry.benchmark, entry.style), []).append(entry)
-    taken = {entry.run_key for entry in entries}
+    taken = {run_key for entry in entries for run_key, _ in entry.keys}
     return [
         _column(tuple(draws[entry.benchmark, entry.style]), taken)
         for entry in entries
@@ -89,7 +91,8 @@ def _column(entries: tuple[SuiteEntry, ...], taken: set[str]) -> ColumnCells:
 
 def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
     """By variant the best that its runs of this entry have to show; of equals the newest."""
-    asked = Q(run_key=entry.run_key)
+    keys = [run_key for run_key, _ in entry.keys]
+    asked = Q(run_key__in=keys)
     if not entry.draw:
         # Runs of this benchmark in this style that differ in something else are shown with why.
         tasks = TaskVersion.objects.filter(benchmark=entry.task.benchmark, style=entry.task.style)
@@ -113,7 +116,7 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
             new = Cell(Standing.SCORED, pk, result, score, parts=parts.get(pk, {}))
         elif pk in reasons:
             new = Cell(Standing.NOT_COMPARABLE, pk, why=reasons[pk])
-        elif key == entry.run_key:
+        elif key in keys:
             new = Cell(Standing(state), pk)
         else:
             new = Cell(Standing.NOT_MEASURED)
@@ -125,25 +128,27 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
 
 def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
     """By run the number that stands in this column."""
-    if not entry.comparability_key:
-        return {}
+    # The comparability key is made of the run key, so that no two of different pairs meet.
     rows = Result.objects.filter(
-        comparability_key=entry.comparability_key,
-        run__run_key=entry.run_key,
+        comparability_key__in=[key for _, key in entry.keys if key],
+        run__run_key__in=[run_key for run_key, _ in entry.keys],
         run__state=Run.State.DONE,
         task_name=entry.task.name,
         subset="",
         metric=entry.metric,
         filter=entry.filter,
-    ).values_list("run_id", "pk", "value", "low", "high", "n")
-    return {run: (pk, Score(value, low, high, n)) for run, pk, value, low, high, n in rows}
+    ).values_list("run_id", "pk", "value", "low", "high", "n", *NAMES)
+    return {
+        run: (pk, Score(value, low, high, n, lengths=lengths_of(counts)))
+        for run, pk, value, low, high, n, *counts in rows
+    }
 
 
 def _parts(entry: SuiteEntry) -> dict[UUID, dict[str, Score]]:
     if not entry.part_chances:
         return {}
     rows = Result.objects.filter(
-        run__run_key=entry.run_key,
+        run__run_key__in=[run_key for run_key, _ in entry.keys],
         run__state=Run.State.DONE,
         task_name__in=entry.part_chances,
         metric=entry.metric,
@@ -172,7 +177,7 @@ def _difference(entry: SuiteEntry, run: Run, n: int | None) -> str:
         return f"task version {run.task.version}, this column is {entry.task.version}"
     if run.shots != entry.shots:
         return f"{run.shots} shots, this column has {entry.shots}"
-    if run.run_key != entry.run_key:
+    if run.run_key not in (run_key for run_key, _ in entry.keys):
         return "another way of asking than this column’s"
     if n is None:
         return f"no result for {entry.metric}"
@@ -200,7 +205,15 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
 
 def _mean_of(scores: Sequence[Score]) -> Score:
     drawn = over_draws([score.interval for score in scores])
-    return Score(drawn.value, drawn.low, drawn.high, scores[0].n, drawn.k, drawn.sd_of_draws)
+    lengths = of_draws([score.lengths for score in scores])
+    n, sd = scores[0].n, drawn.sd_of_draws
+    return Score(drawn.value, drawn.low, drawn.high, n, drawn.k, sd, lengths)
+
+
+def of_draws(counts: Sequence[Lengths | None]) -> Lengths | None:
+    """Of all draws together; None where those of one were not counted."""
+    known = [lengths for lengths in counts if lengths is not None]
+    return Lengths.sum(known) if len(known) == len(counts) else None
 
 
 def from_chance(cell: Cell, entry: SuiteEntry) -> Interval | None:

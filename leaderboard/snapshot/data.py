@@ -18,8 +18,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from evalcore.lengths import Lengths
 from evalcore.stats import Interval
-from leaderboard.models.run import run_url
+from leaderboard.models.run import lengths_of, run_url
 from leaderboard.snapshot.models import Models
 
 OWN, EVERY = "own", "all"
@@ -40,6 +41,8 @@ class Score(NamedTuple):
     draws: int = 1
     """Draws of few-shot examples that it is the mean of."""
     sd_of_draws: float = 0.0
+    lengths: Lengths | None = None
+    """What was cut short, in all draws; None where nobody counted."""
 
     @property
     def interval(self) -> Interval:
@@ -243,6 +246,9 @@ class Board:
     average: Scores
     """The suite's own average, shape (rows,)."""
     ranks: Ranks
+    lengths: Ints
+    """What was cut short, shape (rows, columns, 6) in the order of NAMES; 0 requests where nobody
+    counted."""
     why: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """For cells that are not comparable: in what their run differs from the column."""
     other_draws: Mapping[tuple[int, int], tuple[UUID, ...]] = field(default_factory=dict)
@@ -291,6 +297,7 @@ class Board:
             int(self.n[row, column]),
             self.columns[column].draws,
             float(self.sd_of_draws[row, column]),
+            lengths_of(self.lengths[row, column].tolist()),
         )
 
     def average_of(self, row: int) -> Score | None:

@@ -28,6 +28,7 @@ import pyarrow as pa
 from django.core.files.storage import storages
 from numpy.typing import NDArray
 
+from evalcore.lengths import NAMES
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot.data import BestOf, Board, Column, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
@@ -35,6 +36,8 @@ from leaderboard.web import Recent
 
 _SCORES = ("scores", "normalised", "average")
 _ARRAYS = ("n", "standing", "sd_of_draws")
+_LENGTHS = "lengths"
+"""Files from before it was counted lack this array."""
 _PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
 _ABOUT, _MODELS = "about", "models"
 _SIDES = ("value", "low", "high")
@@ -47,6 +50,7 @@ Value = TypeVar("Value")
 def write(board: Board, path: Path) -> None:
     """Write the board's file; what is read back of it is equal to the board."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(board, name) for name in _ARRAYS}
+    arrays[_LENGTHS] = board.lengths
     # A structured void cannot be written without pickle: its bytes can.
     arrays["run"] = np.frombuffer(board.run.tobytes(), np.uint8).reshape(*board.run.shape, 16)
     for name in _SCORES:
@@ -122,6 +126,7 @@ def mapped(folder: Path) -> Board:
         **{name: _scores(name, arrays) for name in _SCORES},
         **{name: arrays[name] for name in _ARRAYS},
     }
+    uncounted = np.zeros((*run.shape[:2], len(NAMES)), np.int32)
     return Board(
         **as_written,
         built=datetime.fromisoformat(about["built"]),
@@ -129,6 +134,7 @@ def mapped(folder: Path) -> Board:
         models=Models(table),
         run=run.view("V16").reshape(run.shape[:2]) if run.size else np.zeros(run.shape[:2], "V16"),
         ranks=Ranks(**ranks, reach=about["reach"]),
+        lengths=arrays.get(_LENGTHS, uncounted),
         why=_PerCell(arrays["why.cell"], width, lambda at: reasons[int(reason[at][0])]),
         other_draws=_PerCell(
             arrays["other_draws.cell"],

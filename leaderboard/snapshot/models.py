@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-_IDENTITY = ("repo_id", "dtype", "quantisation", "adapter", "chat_template")
+_IDENTITY = (
+    *("repo_id", "dtype", "quantisation", "adapter_base", "chat", "chat_template", "backend"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,11 @@ class Model:
     commit: str
     dtype: str
     quantisation: str
-    adapter: str
+    adapter_base: str
+    """What an adapter is put on; empty for a whole model."""
+    chat: bool
+    """Whether it is asked in its chat template."""
+    backend: str
     architecture: str
     model_type: str
     parameters: int
@@ -35,9 +41,12 @@ class Model:
     official: bool
     flag_reason: str
     chat_template: bool
+    """Whether it has one."""
     hub_state: str
     superseded_by: str
     """The newer commit that is ranked in its place; empty for none."""
+    apart: str
+    """Why it is ranked with no others; empty where it is."""
     added: datetime
 
     @property
@@ -57,6 +66,8 @@ _TYPES = {
     "datetime": pa.timestamp("us", tz="UTC"),
 }
 SCHEMA = pa.schema([(field.name, _TYPES[str(field.type)]) for field in fields(Model)])
+_BEFORE: dict[str, Any] = {"adapter_base": "", "chat": False, "backend": "hf", "apart": ""}
+"""What boards were of when their files did not have these fields."""
 
 
 class Models(Sequence[Model]):
@@ -66,6 +77,9 @@ class Models(Sequence[Model]):
     """
 
     def __init__(self, table: pa.Table) -> None:
+        for name in _BEFORE.keys() - set(table.column_names):
+            stated = pa.repeat(pa.scalar(_BEFORE[name], SCHEMA.field(name).type), len(table))
+            table = table.append_column(name, stated)
         self.table = table
         self._columns = {name: table[name] for name in SCHEMA.names}
 

@@ -168,7 +168,7 @@ def publish(suite: Suite, board: Board, *, seconds: float) -> BoardSnapshot:
 
 def build_first(suite: Suite) -> None:
     """Give a suite without any result its empty boards, so that nobody waits for those."""
-    keys = suite.entries.values("run_key")
+    keys = {key for pair in suite.entries.values_list("run_key", "chat_run_key") for key in pair}
     if not Run.objects.filter(run_key__in=keys, state=Run.State.DONE).exists():
         for style in styles_of(suite):
             build(suite, style)

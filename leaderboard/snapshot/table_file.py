@@ -26,6 +26,7 @@ from django.utils.http import http_date
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
+from evalcore.lengths import NAMES
 from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores, run_urls
 from leaderboard.snapshot.models import Models
 from leaderboard.web import kept
@@ -34,10 +35,11 @@ _STANDINGS = [str(standing) for standing in STANDINGS]
 _INJECTED = r"^[=+\-@\t\r]"
 _OF_MODEL = {
     **{"model": "repo_id", "commit": "commit", "dtype": "dtype", "quantisation": "quantisation"},
-    **{"adapter": "adapter", "chat_template": "chat_template", "type": "kind"},
+    **{name: name for name in ("adapter_base", "chat", "backend", "chat_template")},
+    "type": "kind",
     **{name: name for name in ("architecture", "model_type", "parameters", "licence")},
     **{name: name for name in ("base_model", "merged", "moe", "official", "flag_reason")},
-    **{name: name for name in ("hub_state", "superseded_by", "added")},
+    **{name: name for name in ("hub_state", "superseded_by", "apart", "added")},
 }
 """The fields of a model in every file, by what they are called there."""
 
@@ -145,6 +147,7 @@ def of_cells(
     return {
         **bounds(name, f"{name}.", scores.column(place).rows(rows)),
         f"{name}.n": pa.array(n, mask=n == 0),
+        **_lengths(board, place, rows, name),
         f"{name}.standing": pa.array(
             [_STANDINGS[number] for number in board.standing[rows, place].tolist()], pa.string()
         ),
@@ -152,6 +155,16 @@ def of_cells(
             [f"{start}{url}" if url else None for url in run_urls(board.run[rows, place])],
             pa.string(),
         ),
+    }
+
+
+def _lengths(board: Board, place: int, rows: NDArray[Any], name: str) -> dict[str, pa.Array]:
+    """How many prompts and answers there are and were cut short; empty where nobody counted."""
+    counts = board.lengths[rows, place]
+    uncounted = counts[:, 0] == 0
+    return {
+        f"{name}.{what}": pa.array(counts[:, number], mask=uncounted)
+        for number, what in enumerate(NAMES)
     }
 
 

@@ -232,7 +232,8 @@ def _order_of_averages(board: Board, claims: Claims) -> Order:
 
 def _of_benchmark(every: Board, places: tuple[int, int]) -> Change | None:
     scored = ~np.isnan(every.scores.value[:, places]).any(axis=1)
-    unflagged = np.array([not reason for reason in every.models.values("flag_reason")], np.bool_)
+    reasons = zip(every.models.values("flag_reason"), every.models.values("apart"), strict=True)
+    unflagged = np.array([not any(of_model) for of_model in reasons], np.bool_)
     rows = _newest(every.models, np.flatnonzero(scored & unflagged))
     if len(rows) < 2:
         return None

@@ -14,12 +14,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from leaderboard.models import Run, SuiteEntry
-from leaderboard.models.variant import Dtype
+from leaderboard.models.packing import Packing
+from leaderboard.models.variant import NAMES, TRANSFORMERS, VLLM, Dtype
+from leaderboard.queue import estimate
 from leaderboard.submissions import precheck
 from leaderboard.submissions import submit as submissions
+from leaderboard.submissions.facts import Way
 from leaderboard.submissions.precheck import Precheck
 from leaderboard.web import Problem, throttle
 
+CHAT = "chat"
+UNUSUAL = ("base", "packing", "asked", "engine")
+"""The fields that stand under a heading of their own."""
 NULL_CHARACTER = "There is a null character in it, which no name has. Type it anew."
 
 
@@ -59,11 +65,58 @@ class SubmissionForm(forms.Form):
         },
     )
 
+    base = forms.CharField(
+        label="Base model",
+        max_length=500,
+        required=False,
+        help_text="Of an adapter only; empty: the one that it names.",
+        error_messages={
+            "max_length": "That is longer than any model ID or its address. "
+            "Give it as in the address of its page: owner/name.",
+            "null_characters_not_allowed": NULL_CHARACTER,
+        },
+    )
+    packing = forms.ChoiceField(
+        label="Weights",
+        choices=[("", "As stored"), *Packing.choices],
+        required=False,
+        error_messages={
+            "invalid_choice": "“%(value)s” is no way to pack weights. "
+            f"Choose {' or '.join(Packing.values)}, or leave them as stored."
+        },
+    )
+    asked = forms.ChoiceField(
+        label="Asked in",
+        choices=[("", "Plain text"), (CHAT, "Its chat template")],
+        required=False,
+        error_messages={
+            "invalid_choice": "“%(value)s” is no way to ask a model. "
+            f"Choose {CHAT} for its chat template, or leave it empty for plain text."
+        },
+    )
+
+    engine = forms.ChoiceField(
+        label="Computed by",
+        choices=[("", NAMES[TRANSFORMERS]), (VLLM, NAMES[VLLM])],
+        required=False,
+        error_messages={
+            "invalid_choice": "“%(value)s” is no engine that models are computed by. "
+            f"Choose {VLLM}, or leave it empty for {NAMES[TRANSFORMERS]}."
+        },
+    )
+
     @property
-    def asked(self) -> tuple[str, str, str]:
-        """Model, revision and precision of a valid form."""
+    def wanted(self) -> tuple[str, str, str, Way]:
+        """Model, revision, precision and the rest of a valid form."""
         data = self.cleaned_data
-        return data["model"], data["revision"] or "main", data["dtype"]
+        engine = data["engine"] or TRANSFORMERS
+        way = Way(data["base"], data["packing"], data["asked"] == CHAT, engine)
+        return data["model"], data["revision"] or "main", data["dtype"], way
+
+    @property
+    def unusual(self) -> bool:
+        """Whether one of the fields that most have no use for is filled, or wrong."""
+        return any(self[name].value() or self.errors.get(name) for name in UNUSUAL)
 
     def show(self, problems: Iterable[Problem]) -> None:
         """Put each problem at its field; those of the form as a whole go on top."""
@@ -72,7 +125,10 @@ class SubmissionForm(forms.Form):
             self.add_error(field, ValidationError(str(problem), code=problem.code))
 
 
-MOST_SHOWN = {"model": 501, "revision": 201, "dtype": 40}
+MOST_SHOWN = {
+    **{"model": 501, "revision": 201, "dtype": 40},
+    **{"base": 501, "packing": 40, "asked": 40, "engine": 40},
+}
 """Characters of a field that a page repeats; one more than it takes, so that it says so."""
 
 
@@ -91,7 +147,9 @@ def submit(request: HttpRequest) -> HttpResponse:
         if typed.get("model") and (too_many := throttle.too_many_checks(request)):
             return page(None, (too_many,))
         remembered = "HX-Request" in request.headers
-        return page(precheck.check(*form.asked, remembered=remembered) if form.is_valid() else None)
+        return page(
+            precheck.check(*form.wanted, remembered=remembered) if form.is_valid() else None
+        )
     if any("\0" in text for text in typed.values()):
         return page(None, status=422)  # Such an address would not be answered.
     if given.get("do") == "check":
@@ -104,7 +162,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         return page(None, (too_many,), status=429)
     try:
         submission = submissions.submit(
-            *form.asked, user=request.user, visitor=throttle.visitor_digest(request)
+            *form.wanted, user=request.user, visitor=throttle.visitor_digest(request)
         )
     except submissions.NotSubmitted as refused:
         here_already = any(p.code == precheck.SUBMITTED_BEFORE for p in refused.problems)
@@ -157,6 +215,8 @@ def _page(
         "focused": _focused(form) if status != 200 else "",
         "may_submit": submissions.may_submit(request.user),
         "entries": [] if failing or here_already or waits else _entries(),
+        "engines": "engine" in typed
+        or any(worker.backend != TRANSFORMERS for worker in estimate.live_workers()),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
     response = render(

@@ -61,6 +61,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
             variant.hub_model.repo_id,
             variant.commit,
             variant.dtype,
+            submit.way_again(variant),
             user=request.user,
             visitor=throttle.visitor_digest(request),
         )
@@ -106,7 +107,7 @@ def _page(
     own = None
     if ended and active and not failed:
         own = place(published.newest(shown.suite, OWN), shown.variant_id)
-    ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by)
+    ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by or own.apart)
     awaited = ended and active and not failed and not ranked and _just_ended(runs)
     context = {
         "submission": shown,

@@ -6,59 +6,35 @@ not load, a known architecture with settings of its own) the worker finds, as a 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 
 from django.conf import settings
-from django.core.cache import cache
 
-from evalcore.model.hf.quantisation import quantisation_of
-from leaderboard.hub import (
-    HubSilent,
-    Origin,
-    Repository,
-    architectures,
-    cleaning,
-    client,
-    model_id,
-    origin_of,
-)
-from leaderboard.hub import files as repository_files
-from leaderboard.models import LIVE, Submission, Suite
-from leaderboard.models.variant import Dtype, needed_bytes
+from evalcore.model.hf.quantisation import method_of
+from leaderboard.hub import HubSilent, model_id
+from leaderboard.models import LIVE, Submission, Suite, Worker
+from leaderboard.models.packing import Packing
+from leaderboard.models.variant import NAMES, TRANSFORMERS, Dtype
 from leaderboard.queue import estimate
+from leaderboard.submissions.facts import PLAIN, Facts, Way
+from leaderboard.submissions.judgement import judged
 from leaderboard.web import Problem, Refused
 
 SECONDS = 2.0
 """For all requests of a live check together."""
-CACHED_SECONDS = 60
 GIGABYTE = 10**9
 SUBMITTED_BEFORE = "submitted_before"
 """The code of the problem that is nobody's mistake: the runs are there already."""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of a model, at the commit that would be evaluated."""
+class Room:
+    """The workers that run now, and those of them that can hold the model."""
 
-    repo_id: str
-    commit: str
-    architecture: str
-    model_type: str
-    parameters: int
-    licence: str
-    stored_dtype: str
-    """The precision in which its weights are stored."""
-    dtype: str
-    """The precision in which it would be evaluated."""
-    origin: Origin
-    quantisation: str = ""
-    """Method and bits, as config.json states them."""
-
-    @property
-    def needed_bytes(self) -> int:
-        return needed_bytes(self.parameters, self.dtype)
+    fitting: int
+    workers: int
+    largest: int
+    """Bytes of the largest that computes so."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +51,9 @@ class Precheck:
     facts: Facts | None = None
     """None where not checked, and where too little could be read."""
     existing: Submission | None = None
-    """An active submission of the same commit, precision and suite."""
+    """An active submission of the same variant and suite."""
+    room: Room | None = None
+    """Where it fits; None where it does not, or nobody knows."""
 
     @property
     def ok(self) -> bool:
@@ -91,6 +69,7 @@ def check(
     typed_id: str,
     revision: str = "main",
     dtype: str = "",
+    way: Way = PLAIN,
     *,
     seconds: float = SECONDS,
     thorough: bool = False,
@@ -103,9 +82,13 @@ def check(
     """
     if dtype not in ("", *Dtype.values):
         return Precheck(checked=False, problems=(_unknown_dtype(dtype),))
+    if way.packing not in ("", *Packing.values):
+        return Precheck(checked=False, problems=(_unknown_packing(way.packing),))
     try:
         asked = model_id.read(typed_id, revision)
-        facts, problems, warnings = _judged(asked, seconds, thorough, remembered)
+        facts, problems, warnings = judged(
+            asked, way, seconds, thorough=thorough, remembered=remembered
+        )
     except Refused as refused:
         return Precheck(checked=True, problems=refused.problems)
     except HubSilent as silent:
@@ -113,7 +96,8 @@ def check(
     if facts is None:
         return Precheck(checked=True, problems=problems, warnings=warnings)
     facts = replace(facts, dtype=dtype or facts.stored_dtype)
-    too_large, waiting = _against_workers(facts)
+    workers = estimate.live_workers()
+    too_large, waiting = _against_workers(facts, workers)
     existing = existing_submission(facts)
     repeated, retried = submitted_before(facts, existing), _failed_before(facts, existing)
     return Precheck(
@@ -122,111 +106,78 @@ def check(
         warnings=warnings + waiting + ((retried,) if retried else ()),
         facts=facts,
         existing=existing,
+        room=_room(facts, workers),
     )
 
 
-Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
-
-
-def _judged(asked: model_id.Asked, seconds: float, thorough: bool, remembered: bool) -> Judgement:
-    """Facts, problems and warnings from the Hub alone, kept for a minute."""
-    question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision])
-    key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
-    judgement: Judgement | None = cache.get(key) if remembered else None
-    if judgement is None:
-        try:
-            repository = client.read_repository(asked, seconds, thorough=thorough)
-            judgement = _judge(asked, repository)
-        except Refused as refused:
-            judgement = (None, refused.problems, ())
-        cache.set(key, judgement, CACHED_SECONDS)
-    return judgement
-
-
-def _judge(asked: model_id.Asked, repository: Repository) -> Judgement:
-    problems = repository_files.problems_with(repository)
-    facts = None if problems else _facts(repository)
-    if facts is None and not problems:
-        problems.append(_unknown_size(repository))
-    return facts, tuple(problems), tuple(_renaming(asked, repository))
-
-
-def _facts(repository: Repository) -> Facts | None:
-    """None where the number of parameters cannot be told."""
-    config, weights = repository.config or {}, repository.weights
-    if weights is None or weights.count < 1:
-        return None
-    return Facts(
-        repo_id=repository.repo_id,
-        commit=repository.commit,
-        architecture=architectures.named_in(config)[:100],
-        model_type=cleaning.text(config.get("model_type"), 64),
-        parameters=weights.count,
-        licence=repository.licence[:100],
-        stored_dtype=_stored_dtype(repository),
-        dtype=_stored_dtype(repository),
-        origin=origin_of(repository),
-        quantisation=quantisation_of(config) or "",
-    )
-
-
-def _stored_dtype(repository: Repository) -> str:
-    """What config.json says; else what most weights are stored in; else float32."""
-    named = client.dtype_in(repository.config or {})
-    if named in Dtype.values:
-        return named
-    by_dtype = repository.weights.by_dtype if repository.weights else {}
-    largest = max(by_dtype, key=lambda name: by_dtype[name], default="")
-    return client.STORED_DTYPES.get(largest, Dtype.FLOAT32.value)
-
-
-def _unknown_size(repository: Repository) -> Problem:
-    return Problem(
-        "model",
-        "unknown_size",
-        f"The number of parameters of {repository.repo_id} cannot be read from its "
-        "safetensors files.",
-        "Save the model with save_pretrained() and push it again: a file may be cut short.",
-    )
-
-
-def _renaming(asked: model_id.Asked, repository: Repository) -> list[Problem]:
-    if asked.repo_id == repository.repo_id:
-        return []
-    return [
-        Problem(
-            "model",
-            "renamed",
-            f"The Hub knows {asked.repo_id} as {repository.repo_id} now; that name is used.",
-        )
-    ]
-
-
-def _against_workers(facts: Facts) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+def _against_workers(
+    facts: Facts, workers: list[Worker]
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Problems and warnings that come from the workers that are alive."""
-    workers = estimate.live_workers()
     if not workers:
         message = "No worker is running at the moment."
         return (), (Problem("form", "no_worker", message, "The runs will wait for one."),)
-    largest = estimate.largest_memory(workers, facts.dtype)
-    others = [dtype for dtype in Dtype.values if dtype != facts.dtype]
+    if not any(worker.backend == facts.backend for worker in workers):
+        message = f"No worker that is running computes with {NAMES[facts.backend]}."
+        remedy = f"Choose {_named(sorted({worker.backend for worker in workers}))}."
+        return (Problem("engine", "no_worker_for_engine", message, remedy),), ()
+    if facts.code and not any(worker.runs_code for worker in workers):
+        message = "No worker that is running may run a model's own code."
+        remedy = "Submit it again when one runs that keeps such code from everything else."
+        return (Problem("model", "no_worker_for_code", message, remedy),), ()
+    largest = _largest(facts, workers)
+    others = [replace(facts, dtype=dtype) for dtype in Dtype.values if dtype != facts.dtype]
+    if largest is None and facts.quantisation:
+        library = method_of(facts.quantisation)
+        message = f"No worker that is running has {library}, which computes such weights."
+        if facts.packing:
+            remedy = "Choose as stored."
+            return (Problem("packing", "no_worker_for_packing", message, remedy),), ()
+        remedy = "Submit the model that it was made from."
+        return (Problem("model", "no_worker_for_packing", message, remedy),), ()
     if largest is None:
-        possible = [d for d in others if estimate.largest_memory(workers, d) is not None]
+        possible = [other.dtype for other in others if _largest(other, workers) is not None]
         message = f"No worker that is running computes in {facts.dtype}."
         return (Problem("dtype", "no_worker_for_dtype", message, _choose(possible)),), ()
     if facts.needed_bytes <= largest:
         return (), ()
     fitting = [
-        dtype
-        for dtype in others
-        if needed_bytes(facts.parameters, dtype) <= (estimate.largest_memory(workers, dtype) or 0)
+        other.dtype for other in others if other.needed_bytes <= (_largest(other, workers) or 0)
     ]
     message = (
-        f"{facts.repo_id} needs {_gigabytes(facts.needed_bytes)} in {facts.dtype} "
+        f"{facts.repo_id} needs {_gigabytes(facts.needed_bytes)} in "
+        f"{facts.quantisation or facts.dtype} "
         f"({facts.parameters:,} parameters); the largest worker has {_gigabytes(largest)}."
     )
     remedy = _choose(fitting) or "Submit a smaller model, or again when a larger worker runs."
     return (Problem("dtype" if fitting else "model", "too_large", message, remedy),), ()
+
+
+def _named(backends: list[str]) -> str:
+    return " or ".join(NAMES.get(backend, backend) for backend in backends)
+
+
+def _largest(facts: Facts, workers: list[Worker]) -> int | None:
+    code = facts.identity["code"]
+    return estimate.largest_memory(workers, facts.dtype, facts.quantisation, facts.backend, code)
+
+
+def _room(facts: Facts, workers: list[Worker]) -> Room | None:
+    how = (facts.dtype, facts.quantisation, facts.backend, facts.identity["code"])
+    able = [worker for worker in workers if worker.computes(*how)]
+    fitting = sum(facts.needed_bytes <= worker.memory_bytes for worker in able)
+    if not fitting:
+        return None
+    return Room(fitting, len(workers), max(worker.memory_bytes for worker in able))
+
+
+def _unknown_packing(packing: str) -> Problem:
+    return Problem(
+        "packing",
+        "unknown_packing",
+        f"“{packing[:40]}” is no way to pack weights.",
+        f"Choose {' or '.join(Packing.values)}, or leave them as stored.",
+    )
 
 
 def _unknown_dtype(dtype: str) -> Problem:
@@ -256,8 +207,7 @@ def existing_submission(facts: Facts) -> Submission | None:
     return (
         Submission.objects.filter(
             variant__hub_model__repo_id=facts.repo_id,
-            variant__commit=facts.commit,
-            variant__dtype=facts.dtype,
+            **{f"variant__{name}": value for name, value in facts.identity.items()},
             suite=current_suite(),
             state=Submission.State.ACTIVE,
         )
@@ -288,4 +238,9 @@ def _ended_badly(submission: Submission) -> int:
 
 
 def _what(facts: Facts) -> str:
-    return f"{facts.repo_id} at commit {facts.commit[:8]} in {facts.dtype}"
+    told = f"{facts.repo_id} at commit {facts.commit[:8]} in {facts.quantisation or facts.dtype}"
+    if facts.adapter_base:
+        told += f" on {facts.adapter_base} at {facts.adapter_base_commit[:8]}"
+    if facts.chat:
+        told += " in its chat template"
+    return told if facts.backend == TRANSFORMERS else f"{told} by {NAMES[facts.backend]}"

@@ -14,9 +14,11 @@ from django.utils import timezone
 from leaderboard.hub import state as hub_state
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.edition import changing
+from leaderboard.models.packing import packing_of
 from leaderboard.queue import claims
 from leaderboard.submissions import precheck
-from leaderboard.submissions.precheck import Facts, Precheck
+from leaderboard.submissions.facts import PLAIN, Facts, Way
+from leaderboard.submissions.precheck import Precheck
 from leaderboard.web import Problem, Refused
 
 HUB_SECONDS = 10.0
@@ -43,7 +45,13 @@ def may_submit(user: Visitor) -> bool:
 
 
 def submit(
-    typed_id: str, revision: str = "main", dtype: str = "", *, user: Visitor, visitor: str = ""
+    typed_id: str,
+    revision: str = "main",
+    dtype: str = "",
+    way: Way = PLAIN,
+    *,
+    user: Visitor,
+    visitor: str = "",
 ) -> Submission:
     """Check what was typed, pin it to a commit and queue one run per column of the suite.
 
@@ -55,7 +63,7 @@ def submit(
     if not may_submit(user):
         message = "Models are submitted with an account."
         raise NotSubmitted([Problem("form", "sign_in", message, "Sign in first.")])
-    check = precheck.check(typed_id, revision, dtype, seconds=HUB_SECONDS, thorough=True)
+    check = precheck.check(typed_id, revision, dtype, way, seconds=HUB_SECONDS, thorough=True)
     suite = precheck.current_suite()
     if suite is None:
         raise NotSubmitted([_no_suite()], check)
@@ -70,6 +78,16 @@ def submit(
         # Somebody may have been faster since the check: what is there already is looked up anew.
         existing = precheck.existing_submission(check.facts)
         raise NotSubmitted(refused.problems, replace(check, existing=existing)) from None
+
+
+def way_again(variant: Variant) -> Way:
+    """How to ask for this very variant once more."""
+    return Way(
+        base="@".join(variant.whole) if variant.adapter_base else "",
+        packing=packing_of(variant.quantisation, variant.dtype),
+        chat=variant.chat,
+        backend=variant.backend,
+    )
 
 
 def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:
@@ -96,16 +114,12 @@ def _variant(facts: Facts) -> Variant:
     # Not looked up by its chat template: that is in the commit already.
     variant, _ = Variant.objects.get_or_create(
         hub_model=hub_model,
-        commit=facts.commit,
-        dtype=facts.dtype,
-        quantisation=facts.quantisation,
-        adapter="",
-        adapter_base_commit="",
-        backend="hf",
+        **facts.identity,
         defaults={
             "architecture": facts.architecture,
             "model_type": facts.model_type,
             "parameters": facts.parameters,
+            "weight_bytes": facts.weight_bytes if facts.quantisation else None,
             "licence": facts.licence,
             **facts.origin.fields(),
         },
@@ -125,20 +139,21 @@ def _locked(variant: Variant) -> Variant:
 def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
     """A live run per column of the suite, queued where there was none."""
     entries = list(suite.entries.select_related("task"))
-    keys = {entry.run_key for entry in entries}
+    key_of = {entry: entry.run_key_of(chat=variant.chat) for entry in entries}
+    keys = set(key_of.values())
     live = {run.run_key: run for run in variant.runs.filter(state__in=LIVE, run_key__in=keys)}
     missing = {
-        entry.run_key: Run(
+        key_of[entry]: Run(
             variant=variant,
             task=entry.task,
             shots=entry.shots,
             fewshot_draw=suite.fewshot_draw,
             fewshot_seed=entry.fewshot_seed,
-            run_key=entry.run_key,
+            run_key=key_of[entry],
             needed_bytes=variant.needed_bytes,
         )
         for entry in entries
-        if entry.run_key not in live
+        if key_of[entry] not in live
     }
     return [*live.values(), *claims.enqueue(missing.values(), by=by)]
 

@@ -158,8 +158,8 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     if place is None:
         return None
     column, values = board.columns[place], board.scores.value[:, place]
-    out = zip(board.models.values("flag_reason"), board.models.values("superseded_by"), strict=True)
-    may = np.array([not any(reasons) for reasons in out], dtype=np.bool_)
+    reasons = (board.models.values(name) for name in ("flag_reason", "superseded_by", "apart"))
+    may = np.array([not any(of_model) for of_model in zip(*reasons, strict=True)], dtype=np.bool_)
     rows = np.flatnonzero(may & ~np.isnan(values))
     if not len(rows):
         return None

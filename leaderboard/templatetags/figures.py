@@ -9,6 +9,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from evalcore.lengths import Lengths
 from leaderboard.models.task import is_share
 from leaderboard.web import Span
 
@@ -106,9 +107,11 @@ def unit(metric: str) -> str:
 
 @register.filter
 def exactly(number: object) -> str:
-    """The number and its interval in full, for those who hover."""
+    """The number and its interval in full, and what was cut short, for those who hover."""
     value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
-    return f"{value!r}, 95% interval {low!r} to {high!r}"
+    counts: Lengths | None = getattr(number, "lengths", None)
+    told = f"; {counts.told}" if counts and counts.told else ""
+    return f"{value!r}, 95% interval {low!r} to {high!r}{told}"
 
 
 @register.filter

@@ -166,6 +166,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "pool",
             "submit",
             "suites",
+            "backends",
             "method",
             "about",
             "changelog",

@@ -12,6 +12,7 @@ from uuid import UUID
 import numpy as np
 
 from evalcore.digest import digest_of
+from evalcore.lengths import NAMES
 from leaderboard.models import BoardSnapshot, Suite
 from leaderboard.snapshot import (
     OWN,
@@ -85,6 +86,7 @@ def synthetic_board(
         n=np.where(missing, 0, QUESTIONS).astype(np.int32),
         standing=standing.astype(np.int8),
         sd_of_draws=np.zeros((models, columns)),
+        lengths=np.zeros((models, columns, len(NAMES)), np.int32),
         run=_runs(models, columns),
         average=average,
         ranks=_ranks(average, listed),
@@ -131,7 +133,10 @@ def _model(row: int, draw: np.random.Generator) -> Model:
         commit=digest_of(["commit", row])[:40],
         dtype=DTYPES[int(draw.integers(len(DTYPES)))],
         quantisation="4bit" if draw.random() < 0.05 else "",
-        adapter="",
+        adapter_base="",
+        chat=False,
+        backend="hf",
+        apart="",
         architecture=f"{family.title()}ForCausalLM",
         model_type=family,
         parameters=int(billions * 10**9),

@@ -83,6 +83,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     ],
     "queue": _one_address("queue"),
     "pool": _one_address("pool"),
+    "backends": _one_address("backends"),
     "suites": _one_address("suites"),
     "suite": _one_address("suite", "generated"),
     "suite-cite": _one_address("suite-cite", "generated"),

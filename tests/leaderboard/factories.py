@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from evalcore.digest import digest_of
 from evalcore.keys import comparability_key
+from evalcore.lengths import Lengths
 from evalcore.record import ResultRow, RunRecord, write_samples
 from evalcore.stats import interval, standard_error
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant
@@ -95,6 +96,7 @@ def make_variant(
     parameters: int = 410_000,
     commit: str = "",
     licence: str = "apache-2.0",
+    backend: str = "hf",
 ) -> Variant:
     hub_model, _ = HubModel.objects.get_or_create(repo_id=repo_id)
     return Variant.objects.create(
@@ -105,10 +107,13 @@ def make_variant(
         model_type=model_type,
         parameters=parameters,
         licence=licence,
+        backend=backend,
     )
 
 
-def make_worker(name: str = "bench-1", *, memory_bytes: int = 64 * 10**9) -> Worker:
+def make_worker(
+    name: str = "bench-1", *, memory_bytes: int = 64 * 10**9, backend: str = "hf"
+) -> Worker:
     now = timezone.now()
     worker, _ = Worker.objects.update_or_create(
         name=name,
@@ -116,6 +121,7 @@ def make_worker(name: str = "bench-1", *, memory_bytes: int = 64 * 10**9) -> Wor
             "device": "cpu",
             "memory_bytes": memory_bytes,
             "dtypes": ["float32", "bfloat16", "float16"],
+            "backend": backend,
             "started": now,
             "seen": now,
         },
@@ -163,7 +169,9 @@ class Claimed:
 def claimed(run: Run, worker: Worker | None = None) -> Claimed:
     """Claim this very run, whatever else waits."""
     Run.objects.filter(pk=run.pk).update(priority=1000)
-    claim = claims.claim_next(worker or make_worker())
+    backend = run.variant.backend
+    name = "bench-1" if backend == "hf" else f"bench-{backend}"
+    claim = claims.claim_next(worker or make_worker(name, backend=backend))
     assert claim is not None
     run.refresh_from_db()
     assert run.lease_token == claim.token
@@ -195,6 +203,9 @@ class Answers:
     seed: int = 0
     questions: Sequence[str] = ()
     choices: Sequence[str] = ()
+    cut: int = 0
+    """Questions of which every prompt lost its beginning; without any, nothing is counted, as in
+    runs of long ago."""
     extra: dict[str, Any] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)
     """Fields that this run's record has otherwise."""
@@ -221,13 +232,20 @@ def finish(run: Run, answers: Answers | None = None, **options: Any) -> Run:
 
 
 def evaluated(
-    repo_id: str, suite: Suite, skill: dict[str, float], *, n: int = 40, **fields: Any
+    repo_id: str,
+    suite: Suite,
+    skill: dict[str, float],
+    *,
+    n: int = 40,
+    cut: int = 0,
+    **fields: Any,
 ) -> Variant:
     """A variant with a finished run in each column; `skill` by style."""
     variant = make_variant(repo_id, **fields)
     submission = make_submission(variant, suite)
     for number, run in enumerate(submission.runs.order_by("task__name")):
-        finish(run, skill=skill[run.task.style], n=n, seed=hash_of(repo_id) + number)
+        seed = hash_of(repo_id) + number
+        finish(run, skill=skill[run.task.style], n=n, seed=seed, cut=cut)
     return variant
 
 
@@ -296,7 +314,7 @@ def _sample(run: Run, number: int, answers: Answers) -> dict[str, Any]:
                 "token_ids": [place],
                 "token_logprobs": [value],
                 "n_context_tokens": len(shots + body) // 4,
-                "n_truncated": 0,
+                "n_truncated": 3 if number < answers.cut else 0,
                 "text": None,
                 "finish_reason": None,
                 "path": "plain",
@@ -338,7 +356,7 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
             "config_digest": run.task.config_digest,
             "docs_digest": docs_digest,
             "run_key": run.run_key,
-            "results": [row.__dict__ for row in rows],
+            "results": [row.as_json() for row in rows],
             "samples": {"file": "", "sha256": "", "rows": len(samples)},
             "engine": {"name": "evalcore", "version": "0.1.0", "scoring_version": 1},
             "model": {
@@ -348,6 +366,7 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
                 "tokenizer_digest": digest_of("tokenizer"),
                 "bos_policy": "tokenizer",
                 "max_length": 512,
+                **_computed_by(run),
             },
             "datasets": {run.task.name: {"path": "workshop/questions", "commit": "c" * 40}},
             "settings": {"mode": run.mode, "num_fewshot": run.shots, "fewshot_seed": 1234},
@@ -367,11 +386,17 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
     )
 
 
+def _computed_by(run: Run) -> dict[str, Any]:
+    backend = run.variant.backend
+    return {} if backend == "hf" else {"computed_by": {"name": backend, "version": "0.32.0"}}
+
+
 def _result(
     run: Run, subset: str, samples: Sequence[dict[str, Any]], docs_digest: str, metric: str
 ) -> ResultRow:
     scores = [sample["correct"] for sample in samples]
     bounds = interval(scores)
+    counted = Lengths.of(response for sample in samples for response in sample["responses"])
     return ResultRow(
         task=run.task.name,
         subset=subset,
@@ -383,6 +408,7 @@ def _result(
         high=min(bounds.high, 1.0),
         interval="normal",
         n=len(scores),
+        lengths=counted if counted.told else None,
         higher_is_better=True,
         comparability_key=comparability_key(
             run.run_key, docs_digest=docs_digest, metric=metric, arguments={}, filter="none"

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ import pytest
 import evalcore
 from leaderboard.queue import claims
 from runners import confinement, landlock
-from runners.confinement import WAYS, Way
+from runners.confinement import WAYS, Needs, Way
 from runners.execute import evaluate_claim
 from runners.process import Child
 from tests.runners import escapes, rows, standin
@@ -61,7 +62,7 @@ def site(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path
     settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
     monkeypatch.setenv("HF_HOME", str(home / "hf"))
     program = (sys.executable, str(Path(standin.__file__)))
-    monkeypatch.setattr("runners.execute.PYTHON", program)
+    monkeypatch.setattr("runners.backends.PYTHON", program)
     monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
     return home
 
@@ -178,3 +179,41 @@ def test_a_stray_descendant_neither_lives_on_nor_holds_the_worker(tmp_path: Path
             child.next_event(0.1)
         assert child.kill() == 0
     assert not is_alive(int((tmp_path / "left").read_text()))
+
+
+REACHES = """
+import socket, sys
+def reach(address):
+    with socket.create_connection(address, timeout=5):
+        return "reached"
+with socket.create_server(("127.0.0.1", 0)) as own:
+    for address in (own.getsockname(), ("127.0.0.1", int(sys.argv[1]))):
+        try:
+            print(reach(address))
+        except OSError:
+            print("refused")
+"""
+
+
+@pytest.mark.parametrize("confined", [NAMESPACES, WAYS[1]], ids=lambda way: way.name)
+@pytest.mark.parametrize("loopback", [True, False])
+def test_with_a_loopback_a_process_reaches_itself_and_nobody_else(
+    tmp_path: Path, listeners: dict[str, Any], confined: Way, loopback: bool
+) -> None:
+    """As the process groups of torch do, without which vLLM does not start."""
+    needs = Needs(folder=tmp_path / "work", write=[tmp_path / "work"], loopback=loopback)
+    needs.folder.mkdir()
+    program = [sys.executable, "-P", "-s", "-c", REACHES, str(listeners["TCP"][1])]
+    told = subprocess.run(
+        confinement.command(program, needs, way(confined)),
+        cwd=needs.folder,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    itself, others = ("reached" if loopback else "refused"), "refused"
+    if told.returncode == 0:
+        assert told.stdout.split() == [itself, others]
+    else:  # without a loopback there is not even an address to listen on
+        assert not loopback, told.stderr

@@ -38,7 +38,7 @@ def home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path
     settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     program = (sys.executable, str(Path(standin.__file__)))
-    monkeypatch.setattr("runners.execute.PYTHON", program)
+    monkeypatch.setattr("runners.backends.PYTHON", program)
     return tmp_path
 
 
@@ -293,6 +293,7 @@ def test_a_child_sees_neither_the_workers_environment_nor_its_parents(
     seen = json.loads((home / "journal" / str(run.variant_id) / "seen.json").read_text())
     allowed = {
         *("PATH", "HOME", "LANG", "TMPDIR", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
+        "HF_MODULES_CACHE",
         *("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "LC_CTYPE"),
     }
     assert set(seen["environment"]) <= allowed

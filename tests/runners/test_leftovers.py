@@ -66,6 +66,18 @@ def test_models_are_evicted_by_age_but_not_while_a_run_is_alive(home: Path) -> N
     assert kept(home) == {"org/queued", "org/running", "org/fresh"}
 
 
+def test_the_model_under_an_adapter_is_kept_as_long_as_a_run_of_the_adapter_is_alive(
+    home: Path,
+) -> None:
+    found = models(home, adapter=40, base=40, old=40)
+    adapter, base = found["adapter"], found["base"]
+    adapter.adapter_base, adapter.adapter_base_commit = "org/base", base.commit
+    adapter.save()
+    rows.queued("arc", variant=adapter)
+    hub_cache.make_room()
+    assert kept(home) == {"org/adapter", "org/base"}
+
+
 def test_models_are_evicted_by_size_and_the_oldest_go_first(home: Path, settings: Any) -> None:
     models(home, first=9, second=6, third=3)
     settings.PLUMBLINE_CACHE_BYTES = SIZE

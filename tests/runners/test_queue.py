@@ -226,7 +226,7 @@ def test_another_variant_of_the_model_stands_in_no_column(kind: str, value: obje
     claim = claimed_by(rows.worker())
     own = rows.record(run)
     other = replace(own, model={**own.model, kind: value})
-    with pytest.raises(ValueError, match=rf"with {kind} .*another variant than the one that was"):
+    with pytest.raises(ValueError, match=r"was evaluated, .* was asked for|than the one that was"):
         claims.complete(claim.token, run, other, rows.files())
     run.refresh_from_db()
     assert run.state == "running"

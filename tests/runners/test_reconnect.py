@@ -17,9 +17,9 @@ from django.core.management import call_command
 call_command("migrate", verbosity=0)
 from leaderboard.queue import claims
 from leaderboard.models import Run
-from runners import execute
+from runners import backends, execute
 from tests.runners import rows, standin
-execute.PYTHON = (sys.executable, standin.__file__)
+backends.PYTHON = (sys.executable, standin.__file__)
 worker = rows.worker()
 rows.queued("arc", "mmlu", variant=rows.variant("standin/slow"))
 claim = claims.claim_next(worker)

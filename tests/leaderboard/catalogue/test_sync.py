@@ -174,3 +174,16 @@ def test_a_new_version_of_a_suite_shows_what_was_measured_before(tasks: Path, db
     assert board is not None
     assert [model.repo_id for model in board.models] == ["lab/one"]
     assert board.ranked == 1
+
+
+def test_columns_of_a_site_from_before_learn_how_they_are_asked_in_a_chat(tasks: Path) -> None:
+    catalogue.sync(tasks)
+    spec = TaskLibrary([tasks]).one("facts")
+    chat = {"template": "own", "multiturn": True}
+    key = run_key(spec, shots=0, mode="strict", chat=chat)
+    entry = SuiteEntry.objects.get(task__name="facts")
+    assert entry.chat_run_key == key != entry.run_key
+    SuiteEntry.objects.update(chat_run_key="")
+    catalogue.sync(tasks)
+    entry.refresh_from_db()
+    assert entry.chat_run_key == key

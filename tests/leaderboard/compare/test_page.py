@@ -712,7 +712,7 @@ def test_a_change_of_a_run_is_followed(
 def test_what_a_variant_was_run_with_is_followed(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    for field in ("dtype", "quantisation", "adapter", "backend"):
+    for field in ("dtype", "quantisation", "backend"):
         before = get(client, pair)
         Variant.objects.filter(pk=weak.pk).update(**{field: "other"})
         assert get(client, pair) != before, field

@@ -85,7 +85,7 @@ def test_a_shard_that_is_not_there_is_named(spoilt: Spoilt) -> None:
     ("files", "code"),
     [
         (["README.md"], "no_safetensors"),
-        (["adapter_config.json", "adapter_model.safetensors"], "adapter"),
+        (["adapter_config.json", "adapter_model.safetensors"], "unknown_size"),
         (["tiny.gguf"], "gguf_only"),
     ],
 )

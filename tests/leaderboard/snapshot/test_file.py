@@ -109,3 +109,13 @@ def test_a_lost_file_is_no_half_board(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         snapshot_file.board(sha256)
     assert not snapshot_file.folder_of(sha256).exists()
+
+
+def test_models_of_a_file_from_before_they_were_asked_in_several_ways() -> None:
+    board = synthetic_board(4, 3)
+    later = ["adapter_base", "chat", "backend", "apart"]
+    read = Models(board.models.table.drop_columns(later))
+    asked = {(model.adapter_base, model.chat, model.backend, model.apart) for model in read}
+    assert asked == {("", False, "hf", "")}
+    assert list(read) == list(board.models)
+    assert read.identities == board.models.identities

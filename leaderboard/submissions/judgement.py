@@ -1,0 +1,177 @@
+"""What the Hub alone says of a model: read `judged` first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from time import monotonic
+
+from django.conf import settings
+from django.core.cache import cache
+
+from leaderboard.hub import Repository, adapters, client, model_id, own_code
+from leaderboard.hub import files as repository_files
+from leaderboard.models.variant import TRANSFORMERS
+from leaderboard.submissions.facts import Facts, Way, facts_of
+from leaderboard.web import Problem, Refused
+
+CACHED_SECONDS = 60
+LEAST_SECONDS = 0.5
+"""For the model under an adapter, however long the adapter took."""
+
+Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
+"""Facts, problems and warnings."""
+
+
+def judged(
+    asked: model_id.Asked, way: Way, seconds: float, *, thorough: bool, remembered: bool
+) -> Judgement:
+    """From the Hub alone, kept for a minute. Raises HubSilent."""
+    thorough = thorough or way.chat
+    question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision, way.base, thorough])
+    key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
+    judgement: Judgement | None = cache.get(key) if remembered else None
+    if judgement is None:
+        try:
+            judgement = _judged(asked, way, seconds, thorough=thorough)
+        except Refused as refused:
+            judgement = (None, refused.problems, ())
+        cache.set(key, judgement, CACHED_SECONDS)
+    facts, problems, warnings = judgement
+    if facts is None:
+        return judgement
+    return (
+        replace(facts, packing=way.packing, chat=way.chat, backend=way.backend),
+        (*problems, *_about_way(facts, way)),
+        warnings,
+    )
+
+
+def _judged(asked: model_id.Asked, way: Way, seconds: float, *, thorough: bool) -> Judgement:
+    begun = monotonic()
+    repository = client.read_repository(asked, seconds, thorough=thorough)
+    notes = _renaming("model", asked, repository)
+    if not repository.is_adapter:
+        problems = repository_files.problems_with(repository)
+        if way.base:
+            problems.append(_takes_no_base(repository))
+        return _outcome(repository, None, problems, notes)
+    if problems := adapters.problems_with(repository):
+        return None, tuple(problems), tuple(notes)
+    left = max(LEAST_SECONDS, seconds - (monotonic() - begun))
+    named = adapters.base_of(repository, way.base)
+    try:
+        base = client.read_repository(named, left, thorough=thorough)
+    except Refused as refused:
+        raise Refused(*adapters.of_base(refused.problems)) from None
+    notes += _renaming("base", named, base)
+    if base.is_adapter:
+        problems = [_on_an_adapter(base)]
+    else:
+        problems = adapters.of_base(repository_files.problems_with(base))
+    if another := adapters.is_another(repository, base.repo_id):
+        notes.append(_another_base(repository, base, another))
+    return _outcome(base, repository, problems, notes)
+
+
+def _outcome(
+    whole: Repository, adapter: Repository | None, problems: list[Problem], notes: list[Problem]
+) -> Judgement:
+    facts = None if problems else facts_of(whole, adapter)
+    if facts is None and not problems:
+        problems = [_unknown_size(whole, "base" if adapter else "model")]
+    if facts and facts.code:
+        notes = [*notes, own_code.note_on(facts.code)]
+    return facts, tuple(problems), tuple(notes)
+
+
+def _about_way(facts: Facts, way: Way) -> list[Problem]:
+    problems = []
+    if way.packing and facts.stored_quantisation:
+        problems.append(
+            Problem(
+                "packing",
+                "packed_already",
+                f"{facts.adapter_base or facts.repo_id} is quantised already "
+                f"({facts.stored_quantisation}).",
+                "Leave its weights as stored.",
+            )
+        )
+    if way.backend != TRANSFORMERS and (made := _not_plain(facts, way)):
+        problems.append(
+            Problem(
+                "engine",
+                "plain_models_only",
+                f"{made} are computed by transformers alone on this site.",
+                "Choose transformers, or a whole model with its weights as stored.",
+            )
+        )
+    if way.chat and facts.has_template is False:
+        problems.append(
+            Problem(
+                "asked",
+                "no_template",
+                f"{facts.adapter_base or facts.repo_id} has no chat template.",
+                "Choose plain text, or add the template to its tokenizer and push it again.",
+            )
+        )
+    return problems
+
+
+def _not_plain(facts: Facts, way: Way) -> str:
+    if facts.adapter_base:
+        return "Adapters"
+    if facts.code:
+        return "Models with code of their own"
+    return "Quantised weights" if facts.stored_quantisation or way.packing else ""
+
+
+def _unknown_size(repository: Repository, field: str) -> Problem:
+    return Problem(
+        "base" if field == "base" else "model",
+        "unknown_size",
+        f"The number of parameters of {repository.repo_id} cannot be read from its "
+        "safetensors files.",
+        "Save the model with save_pretrained() and push it again: a file may be cut short.",
+    )
+
+
+def _renaming(field: str, asked: model_id.Asked, repository: Repository) -> list[Problem]:
+    if asked.repo_id == repository.repo_id:
+        return []
+    return [
+        Problem(
+            "base" if field == "base" else "model",
+            "renamed",
+            f"The Hub knows {asked.repo_id} as {repository.repo_id} now; that name is used.",
+        )
+    ]
+
+
+def _takes_no_base(repository: Repository) -> Problem:
+    return Problem(
+        "base",
+        "no_adapter",
+        f"{repository.repo_id} is a whole model, which is put on no other.",
+        "Leave this field empty.",
+    )
+
+
+def _on_an_adapter(base: Repository) -> Problem:
+    return Problem(
+        "base",
+        "adapter",
+        f"{base.repo_id} is an adapter itself.",
+        "Name the whole model that both are put on, with the other adapter merged into it.",
+    )
+
+
+def _another_base(adapter: Repository, base: Repository, named: str) -> Problem:
+    return Problem(
+        "base",
+        "another_base",
+        f"{adapter.repo_id} says that it was trained on {named}; it would be put on "
+        f"{base.repo_id}.",
+        "If that is not the same model under another name, its score means nothing.",
+    )

@@ -1,0 +1,50 @@
+"""What this worker computes models with, and what the process that does it needs.
+
+transformers, in the worker's own environment; or vLLM, which wants other versions of torch and
+transformers and so has an environment of its own, into which evalcore is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from django.conf import settings
+
+from leaderboard.models.variant import TRANSFORMERS, VLLM
+from runners.confinement import PARTS_OF_PYTHON
+from runners.process import PYTHON
+
+OPTIONS_OF_VLLM = "VLLM_"
+"""How variables begin that vLLM takes settings from, such as the memory for its cache."""
+
+
+def backend() -> str:
+    """By the name of `--model`."""
+    return VLLM if settings.PLUMBLINE_VLLM_PYTHON else TRANSFORMERS
+
+
+def python() -> tuple[str, ...]:
+    """What starts the engine."""
+    own = settings.PLUMBLINE_VLLM_PYTHON
+    return (own, *PYTHON[1:]) if own else PYTHON
+
+
+def arguments() -> str:
+    """What vLLM is told beside the model: on how many GPUs, with how much of their memory."""
+    return settings.PLUMBLINE_VLLM_ARGS if backend() == VLLM else ""
+
+
+def folders() -> list[Path]:
+    """What the engine's process must be able to read beside what the worker itself runs on."""
+    if not settings.PLUMBLINE_VLLM_PYTHON:
+        return []
+    environment = Path(settings.PLUMBLINE_VLLM_PYTHON).parent.parent
+    return [environment / part for part in PARTS_OF_PYTHON]
+
+
+def variables() -> dict[str, str]:
+    """Of the worker's environment, what the engine takes settings from."""
+    if backend() != VLLM:
+        return {}
+    return {name: value for name, value in os.environ.items() if name.startswith(OPTIONS_OF_VLLM)}

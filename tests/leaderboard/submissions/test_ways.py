@@ -1,0 +1,277 @@
+"""Adapters, packed weights and chat templates: checked, submitted, each a variant of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.hub.weights import Weights
+from leaderboard.models import HubModel, Run, Submission, Suite, User, Variant
+from leaderboard.models.packing import Packing, arguments_of, packed_bytes, packing_of
+from leaderboard.models.variant import Dtype, weight_bytes
+from leaderboard.queue import claims, reproduce
+from leaderboard.submissions import precheck
+from leaderboard.submissions.facts import Way
+from leaderboard.submissions.submit import submit
+from leaderboard.web import Refused
+from tests import awkward, tiny
+from tests.hub import serve
+from tests.leaderboard.conftest import worker
+from tests.leaderboard.submissions.test_form_page import get, problem_at
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("site")]
+
+TEMPLATE = "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}"
+BASE, LORA, CHATTY = "org/base", "org/lora", "org/chatty"
+GPTQ = {"quant_method": "gptq", "bits": 4}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("hub")
+    models = root / "models" / "org"
+    awkward.write_tiny_llama(models / "base")
+
+    def copy(of: str, name: str) -> Path:
+        return Path(shutil.copytree(models / of, models / name))
+
+    def names(folder: Path, base: str | None) -> None:
+        file = folder / "adapter_config.json"
+        config = {**json.loads(file.read_text()), "base_model_name_or_path": base}
+        file.write_text(json.dumps(config))
+
+    (copy("base", "chatty") / "chat_template.jinja").write_text(TEMPLATE)
+    tiny.adapt(models / "base", models / "lora")
+    names(models / "lora", BASE)
+    for name, base in (("lost", "/home/me/base"), ("silent", None), ("stacked", LORA)):
+        names(copy("lora", name), base)
+    (copy("lora", "pickled") / "adapter_model.safetensors").rename(
+        models / "pickled" / "adapter_model.bin"
+    )
+    (copy("lora", "broken") / "adapter_config.json").write_text("{")
+    awkward.change_config(copy("base", "gptq"), quantization_config=GPTQ)
+    awkward.change_config(copy("base", "odd"), quantization_config={"quant_method": "odd"})
+    with serve([root]) as url:
+        yield url
+
+
+@pytest.fixture
+def site(address: str, settings: Any, suite: Suite) -> None:
+    settings.HF_ENDPOINT = address
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    cache.clear()
+    alive = worker(16 * 10**9)
+    alive.quantisations = ["bitsandbytes", "gptq"]
+    alive.save()
+
+
+def refused(model: str, way: Way = Way()) -> tuple[str, str]:
+    """Field and code of the one problem."""
+    [problem] = precheck.check(model, way=way).problems
+    assert problem.remedy, problem
+    return problem.field, problem.code
+
+
+def test_an_adapter_is_put_on_the_model_that_it_names() -> None:
+    outcome = precheck.check(LORA)
+    assert outcome.ok
+    facts, base = outcome.facts, precheck.check(BASE).facts
+    assert facts is not None
+    assert base is not None
+    assert (facts.repo_id, facts.adapter_base) == (LORA, BASE)
+    assert facts.adapter_base_commit == base.commit != facts.commit
+    assert facts.parameters == base.parameters + facts.adapter_parameters > base.parameters
+    assert facts.architecture == "LlamaForCausalLM"
+
+
+def test_an_adapter_that_names_no_model_of_the_hub_is_put_on_the_one_that_is_typed() -> None:
+    for name in ("org/lost", "org/silent"):
+        assert refused(name) == ("base", "no_base")
+        outcome = precheck.check(name, way=Way(base=BASE))
+        assert outcome.ok
+        assert outcome.facts is not None
+        assert outcome.facts.adapter_base == BASE
+
+
+def test_another_base_than_the_adapter_names_is_told() -> None:
+    assert not precheck.check(LORA, way=Way(base=f"{BASE}@main")).warnings
+    [warning] = precheck.check(LORA, way=Way(base=CHATTY)).warnings
+    assert (warning.field, warning.code) == ("base", "another_base")
+    assert BASE in warning.message
+    assert CHATTY in warning.message
+
+
+@pytest.mark.parametrize(
+    ("model", "way", "problem"),
+    [
+        (BASE, Way(base=CHATTY), ("base", "no_adapter")),
+        (LORA, Way(base="org/nobody"), ("base", "unknown_model")),
+        (LORA, Way(base="no model"), ("base", "malformed_id")),
+        (LORA, Way(base=f"{BASE}@v9"), ("base", "unknown_revision")),
+        (LORA, Way(base="org/odd"), ("base", "quantised")),
+        ("org/stacked", Way(), ("base", "adapter")),
+        ("org/pickled", Way(), ("model", "no_safetensors")),
+        ("org/broken", Way(), ("model", "broken_config")),
+        ("org/odd", Way(), ("model", "quantised")),
+        ("org/gptq", Way(packing="8bit"), ("packing", "packed_already")),
+        (BASE, Way(packing="3bit"), ("packing", "unknown_packing")),
+        (BASE, Way(chat=True), ("asked", "no_template")),
+    ],
+)
+def test_what_does_not_go_together_is_refused_at_its_field(
+    model: str, way: Way, problem: tuple[str, str]
+) -> None:
+    assert refused(model, way) == problem
+
+
+def test_packed_weights_need_a_worker_that_computes_them() -> None:
+    assert precheck.check("org/gptq").ok
+    assert precheck.check(BASE, way=Way(packing="4bit")).ok
+    [alive] = precheck.estimate.live_workers()
+    alive.quantisations = []
+    alive.save()
+    assert refused("org/gptq") == ("model", "no_worker_for_packing")
+    assert refused(BASE, Way(packing="4bit")) == ("packing", "no_worker_for_packing")
+    assert precheck.check(BASE).ok
+
+
+def test_each_way_of_one_commit_is_a_variant_with_runs_of_its_own(ada: User) -> None:
+    ways = [Way(), Way(packing="8bit"), Way(packing="4bit"), Way(chat=True)]
+    submitted = [submit(CHATTY, way=way, user=ada) for way in ways]
+    assert len({submission.variant_id for submission in submitted}) == len(ways)
+    assert Run.objects.count() == 2 * len(ways)
+    for way in ways:
+        with pytest.raises(Refused, match="submitted before"):
+            submit(CHATTY, way=way, user=ada)
+    plain, *_, chat = ({run.run_key for run in s.runs.all()} for s in submitted)
+    assert not plain & chat
+
+
+def test_the_command_of_a_run_loads_and_asks_as_was_wanted(ada: User) -> None:
+    def said(model: str, way: Way) -> str:
+        return " ".join(reproduce.command(submit(model, way=way, user=ada).runs.all()[0]))
+
+    facts = precheck.check(LORA).facts
+    assert facts is not None
+    adapter = f"pretrained={BASE},revision={facts.adapter_base_commit},dtype=float32,"
+    assert f"{adapter}peft={LORA}@{facts.commit} " in said(LORA, Way())
+    assert "load_in_8bit=True " in said(CHATTY, Way(packing="8bit"))
+    of_4_bits = "load_in_4bit=True,bnb_4bit_quant_type=nf4,bnb_4bit_compute_dtype=float32 "
+    assert of_4_bits in said(CHATTY, Way(packing="4bit"))
+    assert "--apply_chat_template" in said(CHATTY, Way(chat=True)).split()
+    plain = said(CHATTY, Way())
+    assert "load_in" not in plain
+    assert "--apply_chat_template" not in plain
+
+
+def test_a_worker_takes_only_weights_that_it_can_compute(ada: User) -> None:
+    submit(CHATTY, way=Way(packing="8bit"), user=ada)
+    submit("org/gptq", user=ada)
+    plain = worker(10**12)
+    assert claims.claim_next(plain) is None
+    plain.quantisations = ["gptq"]
+    claim = claims.claim_next(plain)
+    assert claim is not None
+    assert {run.variant.hub_model.repo_id for run in claim.runs} == {"org/gptq"}
+    plain.quantisations = ["bitsandbytes"]
+    claim = claims.claim_next(plain)
+    assert claim is not None
+    assert {run.variant.quantisation for run in claim.runs} == {"bitsandbytes 8-bit at loading"}
+
+
+def test_an_adapter_counts_the_model_under_it_as_downloaded(ada: User) -> None:
+    variant = submit(LORA, user=ada).variant
+    assert variant.repositories == ((LORA, variant.commit), (BASE, variant.adapter_base_commit))
+    assert variant.whole == (BASE, variant.adapter_base_commit)
+    assert variant.base_model == BASE
+
+
+def test_the_form_shows_the_plan_of_an_adapter(client: Client) -> None:
+    html = get(client, f"/submit?model={LORA}")
+    assert "Ready to submit." in html
+    assert f"<dt>Adapter on</dt>\n    <dd>{BASE}" in html
+    assert "1 of 1 worker that runs now" in html
+    assert '<details class="unusual" id="unusual">' in html
+
+
+def test_the_form_keeps_what_was_chosen_and_says_what_is_wrong_with_it(client: Client) -> None:
+    html = get(client, f"/submit?model={BASE}&asked=chat&packing=8bit")
+    assert problem_at(html, "asked").startswith(f"{BASE} has no chat template.")
+    assert 'id="unusual" open' in html
+    assert '<option value="8bit" selected' in html
+    assert '<option value="chat" selected' in html
+    assert "“9bit” is no way to pack weights" in get(client, f"/submit?model={BASE}&packing=9bit")
+    assert "“song” is no way to ask a model" in get(client, f"/submit?model={BASE}&asked=song")
+
+
+def test_the_form_submits_a_way_and_offers_to_repeat_it(client: Client, ada: User) -> None:
+    client.force_login(ada)
+    typed = {"model": "org/lost", "base": BASE, "packing": "8bit"}
+    response = client.post("/submit", typed)
+    assert response.status_code == 302, response.content
+    submission = Submission.objects.get()
+    told = f"bitsandbytes 8-bit at loading, adapter on {BASE}"
+    assert submission.variant.told == told
+    assert told in get(client, response.headers["Location"])
+    for run in submission.runs.all():
+        claims.cancel(run, by="test")
+    again = client.post(f"{response.headers['Location']}/again")
+    assert again.status_code == 302, again.content
+    assert Submission.objects.latest("created").variant == submission.variant
+    assert Variant.objects.count() == HubModel.objects.count() == 1
+
+
+@given(
+    st.sampled_from(Packing.values),
+    st.sampled_from(Dtype.values),
+    st.integers(1, 10**12),
+    st.integers(0, 10**10),
+)
+def test_packed_weights_take_less_than_plain_ones_and_not_less_than_their_bits(
+    packing: str, dtype: str, parameters: int, tables: int
+) -> None:
+    packed = packed_bytes(packing, dtype, parameters, tables)
+    assert parameters // 2 <= packed <= weight_bytes(parameters, dtype)
+
+
+@pytest.mark.parametrize(("packing", "each"), [("8bit", 1.0), ("4bit", 0.5625)])
+def test_tables_of_tokens_are_not_packed(packing: str, each: float) -> None:
+    assert packed_bytes(packing, "bfloat16", 1000, 0) == int(1000 * each)
+    assert packed_bytes(packing, "bfloat16", 1000, 400) == int(600 * each) + 800
+    assert packed_bytes(packing, "float32", 1000, 1000) == 4000
+
+
+@pytest.mark.parametrize(
+    ("stored", "quantisation", "parameters"),
+    [
+        ({"I32": 100, "F16": 10}, "gptq 4-bit", 810),
+        ({"U8": 100, "BF16": 10}, "bitsandbytes 4-bit", 210),
+        ({"I8": 100, "F16": 10}, "bitsandbytes 8-bit", 110),
+        ({"F16": 110}, "", 110),
+    ],
+)
+def test_numbers_that_hold_several_parameters_count_as_several(
+    stored: dict[str, int], quantisation: str, parameters: int
+) -> None:
+    weights = Weights(sum(stored.values()), stored)
+    assert weights.unpacked(quantisation) == parameters
+
+
+@pytest.mark.parametrize("dtype", Dtype.values)
+@pytest.mark.parametrize("packing", ["", *Packing.values])
+def test_how_weights_are_packed_is_told_from_what_the_engine_calls_it(
+    packing: str, dtype: str
+) -> None:
+    from leaderboard.models.packing import quantisation_by
+
+    assert packing_of(quantisation_by(packing, dtype), dtype) == packing
+    assert bool(arguments_of(packing, dtype)) == bool(packing)

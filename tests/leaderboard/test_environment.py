@@ -1,0 +1,70 @@
+"""Variables of the environment: a wrong value is refused by name, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard import environment
+
+KNOWN = ("tensor_parallel_size", "enforce_eager")
+
+
+@pytest.mark.parametrize(
+    "stated", ["", "enforce_eager=True", "tensor_parallel_size=2,enforce_eager=1"]
+)
+def test_arguments_of_known_names_are_taken_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, stated: str
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_VLLM_ARGS", stated)
+    assert environment.arguments("PLUMBLINE_VLLM_ARGS", KNOWN) == stated
+
+
+@pytest.mark.parametrize("wrong", ["kv_cache_dtype=fp8", "enforce_eager", "enforce_eager=", "=1"])
+def test_what_changes_numbers_or_says_nothing_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_VLLM_ARGS", f"tensor_parallel_size=2,{wrong}")
+    with pytest.raises(
+        ImproperlyConfigured, match=r"PLUMBLINE_VLLM_ARGS: .*expected name=value"
+    ) as e:
+        environment.arguments("PLUMBLINE_VLLM_ARGS", KNOWN)
+    assert repr(wrong) in str(e.value)
+
+
+NAME = "PLUMBLINE_TRUSTED_CODE"
+REPOSITORIES = st.from_regex(r"[\w.-]{1,9}/[\w.-]{1,9}", fullmatch=True).filter(str.isascii)
+COMMITS = st.text("0123456789abcdef", min_size=40, max_size=40)
+
+
+def read(value: str) -> dict[str, frozenset[str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(NAME, value)
+        return environment.commits(NAME)
+
+
+@given(pins=st.lists(st.tuples(REPOSITORIES, COMMITS), max_size=5))
+def test_every_repository_has_the_commits_that_stand_beside_it(
+    pins: list[tuple[str, str]],
+) -> None:
+    listed = read(" ,\n".join(f"{name}@{commit}" for name, commit in pins))
+    assert {(name, commit) for name, known in listed.items() for commit in known} == {*pins}
+
+
+@pytest.mark.parametrize("empty", ["", " ", ",", " , "])
+def test_nothing_is_trusted_by_default(empty: str) -> None:
+    assert read(empty) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "owner/name", "owner/name@main", f"owner@{'a' * 40}", f"owner/name@{'a' * 39}",
+        f"owner/name@{'A' * 40}", f"*/*@{'a' * 40}", f"owner/name@{'a' * 40} other/name@{'b' * 40}",
+    ],
+)  # fmt: skip
+def test_what_is_no_pin_is_refused_by_name(wrong: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}: .*expected owner/name@commit"):
+        read(wrong)
