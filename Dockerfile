@@ -30,7 +30,8 @@ print(*engine, *extras['site'], *extras['runners'], 'setuptools>=77', sep='\n')"
 
 FROM site-packages AS worker-packages
 RUN python3 -c "import tomllib; \
-print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > worker.txt \
+project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+print(*project['dependencies'], *project['optional-dependencies']['quantised'], sep='\n')" > worker.txt \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt torch \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r worker.txt
 

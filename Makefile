@@ -40,9 +40,12 @@ test: $(VENV)/.dev  ## Set up and run all tests
 test-quick: $(VENV)/.dev  ## The tests of two minutes: no browser, no service, no evaluation from end to end
 	@$(BIN)/python -m pytest $(TEST_PROCESSES) --quick $(TEST_ARGS)
 
-test-backends: $(BACKENDS)/.installed  ## Set up vLLM's environment (3.4 GB) and run the tests that need it
+test-backends: $(BACKENDS)/.installed $(VENV)/.dev  ## Set up vLLM's environment (3.4 GB) and run the tests that need it
 	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m pytest -c tests/backends/pytest.ini --rootdir=. \
-		--confcutdir=tests/backends --durations=10 --durations-min=5 tests/backends $(TEST_ARGS)
+		--confcutdir=tests/backends --durations=10 --durations-min=5 --ignore=tests/backends/worker \
+		tests/backends $(TEST_ARGS)
+	@PLUMBLINE_VLLM_PYTHON=$(abspath $(BACKENDS))/bin/python $(BIN)/python -m pytest -c pyproject.toml \
+		--rootdir=. -o addopts="-ra --strict-markers" tests/backends/worker $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
@@ -85,12 +88,12 @@ $(VENV)/.base: constraints.txt
 
 $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@echo "Installing the engine, the site and the workers ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "Installing what the tests and checks need ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised,gguf,dev,peer]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised,gguf,images,litellm,dev,peer]'
 	@# Beside the environment: wherever torchao is, transformers imports it, in every process.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
 	@touch $@

@@ -41,6 +41,7 @@ FIXED = {
     "submit": "/submit",
     "submit-problem": "/submit?model=not+a+model",
     "suites": "/suites",
+    "backends": "/backends",
     "method": "/method",
     "about": "/about",
     "changelog": "/changelog",

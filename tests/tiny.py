@@ -52,7 +52,7 @@ def make(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-    tokenizer = _words(adds_bos) if words else _bytes(adds_bos)
+    tokenizer = _words(adds_bos) if words else bytes_tokenizer(adds_bos)
     PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         bos_token="<s>",
@@ -114,7 +114,7 @@ def make_seq2seq(
     from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
     is_t5 = architecture in ("t5", "switch_transformers")
-    tokenizer = _words(adds_bos=False) if is_t5 else _bytes(adds_bos=False)
+    tokenizer = _words(adds_bos=False) if is_t5 else bytes_tokenizer(adds_bos=False)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>" if is_t5 else "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
@@ -174,7 +174,8 @@ def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
     return into
 
 
-def _bytes(adds_bos: bool) -> Any:
+def bytes_tokenizer(adds_bos: bool) -> Any:
+    """Every text is bytes, and some of them are one token; of `tokenizers`."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

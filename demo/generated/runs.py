@@ -21,7 +21,7 @@ from demo.generated.tables import insert, next_key
 from evalcore import __version__
 from leaderboard.models import Result, Run, ScoreVector, Submission, TaskVersion
 from leaderboard.models.run import State
-from leaderboard.models.variant import needed_bytes
+from leaderboard.models.variant import needed_bytes, weight_bytes
 from leaderboard.samples import Layout, vectors
 
 WORKERS = ("bench-1", "bench-2", "bench-3")
@@ -99,7 +99,7 @@ class Runs:
     ) -> Iterator[tuple[Any, ...]]:
         for row in rows:
             made = self.population.models[row]
-            need = needed_bytes(made.parameters, made.dtype)
+            need = needed_bytes(weight_bytes(made.parameters, made.dtype))
             values: tuple[Any, ...] = (keys[row], self.variants[row], need, made.added)
             if more:
                 started = made.added + timedelta(seconds=draw.randrange(60, 7_200))
