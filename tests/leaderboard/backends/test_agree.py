@@ -172,7 +172,7 @@ def test_a_pair_is_compared_once(suite: Suite) -> None:
 
 def test_the_page_without_a_comparison_says_so(client: Client, suite: Suite) -> None:
     html = client.get("/backends").content.decode()
-    assert "No other engine computed a model here yet" in html
+    assert "No other engine has computed a model here yet" in html
     assert re.search(r"within\s+0.1 nats", html)
 
 
