@@ -31,19 +31,19 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = Path("models/plumbline-demo/scholar-llama")
 OWNER = 10001
-BUILDAH = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
 POSTGRESQL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 REDIS = os.environ.get("PLUMBLINE_TEST_REDIS", "redis://127.0.0.1:6379/9")
 SECONDS = 600.0
 
 
 def main() -> int:
-    os.environ |= {name: os.environ.get(name, value) for name, value in BUILDAH.items()}
     for program in ("buildah", "debootstrap"):
         if shutil.which(program) is None:
             sys.exit(f"image-check: {program} is not installed: apt-get install {program}")
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plumbline-images-")))
+        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
+        os.environ.setdefault("STORAGE_DRIVER", "overlay" if overlays(work) else "vfs")
         say("base image")
         base = os.environ.get("PLUMBLINE_IMAGE_BASE") or make_base(work)
         for target in ("site", "worker"):
@@ -61,6 +61,20 @@ def main() -> int:
 
 def say(what: str) -> None:
     print(f"image-check: {what}", flush=True)
+
+
+def overlays(work: Path) -> bool:
+    """Whether the kernel lays folders over each other; else each layer copies the one below."""
+    parts = {name: work / name for name in ("lowerdir", "upperdir", "workdir")}
+    over = work / "over"
+    for folder in (*parts.values(), over):
+        folder.mkdir()
+    options = ",".join(f"{name}={folder}" for name, folder in parts.items())
+    mount = ["mount", "-t", "overlay", "overlay", "-o", options, str(over)]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL).returncode != 0:
+        return False
+    subprocess.run(["umount", str(over)], check=True)
+    return True
 
 
 def buildah(*arguments: str, **options: Any) -> str:
@@ -88,11 +102,16 @@ def make_base(work: Path) -> str:
 
 
 def build(target: str, base: str, work: Path) -> None:
-    """One image, by the machine's own pip configuration, and whatever folders that names."""
+    """One image, by the machine's own pip configuration, and whatever folders that names.
+
+    Stages that both images begin with are built once. The base is another one in each run, so
+    nothing of an earlier run is taken.
+    """
     volumes = [part for volume in pip_configuration(work) for part in ("--volume", volume)]
     buildah(
-        "build", "--quiet", "--format", "docker", "--target", target, "--build-arg", f"BASE={base}",
-        *volumes, "--tag", f"localhost/plumbline-{target}", str(ROOT),
+        "build", "--quiet", "--layers", "--format", "docker", "--target", target,
+        "--build-arg", f"BASE={base}", *volumes, "--tag", f"localhost/plumbline-{target}",
+        str(ROOT),
     )  # fmt: skip
 
 
