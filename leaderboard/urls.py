@@ -14,6 +14,7 @@ from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.model_pages import page as model
 from leaderboard.queue import page as queue
+from leaderboard.queue import pool_page as pool
 from leaderboard.runs import downloads
 from leaderboard.runs import page as run
 from leaderboard.snapshot import table_file
@@ -38,7 +39,8 @@ urlpatterns = [
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
     path("queue", queue.queue, name="queue"),
-    path("pool", queue.pool, name="pool"),
+    path("pool", pool.pool, name="pool"),
+    path("pool/orders", pool.tell, name="pool-orders"),
     path("backends", backends.backends, name="backends"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),

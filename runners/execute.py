@@ -58,7 +58,7 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
     log.parent.mkdir(parents=True, exist_ok=True)
     one_by_one = False
     with Heartbeat(claim, worker) as heartbeat:
-        while waiting and not stopping.is_set():
+        while waiting and not (stopping.is_set() or heartbeat.drains()):
             runs = {run.task.name: run for run in _together(waiting, one_by_one)}
             watch = Watch(claim, worker, heartbeat, runs, stopping)
             try:
@@ -74,7 +74,7 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
                 one_by_one = not _blame(watch, failure, log)
             ours = persistently(partial(claims.renew, claim.token))
             waiting = [run for run in waiting if run.pk in ours]
-        why = f"{claim.worker} was stopped"
+        why = f"{claim.worker} was {'drained' if heartbeat.drains() else 'stopped'}"
         persistently(partial(claims.give_back, claim.token, why=why))
     persistently(partial(_tidy, claim, log))
 
@@ -194,7 +194,7 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
     by_status = {error.exit_code: name for name, error in ERRORS.items()}
     if failure and by_status.get(status) == failure.error_class != ErrorClass.INFRA:
         raise _told(failure, watch)
-    if status == STOPPED or watch.stopping.is_set():
+    if status == STOPPED or watch.must_stop():
         raise Stopping
     if failure:
         raise _told(failure, watch)

@@ -18,7 +18,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.models.functions import Now
 
 from leaderboard.models import Run, Worker
-from leaderboard.queue import claims
+from leaderboard.queue import claims, orders
 
 RENEW_EVERY = 10.0
 TRY_AGAIN = 1.0
@@ -37,12 +37,17 @@ class Heartbeat:
         self._worker = worker.pk
         self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
         self._heard = monotonic()
+        self._drains = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def has_lost(self, runs: Iterable[Run]) -> bool:
         """Whether one of these runs went to somebody else, as far as the last beat knows."""
         return any(run.pk not in self._ours for run in runs)
+
+    def drains(self) -> bool:
+        """Whether the operator wants the runs back, as far as the last beat knows."""
+        return self._drains
 
     def hear(self) -> None:
         """The worker's loop goes on."""
@@ -74,6 +79,7 @@ class Heartbeat:
         try:
             ours = claims.renew(self._token)
             Worker.objects.filter(pk=self._worker).update(seen=Now())
+            self._drains = orders.drains(self._worker)
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)
             with suppress(DatabaseError, InterfaceError):

@@ -36,7 +36,7 @@ class Taken(Exception):
 
 
 class Stopping(Exception):
-    """The worker was asked to stop."""
+    """The worker was asked to stop, or to give its runs back."""
 
 
 class Failed(Exception):
@@ -113,8 +113,12 @@ class Watch:
                 self._stored = now
                 self._store_progress()
                 self._check_limits(child)
-            if self.stopping.is_set():
+            if self.must_stop():
                 self._stop(child)
+
+    def must_stop(self) -> bool:
+        """Whether the worker was asked to stop, or to give back what it has."""
+        return self.stopping.is_set() or self._heartbeat.drains()
 
     def finished(self, task: str) -> None:
         """The run of this task has ended; it is no longer watched."""

@@ -2,6 +2,7 @@
 
 from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
+from leaderboard.models.order import PoolOrder
 from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User
@@ -17,6 +18,7 @@ __all__ = [
     "Edition",
     "HubModel",
     "ItemAnalysis",
+    "PoolOrder",
     "QuestionSet",
     "Result",
     "Run",

@@ -1,6 +1,6 @@
 """Runs that wait, run and fail: claims, turns, pace, and the pages of queue and pool."""
 
-from leaderboard.queue import claims, estimate, reproduce
+from leaderboard.queue import claims, estimate, orders, reproduce
 from leaderboard.queue.estimate import Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed, of_model
@@ -16,6 +16,7 @@ __all__ = [
     "listed",
     "live_workers",
     "of_model",
+    "orders",
     "reason",
     "reproduce",
     "standing",

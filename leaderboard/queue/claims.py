@@ -24,6 +24,7 @@ from leaderboard.models import Artifact, Result, Run, RunEvent, SuiteEntry, Task
 from leaderboard.models.edition import changing, note
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import TRANSFORMERS
+from leaderboard.queue import orders
 from leaderboard.samples import StoredFile, path_of, vectors
 from leaderboard.signals import runs_queued
 
@@ -73,8 +74,11 @@ def claim_next(worker: Worker) -> Claim | None:
     """Take the first run by priority and age that fits `worker`, and its companions with it.
 
     Companions are all other queued runs of the same variant, shots, draw and mode: one child
-    process answers them all, so that the model is loaded once. None where nothing fits.
+    process answers them all, so that the model is loaded once. None where nothing fits, or the
+    operator has told the worker to take nothing.
     """
+    if orders.standing(worker.name):
+        return None
     token = uuid.uuid4()
     with changing():
         if not _take(_fitting(worker)[:1], token, worker):

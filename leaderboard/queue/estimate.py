@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from leaderboard.models import Run, Variant, Worker
-from leaderboard.queue import pace
+from leaderboard.queue import orders, pace
 from leaderboard.queue.pace import Pace
 from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
@@ -97,6 +97,9 @@ class Plan:
 
     turns: tuple[Turn, ...]
     workers: tuple[Worker, ...]
+    """Those that take runs."""
+    paused: tuple[Worker, ...]
+    """Those that are alive and were told to take none."""
     running: tuple[Running, ...]
     """In the order in which they were begun."""
     left: Mapping[UUID, Span | None]
@@ -119,7 +122,10 @@ def plan() -> Plan:
 def made() -> Plan:
     """The queue as it stands, in a fixed number of queries."""
     now = timezone.now()
-    workers = sorted(live_workers(), key=lambda worker: worker.name)
+    alive = sorted(live_workers(), key=lambda worker: worker.name)
+    told = orders.by_name(worker.name for worker in alive)
+    workers = [worker for worker in alive if worker.name not in told]
+    paused = tuple(worker for worker in alive if worker.name in told)
     waiting, running = _waiting(), _running()
     known = pace.current() if waiting or running else Pace({})
     left = {run.pk: _left(run, known) for run in running}
@@ -135,7 +141,7 @@ def made() -> Plan:
         obstacle = _obstacle(runs[0], workers, now)
         turns.append(Turn(runs, position, obstacle, takers, begins_, takes_))
         position += len(runs)
-    return Plan(tuple(turns), tuple(workers), tuple(running), left)
+    return Plan(tuple(turns), tuple(workers), paused, tuple(running), left)
 
 
 _plan = Refreshed(made)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from leaderboard.models import Run, Worker
+from leaderboard.models import Run
 from leaderboard.models import edition as editions
 from leaderboard.queue import estimate
-from leaderboard.queue.estimate import ALIVE
 from leaderboard.queue.failures import FAULTS, Causes
 from leaderboard.queue.listing import listed, of_model
 from leaderboard.queue.turns import claims_of, held, lines, turns_of
@@ -103,43 +100,3 @@ def _faults(address: Address, failed_by: dict[str, int]) -> list[tuple[str, int,
         )
         for name, words in FAULT_WORDS.items()
     ]
-
-
-REMEMBERED = timedelta(days=7)
-"""A worker that has not been seen for longer is no longer listed."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A worker and what it is at."""
-
-    worker: Worker
-    silent: float
-    """Seconds since it was last seen."""
-    runs: list[Run]
-
-    @property
-    def alive(self) -> bool:
-        return self.silent <= ALIVE.total_seconds()
-
-
-def pool(request: HttpRequest) -> HttpResponse:
-    now = timezone.now()
-    running = listed(Run.objects.filter(state=Run.State.RUNNING)).order_by("started", "pk")
-    held = defaultdict(list)
-    for run in running.defer("environment", "dataset_commits"):
-        held[run.worker_id].append(run)
-    places = [
-        Place(worker, max((now - worker.seen).total_seconds(), 0.0), held[worker.name])
-        for worker in Worker.objects.filter(seen__gte=now - REMEMBERED).order_by("name")
-    ]
-    alive = [place for place in places if place.alive]
-    context = {
-        "now": now,
-        "alive": alive,
-        "lost": [place for place in places if not place.alive],
-        "busy": sum(bool(place.runs) for place in alive),
-        "memory": sum(place.worker.memory_bytes for place in alive),
-        "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
-    }
-    return kept.passing(request, render_to_string("queue/pool_page.html", context, request))

@@ -168,6 +168,7 @@ def _outlook(runs: Sequence[Run], plan: Plan) -> dict[str, Any]:
         "reason": reason(turn, plan) if turn else "",  # what has to happen before it can be taken
         "takes": total_span([*running, *(turn.takes for turn in turns)]),
         "workers": len(plan.workers),
+        "paused": len(plan.paused),
         "waiting": len(waiting),
     }
 

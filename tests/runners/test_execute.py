@@ -20,7 +20,7 @@ import pytest
 
 from evalcore.record import read_samples
 from leaderboard.models import Run, Worker
-from leaderboard.queue import claims
+from leaderboard.queue import claims, orders
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from runners import leftovers, prctl
@@ -265,6 +265,22 @@ def test_a_worker_that_stops_gives_its_runs_back_in_time(behaviour: str) -> None
     (run,) = evaluate(behaviour, stopping=stopping)
     assert (run.state, run.attempt, run.lease_token) == ("queued", 0, None)
     assert time.monotonic() - started < 2.0 + 10.0
+
+
+def test_a_drained_worker_gives_its_runs_back_as_untried_and_goes_on_when_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("runners.heartbeat.RENEW_EVERY", 0.2)
+    worker = rows.worker()
+    soon(lambda: orders.give("drain", worker.name, by="ada"))
+    began = time.monotonic()
+    runs = evaluate("polite", "arc", "mmlu", worker=worker)
+    assert time.monotonic() - began < 10
+    assert [(run.state, run.attempt) for run in runs] == [("queued", 0), ("queued", 0)]
+    assert runs[0].events.last().why == "ada was drained"
+    assert claims.claim_next(worker) is None
+    orders.lift(worker.name)
+    assert claims.claim_next(worker) is not None
 
 
 def test_cancelling_one_run_stops_it_and_lets_the_others_end() -> None:
