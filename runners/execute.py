@@ -51,15 +51,19 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
     """Evaluate the claim's runs and store what each one gave; ends when none is ours any more.
 
     What one pass leaves undone, because a run was cancelled or a task failed, the next pass takes
-    up from the journal. When `stopping` is set the unfinished runs are given back.
+    up from the journal. The unfinished runs are given back when `stopping` is set, and when the
+    lease could not be renewed for as long as it lasts.
     """
     waiting = list(claim.runs)
     log = settings.PLUMBLINE_HOME / "logs" / f"{claim.token}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     one_by_one = False
     with Heartbeat(claim, worker) as heartbeat:
-        while waiting and not (stopping.is_set() or heartbeat.drains()):
-            runs = {run.task.name: run for run in _together(waiting, one_by_one)}
+        while waiting and not (stopping.is_set() or heartbeat.drains() or heartbeat.has_run_out()):
+            together = _together(waiting, one_by_one)
+            behind = [run for run in waiting if run not in together]
+            persistently(partial(claims.put_behind, claim.token, behind))
+            runs = {run.task.name: run for run in together}
             watch = Watch(claim, worker, heartbeat, runs, stopping)
             try:
                 trusted_code.check(waiting[0].variant)
@@ -75,6 +79,8 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
             ours = persistently(partial(claims.renew, claim.token))
             waiting = [run for run in waiting if run.pk in ours]
         why = f"{claim.worker} was {'drained' if heartbeat.drains() else 'stopped'}"
+        if heartbeat.has_run_out():
+            why = f"{claim.worker} could not renew its lease on the run"
         persistently(partial(claims.give_back, claim.token, why=why))
     persistently(partial(_tidy, claim, log))
 

@@ -36,14 +36,22 @@ class Heartbeat:
         self._token = claim.token
         self._worker = worker.pk
         self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
-        self._heard = monotonic()
+        self._heard = self._renewed_at = monotonic()
         self._drains = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def has_lost(self, runs: Iterable[Run]) -> bool:
-        """Whether one of these runs went to somebody else, as far as the last beat knows."""
-        return any(run.pk not in self._ours for run in runs)
+        """Whether one of these runs went to somebody else, as far as the last beat knows.
+
+        From the end of a lease that could not be renewed, anybody may have taken them all.
+        """
+        return self.has_run_out() or any(run.pk not in self._ours for run in runs)
+
+    def has_run_out(self) -> bool:
+        """Whether the lease was not renewed for as long as it lasts: others may have the runs."""
+        # Counted from when the renewal was asked for, not answered: the database counts from later.
+        return monotonic() - self._renewed_at > claims.LEASE.total_seconds()
 
     def drains(self) -> bool:
         """Whether the operator wants the runs back, as far as the last beat knows."""
@@ -76,14 +84,17 @@ class Heartbeat:
         connection.close()
 
     def _renewed(self) -> bool:
+        asked = monotonic()
         try:
             ours = claims.renew(self._token)
             Worker.objects.filter(pk=self._worker).update(seen=Now())
             self._drains = orders.drains(self._worker)
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)
+            if self.has_run_out():
+                logger.error("%s: the lease has run out: the work on it stops", self._token)
             with suppress(DatabaseError, InterfaceError):
                 connection.close()
             return False
-        self._ours = frozenset(ours)
+        self._ours, self._renewed_at = frozenset(ours), asked
         return True

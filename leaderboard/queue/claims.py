@@ -165,6 +165,15 @@ def report(token: uuid.UUID, run: Run, *, phase: str, done: int, total: int) -> 
     return bool(held.update(phase=phase, progress_done=done, progress_total=total))
 
 
+def put_behind(token: uuid.UUID, runs: Iterable[Run]) -> None:
+    """Let these runs of a claim wait for their turn, whatever an earlier child began of them.
+
+    A worker that dies over a companion then dies over none of them.
+    """
+    behind = _held(token).filter(pk__in=[run.pk for run in runs])
+    behind.update(phase=WAITS, progress_done=0, progress_total=0)
+
+
 def complete(
     token: uuid.UUID, run: Run, record: RunRecord, artifacts: Sequence[StoredFile]
 ) -> None:

@@ -17,14 +17,18 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from django.db import OperationalError
+from django.db.models.functions import Now
 
 from evalcore.record import read_samples
 from leaderboard.models import Run, Worker
+from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims, orders
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from runners import leftovers, prctl
 from runners.execute import evaluate_claim
+from runners.watch import Failed, Watch
 from tests.runners import rows, standin
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -207,6 +211,75 @@ def test_the_last_attempt_is_one_run_to_a_child() -> None:
     for run in runs:
         run.refresh_from_db()
     assert [run.state for run in runs] == ["done", "failed", "done"]
+
+
+def test_a_worker_that_dies_over_one_run_dies_over_none_that_an_earlier_child_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Died(BaseException):
+        """What a worker does that is killed: nothing more."""
+
+    def die_over_one(watch: Watch, *arguments: Any) -> None:
+        if len(watch.runs) == 1:
+            raise Died
+        Run.objects.update(phase="prepare")
+        raise Failed(ErrorClass.TASK, "nobody knows which of them")
+
+    monkeypatch.setattr("runners.execute._fetch", die_over_one)
+    runs = rows.queued("arc", "mmlu", "facts", variant=rows.variant("standin/polite"))
+    worker = rows.worker()
+    claim = claims.claim_next(worker)
+    assert claim is not None
+    with pytest.raises(Died):
+        evaluate_claim(claim, worker, threading.Event())
+    Run.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert claims.release_stalled() == 3
+    for run in runs:
+        run.refresh_from_db()
+    assert [(run.state, run.attempt) for run in runs] == [
+        ("queued", 1),
+        ("queued", 0),
+        ("queued", 0),
+    ]
+
+
+def fail_to_renew(monkeypatch: pytest.MonkeyPatch, *, seconds: float) -> None:
+    """The heartbeat, and nobody else, finds no database for so long; leases last three seconds."""
+    until = time.monotonic() + seconds
+    renew = claims.renew
+
+    def unless_cut_off(token: Any) -> Any:
+        if threading.current_thread().name == "heartbeat" and time.monotonic() < until:
+            raise OperationalError("cut off")
+        return renew(token)
+
+    monkeypatch.setattr(claims, "LEASE", timedelta(seconds=3))
+    monkeypatch.setattr("runners.heartbeat.RENEW_EVERY", 0.3)
+    monkeypatch.setattr("runners.heartbeat.TRY_AGAIN", 0.1)
+    monkeypatch.setattr(claims, "renew", unless_cut_off)
+
+
+def test_a_worker_that_cannot_renew_its_lease_stops_its_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_to_renew(monkeypatch, seconds=600)
+    stopping = threading.Event()
+    timer = soon(stopping.set, 20.0)
+    (run,) = evaluate("polite", stopping=stopping)
+    timer.cancel()
+    assert not stopping.is_set()
+    assert (run.state, run.attempt, run.lease_token) == ("queued", 0, None)
+    assert run.events.last().why == "ada could not renew its lease on the run"
+    assert "the lease has run out: the work on it stops" in caplog.text
+
+
+def test_a_lease_outlives_a_database_error_that_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_renew(monkeypatch, seconds=1.5)
+    stopping = threading.Event()
+    soon(stopping.set, 5.0)
+    (run,) = evaluate("polite", stopping=stopping)
+    assert stopping.is_set()
+    assert run.events.last().why == "ada was stopped"
 
 
 def test_a_machine_that_others_have_filled_is_not_the_models_fault(
