@@ -115,7 +115,8 @@ def database(name: str, home: Path) -> dict[str, object]:
             "PORT": str(url.port or ""),
             "CONN_MAX_AGE": 60,
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": dict(parse_qsl(url.query)),
+            # A server that swallows what is sent to it must not hold every thread of the site.
+            "OPTIONS": {"connect_timeout": "10", **dict(parse_qsl(url.query))},
         }
     raise ImproperlyConfigured(
         f"{name}: expected postgresql://user:password@host:port/name or sqlite:///path, "
