@@ -46,6 +46,8 @@ PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
 PUBLIC_HUB = "https://huggingface.co"
+# For the download alone; a worker gives it to no process that runs a model.
+HF_TOKEN = env.secret("HF_TOKEN", "")
 HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
@@ -180,7 +182,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 
 # Celery reads these through runners/celery.py; the site itself never speaks to a broker.
-PLUMBLINE_BROKER_URL = env.text("PLUMBLINE_BROKER_URL", "filesystem://")
+PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
 
 LOGGING = {
     "version": 1,
