@@ -29,6 +29,8 @@ PLUMBLINE_PROXIES = env.integer("PLUMBLINE_PROXIES", 0)
 # Models that a worker keeps after their runs: for so long, and all together so many bytes.
 PLUMBLINE_CACHE_DAYS = env.integer("PLUMBLINE_CACHE_DAYS", 30)
 PLUMBLINE_CACHE_BYTES = env.integer("PLUMBLINE_CACHE_GB", 500) * 10**9
+# Answers of runs that failed, kept for their next submission: all together so many bytes.
+PLUMBLINE_JOURNAL_BYTES = env.integer("PLUMBLINE_JOURNAL_GB", 50) * 10**9
 # By which the wall-clock time that a run may take is multiplied (docs/configuration.md).
 PLUMBLINE_VLLM_PYTHON = env.text("PLUMBLINE_VLLM_PYTHON", "")
 PLUMBLINE_VLLM_ARGS = env.arguments(
