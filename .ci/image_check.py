@@ -226,10 +226,13 @@ def use(stack: ExitStack, containers: Mapping[str, str], work: Path) -> None:
         name, how = options(service)
         stack.enter_context(process(["buildah", "run", *how, name, "--", *command_of(service)]))
     wait_for(f"{address}/healthz")
+    wait_for(f"{address}/readyz")
     health = json.loads(buildah("inspect", containers["site"]))["Docker"]["config"]["Healthcheck"]
     assert health["Test"][0] == "CMD"
     asked = [part.replace(":8000", f":{site_port}") for part in health["Test"][1:]]
     run("site", *asked)
+    written = services["site"]["healthcheck"]["test"]
+    run("site", *(part.replace(":8000", f":{site_port}") for part in written[1:]))
     page = urllib.request.urlopen(f"{address}/", timeout=30).read().decode()
     style = re.search(r'href="(/static/[^"]+\.css)"', page)
     assert style, "the page names no stylesheet"

@@ -72,7 +72,7 @@ def demo(home: Path, how: list[str], folders: Sequence[Path] = ()) -> Ended:
         hub_port = choose_port("PLUMBLINE_HUB_PORT", 8001, taken=port)
         url = supervisor.address(port)
         announce(url)
-        for name in ("PLUMBLINE_DEBUG", "HF_TOKEN", "HF_HOME"):
+        for name in ("PLUMBLINE_DEBUG", "HF_TOKEN", "HF_TOKEN_FILE", "HF_HOME"):
             os.environ.pop(name, None)
         os.environ |= {
             "HF_ENDPOINT": supervisor.address(hub_port),

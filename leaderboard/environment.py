@@ -76,9 +76,13 @@ def commits(name: str) -> dict[str, frozenset[str]]:
 
 
 def secret(name: str, default: str | None) -> str:
-    """The value of `name`, or the content of the file that `name`_FILE names."""
+    """The content of the file that `name`_FILE names, else the value of `name`, else `default`.
+
+    Raises ImproperlyConfigured for a file that cannot be read or is empty: a site would else start
+    with another database, or a key that everybody knows.
+    """
     if file := os.environ.get(f"{name}_FILE"):
-        return Path(file).read_text().strip()
+        return _content(f"{name}_FILE", Path(file))
     value = os.environ.get(name) or default
     if value is None:
         raise ImproperlyConfigured(
@@ -88,13 +92,26 @@ def secret(name: str, default: str | None) -> str:
     return value
 
 
+def _content(name: str, file: Path) -> str:
+    remedy = "write the secret into it, for the user that runs this to read, or unset the variable"
+    try:
+        content = file.read_text(encoding="utf-8").strip()
+    except OSError as problem:
+        raise ImproperlyConfigured(f"{name}={file}: {problem.strerror}: {remedy}") from None
+    except UnicodeDecodeError:
+        raise ImproperlyConfigured(f"{name}={file}: the file is no text: {remedy}") from None
+    if not content:
+        raise ImproperlyConfigured(f"{name}={file}: the file is empty: {remedy}")
+    return content
+
+
 def database(name: str, home: Path) -> dict[str, object]:
     """Django's database settings from a `postgresql://` or `sqlite:///` address.
 
     SQLite takes its write lock when a transaction begins (IMMEDIATE): with the default mode two
     transactions that read before they write fail at once instead of waiting for each other.
     """
-    url = urlsplit(text(name, f"sqlite:///{home / 'db.sqlite3'}"))
+    url = urlsplit(secret(name, f"sqlite:///{home / 'db.sqlite3'}"))
     if url.scheme == "sqlite":
         return {
             "ENGINE": "django.db.backends.sqlite3",
@@ -115,7 +132,8 @@ def database(name: str, home: Path) -> dict[str, object]:
             "PORT": str(url.port or ""),
             "CONN_MAX_AGE": 60,
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": dict(parse_qsl(url.query)),
+            # A server that swallows what is sent to it must not hold every thread of the site.
+            "OPTIONS": {"connect_timeout": "10", **dict(parse_qsl(url.query))},
         }
     raise ImproperlyConfigured(
         f"{name}: expected postgresql://user:password@host:port/name or sqlite:///path, "

@@ -8,7 +8,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from leaderboard.web import healthz
+from leaderboard.health import healthz, readyz
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
@@ -46,12 +46,16 @@ def forbid_unused_powers(get_response: Answer) -> Answer:
     return answer
 
 
+CHECKS: dict[str, Answer] = {"healthz": healthz, "readyz": readyz}
+
+
 def answer_health_checks(get_response: Answer) -> Answer:
     """Before hosts are compared and HTTP is redirected: a load balancer asks by a bare address."""
 
     def answer(request: HttpRequest) -> HttpResponse:
-        if request.path_info == reverse("healthz") and request.method in ("GET", "HEAD"):
-            return healthz(request)
+        for name, check in CHECKS.items():
+            if request.path_info == reverse(name) and request.method in ("GET", "HEAD"):
+                return check(request)
         return get_response(request)
 
     return answer

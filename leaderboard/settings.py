@@ -29,6 +29,8 @@ PLUMBLINE_PROXIES = env.integer("PLUMBLINE_PROXIES", 0)
 # Models that a worker keeps after their runs: for so long, and all together so many bytes.
 PLUMBLINE_CACHE_DAYS = env.integer("PLUMBLINE_CACHE_DAYS", 30)
 PLUMBLINE_CACHE_BYTES = env.integer("PLUMBLINE_CACHE_GB", 500) * 10**9
+# Answers of runs that failed, kept for their next submission: all together so many bytes.
+PLUMBLINE_JOURNAL_BYTES = env.integer("PLUMBLINE_JOURNAL_GB", 50) * 10**9
 # By which the wall-clock time that a run may take is multiplied (docs/configuration.md).
 PLUMBLINE_VLLM_PYTHON = env.text("PLUMBLINE_VLLM_PYTHON", "")
 PLUMBLINE_VLLM_ARGS = env.arguments(
@@ -46,6 +48,8 @@ PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
 PUBLIC_HUB = "https://huggingface.co"
+# For the download alone; a worker gives it to no process that runs a model.
+HF_TOKEN = env.secret("HF_TOKEN", "")
 HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
@@ -180,7 +184,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 
 # Celery reads these through runners/celery.py; the site itself never speaks to a broker.
-PLUMBLINE_BROKER_URL = env.text("PLUMBLINE_BROKER_URL", "filesystem://")
+PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
 
 LOGGING = {
     "version": 1,

@@ -7,6 +7,7 @@ from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
 from django.views.generic import RedirectView
 
+from leaderboard import health
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
@@ -59,7 +60,8 @@ urlpatterns = [
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
     path("accounts/login", service.SignIn.as_view(), name="login"),
     path("accounts/logout", service.Logout.as_view(), name="logout"),
-    path("healthz", service.healthz, name="healthz"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),

@@ -43,10 +43,9 @@ def sweep() -> int:
         if _is_abandoned(folder):
             shutil.rmtree(folder, ignore_errors=True)
             gone += 1
-    for journal in (settings.PLUMBLINE_HOME / "journal").glob("*"):
-        if _is_unwanted(journal):
-            shutil.rmtree(journal, ignore_errors=True)
-            gone += 1
+    for journal in _unwanted_journals():
+        shutil.rmtree(journal, ignore_errors=True)
+        gone += 1
     for log in (settings.PLUMBLINE_HOME / "logs").glob("*.log"):
         with suppress(FileNotFoundError):
             if time() - log.stat().st_mtime > KEEP_LOGS.total_seconds():
@@ -78,14 +77,34 @@ def _is_in_use(folder: Path) -> bool:
     return False
 
 
-def _is_unwanted(journal: Path) -> bool:
-    """Whether no run of its variant is left to be done, and nothing was written for long."""
-    if not journal.name.isdecimal():
-        return False
-    alive = Run.objects.filter(variant=int(journal.name), state__in=(State.QUEUED, State.RUNNING))
-    if alive.exists():
-        return False
-    with suppress(FileNotFoundError):
-        written = max(file.stat().st_mtime for file in (journal, *journal.rglob("*")))
-        return time() - written > KEEP_JOURNALS.total_seconds()
-    return False
+def _unwanted_journals() -> Iterator[Path]:
+    """Those that no run needs and that are too old, or of those the oldest until the rest fits.
+
+    A journal is its variant's, whose number is its name: what a queued or running run of that
+    variant will take up is never removed.
+    """
+    journals = [
+        folder
+        for folder in (settings.PLUMBLINE_HOME / "journal").glob("*")
+        if folder.name.isdecimal()
+    ]
+    alive = Run.objects.filter(state__in=(State.QUEUED, State.RUNNING))
+    needed = {str(variant) for variant in alive.order_by().values_list("variant", flat=True)}
+    found = {journal: _written(journal) for journal in journals}
+    surplus = sum(size for _, size in found.values()) - settings.PLUMBLINE_JOURNAL_BYTES
+    for journal, (written, size) in sorted(found.items(), key=lambda pair: pair[1]):
+        too_old = time() - written > KEEP_JOURNALS.total_seconds()
+        if journal.name not in needed and (too_old or surplus > 0):
+            surplus -= size
+            yield journal
+
+
+def _written(journal: Path) -> tuple[float, int]:
+    """When something was last written into it, and its bytes."""
+    last, size = 0.0, 0
+    for file in (journal, *journal.rglob("*")):
+        with suppress(FileNotFoundError):  # an engine is at work in it
+            status = file.lstat()
+            last = max(last, status.st_mtime)
+            size += status.st_size if file.is_file() else 0
+    return last, size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -38,8 +37,8 @@ def harmless(text: str) -> str:
     for folder, stands_for in _folders():
         text = text.replace(folder, stands_for)
     text = CREDENTIALS.sub("", TOKEN.sub("hf_(hidden)", text))
-    if token := os.environ.get("HF_TOKEN"):
-        text = text.replace(token, "(hidden)")
+    if settings.HF_TOKEN:
+        text = text.replace(settings.HF_TOKEN, "(hidden)")
     return UNPRINTABLE.sub("", text)
 
 

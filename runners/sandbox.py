@@ -30,8 +30,8 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
         environment["HF_HUB_OFFLINE"] = "1"
         # Where transformers copies code to before it runs it; HF_HOME can only be read there.
         environment["HF_MODULES_CACHE"] = str(work / "home" / "modules")
-    elif token := os.environ.get("HF_TOKEN"):
-        environment["HF_TOKEN"] = token
+    elif settings.HF_TOKEN:
+        environment["HF_TOKEN"] = settings.HF_TOKEN
     return environment
 
 

@@ -61,7 +61,7 @@ def create(size: Size, *, anew: bool) -> str:
 
     Raises CannotStart where there is no PostgreSQL.
     """
-    if given := env.text("PLUMBLINE_DATABASE_URL", ""):
+    if given := env.secret("PLUMBLINE_DATABASE_URL", ""):
         return given
     try:
         server = psycopg2.connect(SERVER, connect_timeout=5)

@@ -1,6 +1,6 @@
 """Every question behind a number: stored, listed, searched, as scores by question."""
 
-from leaderboard.samples import excerpts, store, vectors
+from leaderboard.samples import checking, excerpts, store, vectors
 from leaderboard.samples.facts import NO_PICK, Facts, Numbered, facts_of
 from leaderboard.samples.listing import (
     OPENING_LENGTH,
@@ -42,6 +42,7 @@ __all__ = [
     "StoredFile",
     "Vector",
     "by_result",
+    "checking",
     "excerpts",
     "facts_of",
     "is_withheld",

@@ -19,6 +19,7 @@ from leaderboard.snapshot.data import (
     StyleGap,
     run_urls,
 )
+from leaderboard.snapshot.file import Unreadable
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.style_facts import in_styles
 from leaderboard.snapshot.table_file import Refused, TableFile
@@ -42,6 +43,7 @@ __all__ = [
     "Standing",
     "StyleGap",
     "TableFile",
+    "Unreadable",
     "in_styles",
     "of_draws",
     "published",

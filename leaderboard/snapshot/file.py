@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -22,6 +23,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -213,9 +215,16 @@ fills no disk. The one asked for longest ago makes room."""
 UNUSED = timedelta(hours=6)
 """After so long the folder of a past board is removed."""
 
+_DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, ValueError)
+"""What reading half a file raises, or another one."""
+
 _boards: Recent[Board] = Recent(MOST)
 _reading = threading.Lock()
 _read_beside: set[str] = set()
+
+
+class Unreadable(OSError):
+    """A board's file is missing, or is not what was written."""
 
 
 def holds(sha256: str) -> bool:
@@ -224,7 +233,7 @@ def holds(sha256: str) -> bool:
 
 
 def board(sha256: str) -> Board:
-    """The board in the file with this digest, unpacked if need be."""
+    """The board in the file with this digest, unpacked if need be. Raises Unreadable."""
     if found := _boards.get(sha256):
         return found
     with _reading:  # two requests at once would unpack the same file twice
@@ -232,9 +241,13 @@ def board(sha256: str) -> Board:
 
 
 def make_ready(sha256: str) -> None:
-    """Make the board ready for every process of this machine."""
-    if not folder_of(sha256).is_dir():
+    """Make the board ready for every process of this machine. Raises Unreadable."""
+    if folder_of(sha256).is_dir():
+        return
+    try:
         unpack(artifacts.path_of(sha256), folder_of(sha256))
+    except (FileNotFoundError, *_DAMAGED) as problem:
+        raise Unreadable(f"board {sha256}: its file is missing or damaged: {problem}") from problem
 
 
 def read_beside(sha256: str) -> None:
@@ -285,9 +298,9 @@ def _mapped(sha256: str) -> Board:
         try:
             os.utime(folder)
             return mapped(folder)
-        except (OSError, KeyError, ValueError, EOFError):
+        except (OSError, *_DAMAGED):
             _remove(folder)
-    raise FileNotFoundError(f"board {sha256}: its unpacked folder vanished or broke twice")
+    raise Unreadable(f"board {sha256}: its unpacked folder vanished or broke twice")
 
 
 def _read(sha256: str) -> None:

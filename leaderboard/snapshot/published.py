@@ -6,6 +6,7 @@ reads an older one.
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from django.db.models import Max, OuterRef, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
+from evalcore.digest import digest_of_file
 from leaderboard.catalogue import newest_suite, suites_called
 from leaderboard.models import BoardSnapshot, Edition, Run, Suite
 from leaderboard.models import edition as editions
@@ -24,6 +26,8 @@ from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
+
+logger = logging.getLogger(__name__)
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
@@ -132,9 +136,12 @@ def build(suite: Suite, style: str) -> BoardSnapshot:
     """Build the board now and publish it, unless the newest snapshot shows the same already."""
     began = time.monotonic()
     last = _published(suite, style)
-    if last is not None and not artifacts.path_of(last.sha256).is_file():
+    if last is not None and not _is_whole(last):
         last = None
-    earlier = snapshot_file.board(last.sha256) if last else None
+    try:
+        earlier = snapshot_file.board(last.sha256) if last else None
+    except snapshot_file.Unreadable:  # damaged since it was compared with its digest
+        last = earlier = None
     board = board_builder.build(suite, style, timezone.now(), earlier)
     if last is not None and board.data_version == last.data_version:
         return last
@@ -177,6 +184,7 @@ def build_first(suite: Suite) -> None:
 def forget() -> None:
     """Look at every board anew, as after a start: for tests, whose database goes back in time."""
     _shown.clear()
+    _whole.clear()
 
 
 def build_due() -> int:
@@ -187,7 +195,9 @@ def build_due() -> int:
         number = numbers.get(suite.pk, 0)
         for style in styles_of(suite):
             last = _published(suite, style)
-            if last and (_shown.get(last.pk) == number or not _rested(last)):
+            if last and not _rested(last):
+                continue
+            if last and _shown.get(last.pk) == number and _is_whole(last):
                 continue
             row = build(suite, style)
             _shown[row.pk] = number
@@ -223,6 +233,30 @@ _in_use: dict[tuple[int, str], str] = {}
 """By suite and style the digest of the board that was shown last."""
 _shown: dict[int, int] = {}
 """By snapshot the newest number of its suite's data that it is known to show."""
+
+
+_whole: set[str] = set()
+"""Digests of files that were compared with them once."""
+
+
+def _is_whole(row: BoardSnapshot) -> bool:
+    """Whether the board's file is there and what was written; a damaged one is built again.
+
+    All of it is read once a process, only its size is asked for each time.
+    """
+    file = artifacts.path_of(row.sha256)
+    try:
+        found = file.stat().st_size == row.bytes
+        if found and row.sha256 not in _whole:
+            found = digest_of_file(file) == row.sha256
+    except OSError:
+        found = False
+    if found:
+        _whole.add(row.sha256)
+    else:
+        _whole.discard(row.sha256)
+        logger.warning("board %s: its file %s is missing or damaged: built again", row, file)
+    return found
 
 
 def _rested(last: BoardSnapshot) -> bool:

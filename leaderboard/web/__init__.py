@@ -7,7 +7,6 @@ from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.scale import SCALE_STEP, Scale
-from leaderboard.web.service import healthz
 from leaderboard.web.span import NO_SPAN, Span, total_span
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "Refused",
     "Scale",
     "Span",
-    "healthz",
     "kept",
     "page_links",
     "page_number",

@@ -1,4 +1,4 @@
-"""Pages for machines and for what went wrong: health, robots, favicon, not found."""
+"""Pages for machines and for what went wrong: robots, favicon, not found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
 from django.contrib.sitemaps import Sitemap
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import (
     HttpRequest,
@@ -56,13 +55,6 @@ class Logout(LogoutView):
         if not request.user.is_authenticated:
             return redirect("board")
         return render(request, "web/logout.html")
-
-
-def healthz(_request: HttpRequest) -> HttpResponse:
-    """200 where the site reaches its database; any failure is a 500 as everywhere."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-    return HttpResponse("ok\n", content_type="text/plain", headers={"Cache-Control": "no-store"})
 
 
 def robots(request: HttpRequest) -> HttpResponse:

@@ -105,6 +105,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "run-file": lambda: [_of_run("run-file", _with_file(), "samples.jsonl")],
     "login": _one_address("login"),
     "healthz": _one_address("healthz"),
+    "readyz": _one_address("readyz"),
     "robots": _one_address("robots"),
     "sitemap": _one_address("sitemap"),
     "sitemap-section": lambda: [

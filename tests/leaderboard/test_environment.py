@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given
@@ -9,6 +14,7 @@ from hypothesis import strategies as st
 
 from leaderboard import environment
 
+ROOT = Path(__file__).resolve().parents[2]
 KNOWN = ("tensor_parallel_size", "enforce_eager")
 
 
@@ -68,3 +74,46 @@ def test_nothing_is_trusted_by_default(empty: str) -> None:
 def test_what_is_no_pin_is_refused_by_name(wrong: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=f"{NAME}: .*expected owner/name@commit"):
         read(wrong)
+
+
+SECRETS = ("PLUMBLINE_SECRET_KEY", "PLUMBLINE_DATABASE_URL", "PLUMBLINE_BROKER_URL", "HF_TOKEN")
+SHOWN = """
+from leaderboard import settings as s
+database = s.DATABASES["default"]
+print([s.SECRET_KEY, database.get("PASSWORD"), s.PLUMBLINE_BROKER_URL, s.HF_TOKEN])
+"""
+
+
+def settings_read(**variables: str) -> subprocess.CompletedProcess[str]:
+    """What a process that starts with these variables has read."""
+    return subprocess.run(
+        [sys.executable, "-c", SHOWN],
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "PLUMBLINE_DEBUG": "1", **variables},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_every_secret_may_stand_in_a_file_which_goes_before_the_variable(tmp_path: Path) -> None:
+    contents = ("of-a-file", "postgresql://u:in-a-file@h/n", "redis://:in-a-file@h/0", "hf_filed")
+    variables = {}
+    for name, content in zip(SECRETS, contents, strict=True):
+        (tmp_path / name).write_text(f"{content}\n")
+        variables |= {f"{name}_FILE": str(tmp_path / name), name: "postgresql://u:other@h/n"}
+    done = settings_read(**variables)
+    assert done.stdout.strip() == str(["of-a-file", "in-a-file", contents[2], "hf_filed"])
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_file_without_a_secret_is_refused_by_name_path_and_remedy(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "secret"
+    for content, fault in ((None, "No such file"), (b" \n", "is empty"), (b"\xff", "no text")):
+        if content is not None:
+            file.write_bytes(content)
+        done = settings_read(**{f"{name}_FILE": str(file)})
+        assert done.returncode == 1
+        (said,) = [line for line in done.stderr.splitlines() if "ImproperlyConfigured: " in line]
+        assert f"{name}_FILE={file}: " in said
+        assert fault in said
+        assert "write the secret into it" in said

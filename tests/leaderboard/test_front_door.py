@@ -40,6 +40,8 @@ def test_a_health_check_is_answered_by_any_address(
     settings.SECURE_SSL_REDIRECT = https
     response = client.get("/healthz", headers={"host": host})
     assert (response.status_code, response.content) == (200, b"ok\n")
+    readiness = client.get("/readyz", headers={"host": host})
+    assert (readiness.status_code, readiness.json()["ready"]) == (503, False)
     assert client.get("/").status_code == (301 if https else 200)
 
 

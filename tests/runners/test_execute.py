@@ -370,9 +370,10 @@ def test_cancelling_one_run_stops_it_and_lets_the_others_end() -> None:
 
 
 def test_a_child_sees_neither_the_workers_environment_nor_its_parents(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_the-workers-own-token")
+    settings.HF_TOKEN = "hf_the-workers-own-token"
     monkeypatch.setenv("PLUMBLINE_SECRET_KEY", "the-sites-secret")
     monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
     if sys.platform == "linux":

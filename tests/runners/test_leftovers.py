@@ -111,3 +111,23 @@ def test_journals_of_variants_that_failed_go_after_two_weeks(home: Path) -> None
         str(waiting.pk),
         str(fresh.pk),
     }
+
+
+def test_journals_are_bounded_in_size_and_the_oldest_that_no_run_needs_go_first(
+    home: Path, settings: Any
+) -> None:
+    found = {name: rows.variant(f"org/{name}") for name in ("needed", "first", "second", "third")}
+    rows.queued("arc", variant=found["needed"])
+    for days, name in enumerate(reversed(found), start=1):
+        folder = home / "journal" / str(found[name].pk)
+        folder.mkdir(parents=True)
+        (folder / "answers.jsonl").write_bytes(b"x" * SIZE)
+        then = time.time() - days * DAY
+        for path in (folder / "answers.jsonl", folder):
+            os.utime(path, (then, then))
+    settings.PLUMBLINE_JOURNAL_BYTES = 4 * SIZE
+    assert leftovers.sweep() == 0
+    settings.PLUMBLINE_JOURNAL_BYTES = 2 * SIZE + 1
+    assert leftovers.sweep() == 2
+    left = {path.name for path in (home / "journal").iterdir()}
+    assert left == {str(found["needed"].pk), str(found["third"].pk)}

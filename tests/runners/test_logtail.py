@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from runners.logtail import tail
+import pytest
+
+from runners.logtail import harmless, tail
+from runners.sandbox import child_environment
 
 
 def log(tmp_path: Path, *lines: str) -> str:
@@ -27,3 +31,16 @@ def test_a_line_drawn_over_itself_counts_as_it_was_drawn_last(tmp_path: Path) ->
 
 def test_a_line_with_a_share_in_it_is_not_a_bar(tmp_path: Path) -> None:
     assert log(tmp_path, "loss fell by 20% | step 3") == "loss fell by 20% | step 3"
+
+
+def test_the_hubs_token_is_in_no_log_whatever_it_looks_like(settings: Any) -> None:
+    settings.HF_TOKEN = "a token of another form"
+    assert harmless("asked with a token of another form") == "asked with (hidden)"
+
+
+@pytest.mark.parametrize(("online", "expected"), [(True, "given by a file"), (False, None)])
+def test_only_the_child_that_downloads_is_given_the_token(
+    tmp_path: Path, settings: Any, online: bool, expected: str | None
+) -> None:
+    settings.HF_TOKEN = "given by a file"
+    assert child_environment(tmp_path, online=online).get("HF_TOKEN") == expected

@@ -106,7 +106,7 @@ def test_a_board_is_shown_after_its_folder_was_cleared_away(tmp_path: Path) -> N
 def test_a_lost_file_is_no_half_board(tmp_path: Path) -> None:
     sha256 = stored(synthetic_board(21), tmp_path)
     artifacts.path_of(sha256).unlink()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(snapshot_file.Unreadable):
         snapshot_file.board(sha256)
     assert not snapshot_file.folder_of(sha256).exists()
 

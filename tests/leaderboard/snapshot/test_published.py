@@ -28,7 +28,7 @@ from leaderboard.models import (
     edition,
 )
 from leaderboard.queue import claims
-from leaderboard.samples import vectors
+from leaderboard.samples import path_of, vectors
 from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot import published
 from leaderboard.snapshot.data import EVERY, OWN, Standing
@@ -361,6 +361,56 @@ def test_a_board_whose_folder_is_damaged_is_unpacked_again(suite: Suite, lost: s
     board = published.newest(suite, OWN)
     assert board is not None
     assert len(board.models) == row.models_n
+
+
+def missing(file: Path) -> None:
+    file.unlink()
+
+
+def half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def other_bytes(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+# That bytes of a file changed which it found whole, a process does not see until it is new.
+@pytest.mark.parametrize(
+    ("damage", "new"),
+    [(missing, True), (half, True), (other_bytes, True), (missing, False), (half, False)],
+)
+def test_a_board_whose_file_is_damaged_is_built_again_though_nothing_changed(
+    suite: Suite, monkeypatch: Any, damage: Callable[[Path], None], new: bool
+) -> None:
+    monkeypatch.setattr(published, "SOONEST", 0.0)
+    monkeypatch.setattr(published, "REST", 0)
+    published.build_due()
+    row = BoardSnapshot.objects.get(style=OWN)
+    if not new:
+        assert published.build_due() == 0
+    damage(path_of(row.sha256))
+    if new:
+        snapshot_file._remove(snapshot_file.folder_of(row.sha256))
+        snapshot_file._boards.clear()
+        published._whole.clear()
+        with pytest.raises(snapshot_file.Unreadable):
+            published.newest(suite, OWN)
+    assert published.build_due() == 1
+    snapshot_file._boards.clear()
+    board = published.newest(suite, OWN)
+    assert board is not None
+    assert len(board.models) == row.models_n
+    assert published.build_due() == 0
+
+
+def test_a_file_that_broke_after_it_was_found_whole_is_no_end_of_building(suite: Suite) -> None:
+    row = published.build(suite, OWN)
+    assert published.build(suite, OWN) == row
+    other_bytes(path_of(row.sha256))
+    snapshot_file._remove(snapshot_file.folder_of(row.sha256))
+    snapshot_file._boards.clear()
+    assert published.build(suite, OWN) != row
 
 
 def test_who_asks_for_every_past_day_fills_no_disk(suite: Suite, monkeypatch: Any) -> None:

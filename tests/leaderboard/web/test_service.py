@@ -119,12 +119,6 @@ def test_no_two_pages_have_the_same_title(pages: dict[str, str]) -> None:
     assert len(set(titles.values())) == len(titles), titles
 
 
-def test_health_is_plain_and_never_cached(client: Client, db: None) -> None:
-    response = client.get("/healthz")
-    assert response.content == b"ok\n"
-    assert response["Cache-Control"] == "no-store"
-
-
 def test_robots_are_kept_from_the_questions(client: Client) -> None:
     assert "Disallow: /runs/" in client.get("/robots.txt").content.decode()
 
