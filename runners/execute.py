@@ -26,7 +26,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
-from leaderboard.queue import claims, reproduce
+from leaderboard.queue import claims, records, reproduce
 from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, trusted_code
 from runners.confinement import Needs
@@ -171,7 +171,7 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
         persistently(partial(claims.complete, watch.token, run, record, files))
     except claims.LeaseLost:
         raise Taken from None
-    except claims.OtherTask as problem:
+    except records.OtherTask as problem:
         raise Failed(
             ErrorClass.TASK,
             f"{event.task}: the task files on this worker are not those of the queued version",

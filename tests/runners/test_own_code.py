@@ -20,7 +20,7 @@ import pytest
 
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Submission, User, Worker
-from leaderboard.queue import claims, reproduce
+from leaderboard.queue import claims, records, reproduce
 from leaderboard.samples import store as artifacts
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import Way
@@ -271,4 +271,4 @@ def test_a_record_that_ran_other_code_is_not_stored() -> None:
     made = rows.record(run)
     made.model["code"] = [f"somebody/own@{'a' * 40}"]
     with pytest.raises(ValueError, match="was evaluated"):
-        claims._check(run, made)
+        records.check(run, made)
