@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from leaderboard import models
+from leaderboard.queue import claims
 from leaderboard.submissions import submit
+
+FIRST = 100
+"""The priority of what the operator puts first."""
 
 admin.site.site_header = "Plumbline"
 admin.site.register(models.User, UserAdmin)
@@ -26,6 +30,10 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
 
     has_add_permission = has_change_permission = has_delete_permission = _never
 
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Who may change rows by actions, which know what else must change; not who may look."""
+        return request.user.has_perm(f"leaderboard.change_{self.opts.model_name}")
+
 
 class EventInline(admin.TabularInline):  # type: ignore[type-arg]
     model = models.RunEvent
@@ -37,11 +45,56 @@ class EventInline(admin.TabularInline):  # type: ignore[type-arg]
 
 @admin.register(models.Run)
 class RunAdmin(ReadOnly):
-    list_display = ("variant", "task", "shots", "state", "error_class", "worker", "created")
+    list_display = (
+        *("variant", "task", "shots", "state", "priority", "error_class", "worker", "created"),
+    )
     list_filter = ("state", "error_class", "task__benchmark", "task__style", "worker")
     search_fields = ("id", "variant__hub_model__repo_id", "error_message")
     list_select_related = ("variant__hub_model", "task", "worker")
     inlines = (EventInline,)
+    actions = ("cancel", "retry", "put_first", "put_last", "put_back")
+
+    @admin.action(permissions=["operate"], description="Cancel, whoever wants them")
+    def cancel(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        by = request.user.get_username()
+        why = "by an operator"
+        self._said(request, [claims.cancel(run, by=by, why=why) for run in chosen], "cancelled")
+
+    @admin.action(permissions=["operate"], description="Try again what failed or was cancelled")
+    def retry(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        by = request.user.get_username()
+        self._said(request, [claims.retry(run, by=by) for run in chosen], "queued again")
+
+    @admin.action(permissions=["operate"], description="Put before all others that wait")
+    def put_first(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        self._put(request, chosen, FIRST)
+
+    @admin.action(permissions=["operate"], description="Put behind all others that wait")
+    def put_last(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        self._put(request, chosen, -FIRST)
+
+    @admin.action(permissions=["operate"], description="Put back to their place in the queue")
+    def put_back(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        self._put(request, chosen, 0)
+
+    def _put(self, request: HttpRequest, chosen: QuerySet[models.Run], priority: int) -> None:
+        by = request.user.get_username()
+        moved = [claims.put(run, priority, by=by) for run in chosen]
+        self._said(request, moved, "moved")
+
+    def _said(self, request: HttpRequest, done: list[bool], what: str) -> None:
+        """How many; the others were in no state for it."""
+        left = len(done) - sum(done)
+        also = f" {left} could not be: look at their state." if left else ""
+        level = messages.WARNING if left else messages.SUCCESS
+        self.message_user(request, f"{sum(done)} of {len(done)} runs were {what}.{also}", level)
+
+
+@admin.register(models.PoolOrder)
+class PoolOrderAdmin(ReadOnly):
+    """Given on the page of workers, or by `manage.py pool`."""
+
+    list_display = ("worker", "kind", "why", "by", "at")
 
 
 @admin.register(models.RunEvent)
@@ -120,7 +173,9 @@ class SubmissionAdmin(ReadOnly):
     list_select_related = ("variant__hub_model", "suite", "submitter")
     actions = ("withdraw",)
 
-    @admin.action(description="Withdraw, and stop the runs that nobody else wants")
+    @admin.action(
+        permissions=["operate"], description="Withdraw, and stop the runs that nobody else wants"
+    )
     def withdraw(self, request: HttpRequest, chosen: QuerySet[Model]) -> None:
         stopped = []
         for submission in models.Submission.objects.filter(pk__in=chosen):

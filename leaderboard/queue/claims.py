@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -37,6 +37,13 @@ WAITS = "turn"
 NOT_BEGUN = ("", WAITS)
 
 NOBODY = {"lease_token": None, "lease_until": None}
+BLANK = {
+    **dict.fromkeys(("started", "finished", "not_before")),
+    **dict.fromkeys(("phase", "error_class", "error_message", "log_tail"), ""),
+    **dict.fromkeys(("progress_done", "progress_total"), 0),
+}
+"""What a new attempt knows of those before it."""
+UNTRIED = {**BLANK, **NOBODY, "state": State.QUEUED, "attempt": 0, "worker": None}
 
 
 class LeaseLost(Exception):
@@ -61,8 +68,12 @@ def enqueue(runs: Iterable[Run], *, by: str) -> list[Run]:
             run.save(force_insert=True)
         _note(inserted, State.QUEUED, by=by, why="submitted")
         if inserted:
-            transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
+            _announce()
     return inserted
+
+
+def _announce() -> None:
+    transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
 
 
 def claim_next(worker: Worker) -> Claim | None:
@@ -131,15 +142,7 @@ def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
         lease_until=Now() + LEASE,
         worker=worker,
         attempt=F("attempt") + 1,
-        started=Now(),
-        finished=None,
-        not_before=None,
-        phase="",
-        progress_done=0,
-        progress_total=0,
-        error_class="",
-        error_message="",
-        log_tail="",
+        **{**BLANK, "started": Now()},
     )
 
 
@@ -254,6 +257,33 @@ def cancel(run: Run, *, by: str, why: str = "") -> bool:
         moved = live.update(state=State.CANCELLED, finished=Now(), **NOBODY)
         if moved:
             _note([run], State.CANCELLED, by=by, why=why)
+    return bool(moved)
+
+
+def retry(run: Run, *, by: str) -> bool:
+    """Queue a failed or cancelled run once more, as if it had not been tried.
+
+    False where it has not ended so, or another run of the same variant and key stands in its place.
+    """
+    ended = Run.objects.filter(pk=run.pk, state__in=(State.FAILED, State.CANCELLED))
+    try:
+        with changing():
+            moved = ended.update(**UNTRIED)
+            if moved:
+                _note([run], State.QUEUED, by=by, why="to be tried again")
+                _announce()
+    except IntegrityError:
+        return False
+    return bool(moved)
+
+
+def put(run: Run, priority: int, *, by: str) -> bool:
+    """Have a waiting run taken before all of a lower priority; False where it waits no more."""
+    with changing():
+        waiting = Run.objects.filter(pk=run.pk, state=State.QUEUED)
+        moved = waiting.update(priority=priority)
+        if moved:
+            _note([run], State.QUEUED, by=by, why=f"put at priority {priority}")
     return bool(moved)
 
 

@@ -331,3 +331,25 @@ def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> No
     running.refresh_from_db()
     assert (running.state, running.lease_token) == ("cancelled", None)
     assert running.events.last().why == "withdrawn"
+
+
+def test_a_failed_run_that_is_tried_again_begins_anew_and_keeps_its_story() -> None:
+    (run,) = rows.queued("arc")
+    worker = rows.worker()
+    claim = claimed_by(worker)
+    claims.fail(claim.token, run, error_class="ModelError", message="no tokenizer", log_tail="x")
+    assert claims.retry(run, by="the operator")
+    assert not claims.retry(run, by="the operator"), "it waits already"
+    run.refresh_from_db()
+    assert (run.state, run.attempt, run.error_message, run.log_tail) == ("queued", 0, "", "")
+    assert story(run)[-2:] == [("failed", "ada"), ("queued", "the operator")]
+    again = claimed_by(worker)
+    assert again.runs == (run,)
+    assert again.runs[0].attempt == 1
+
+
+def test_a_run_that_is_done_is_not_tried_again() -> None:
+    (run,) = rows.queued("arc")
+    claim = claimed_by(rows.worker())
+    claims.complete(claim.token, run, rows.record(run), rows.files())
+    assert not claims.retry(run, by="the operator")
