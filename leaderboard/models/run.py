@@ -14,6 +14,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
+from django.utils import timezone
 
 from evalcore.lengths import NAMES, Lengths
 from evalcore.model.hf.quantisation import method_of
@@ -31,6 +32,10 @@ class State(models.TextChoices):
 
 LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 """States in which a second run of the same variant and key would be a waste."""
+
+
+IN_TURN = ("-priority", "due", "id")
+"""The order in which queued runs are taken."""
 
 
 class ErrorClass(models.TextChoices):
@@ -96,6 +101,8 @@ class Run(models.Model):
     priority = models.SmallIntegerField(default=0)
     needed_bytes = models.BigIntegerField()
     created = models.DateTimeField(auto_now_add=True)
+    due = models.DateTimeField(default=timezone.now)
+    """Whose turn comes first: `created`, or later where its submitter has others waiting."""
     not_before = models.DateTimeField(null=True, blank=True)
     """After a failure of ours: not to be tried again before this time."""
     started = models.DateTimeField(null=True, blank=True)
@@ -122,9 +129,9 @@ class Run(models.Model):
     dataset_commits = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        ordering: ClassVar = ["-priority", "created"]
+        ordering: ClassVar = IN_TURN
         indexes: ClassVar = [
-            models.Index(fields=["state", "-priority", "created"], name="queue_order"),
+            models.Index(fields=["state", "-priority", "due"], name="queue_order"),
             models.Index(fields=["state", "-finished"], name="newest_ended"),
         ]
         constraints: ClassVar = [

@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, RunEvent, SuiteEntry, TaskVersion, Worker
 from leaderboard.models.edition import changing, note
-from leaderboard.models.run import ErrorClass, State
+from leaderboard.models.run import IN_TURN, ErrorClass, State
 from leaderboard.queue import orders, records
 from leaderboard.samples import StoredFile, path_of, vectors
 from leaderboard.signals import runs_queued
@@ -77,7 +77,7 @@ def _announce() -> None:
 
 
 def claim_next(worker: Worker) -> Claim | None:
-    """Take the first run by priority and age that fits `worker`, and its companions with it.
+    """Take the first run by priority and turn that fits `worker`, and its companions with it.
 
     Companions are all other queued runs of the same variant, shots, draw and mode: one child
     process answers them all, so that the model is loaded once. None where nothing fits, or the
@@ -101,7 +101,7 @@ def claim_next(worker: Worker) -> Claim | None:
         runs = tuple(
             Run.objects.filter(lease_token=token)
             .select_related("variant__hub_model", "task")
-            .order_by("-priority", "created", "id")
+            .order_by(*IN_TURN)
         )
         _note(runs, State.RUNNING, by=worker.name)
     return Claim(token=token, worker=worker.name, runs=runs)
@@ -116,7 +116,7 @@ def _fitting(worker: Worker) -> QuerySet[Run]:
         needed_bytes__lte=worker.memory_bytes,
         variant__dtype__in=worker.dtypes,
         variant__backend=worker.backend,
-    ).order_by("-priority", "created", "id")
+    ).order_by(*IN_TURN)
 
 
 def _runnable(methods: Sequence[str]) -> Q:

@@ -20,6 +20,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from leaderboard.models import Run, Variant, Worker
+from leaderboard.models.run import IN_TURN
 from leaderboard.queue import orders, pace
 from leaderboard.queue.pace import Pace
 from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
@@ -149,7 +150,7 @@ _plan = Refreshed(made)
 
 def in_order(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Queued runs in the order in which workers look at them."""
-    return runs.filter(state=Run.State.QUEUED).order_by("-priority", "created", "pk")
+    return runs.filter(state=Run.State.QUEUED).order_by(*IN_TURN)
 
 
 def _waiting() -> list[Waiting]:
@@ -173,9 +174,7 @@ def _waiting() -> list[Waiting]:
 
 def _running() -> list[Running]:
     running = Run.objects.filter(state=Run.State.RUNNING)
-    rows: QuerySet[Run, Any] = running.order_by(
-        "started", "-priority", "created", "pk"
-    ).values_list(
+    rows: QuerySet[Run, Any] = running.order_by("started", *IN_TURN).values_list(
         *("pk", "lease_token", "variant__hub_model__repo_id", "phase", "worker_id", "task_id"),
         *("variant__parameters", "progress_done", "progress_total"),
     )

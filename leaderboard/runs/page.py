@@ -173,8 +173,8 @@ def _ahead(run: Run) -> int | None:
         return None
     earlier = (
         Q(priority__gt=run.priority)
-        | Q(priority=run.priority, created__lt=run.created)
-        | Q(priority=run.priority, created=run.created, pk__lt=run.pk)
+        | Q(priority=run.priority, due__lt=run.due)
+        | Q(priority=run.priority, due=run.due, pk__lt=run.pk)
     )
     return Run.objects.filter(earlier, state=Run.State.QUEUED).count()
 

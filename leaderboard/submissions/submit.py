@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -15,7 +15,7 @@ from leaderboard.hub import state as hub_state
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.edition import changing
 from leaderboard.models.packing import packing_of
-from leaderboard.queue import claims
+from leaderboard.queue import claims, fairness
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import PLAIN, Facts, Way
 from leaderboard.submissions.precheck import Precheck
@@ -96,6 +96,7 @@ def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: st
     variant = _locked(_variant(facts))
     if repeated := precheck.submitted_before(facts, precheck.existing_submission(facts)):
         raise Refused(repeated)
+    turn = fairness.due(_others(submitter, visitor))
     submission = Submission.objects.create(
         submitter=submitter,
         visitor="" if submitter else visitor,
@@ -103,8 +104,14 @@ def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: st
         variant=variant,
         suite=suite,
     )
-    submission.runs.set(_runs(variant, suite, by=str(submitter or "a visitor")))
+    submission.runs.set(_runs(variant, suite, turn, by=str(submitter or "a visitor")))
     return submission
+
+
+def _others(submitter: User | None, visitor: str) -> QuerySet[Submission]:
+    """What the same account, or the same visitor without one, asks for besides."""
+    active = Submission.objects.filter(state=Submission.State.ACTIVE, submitter=submitter)
+    return active if submitter else active.filter(visitor=visitor)
 
 
 def _variant(facts: Facts) -> Variant:
@@ -136,12 +143,14 @@ def _locked(variant: Variant) -> Variant:
     return Variant.objects.select_for_update(no_key=True).get(pk=variant.pk)
 
 
-def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
+def _runs(variant: Variant, suite: Suite, turn: datetime, *, by: str) -> list[Run]:
     """A live run per column of the suite, queued where there was none."""
     entries = list(suite.entries.select_related("task"))
     key_of = {entry: entry.run_key_of(chat=variant.chat) for entry in entries}
     keys = set(key_of.values())
-    live = {run.run_key: run for run in variant.runs.filter(state__in=LIVE, run_key__in=keys)}
+    there = variant.runs.filter(state__in=LIVE, run_key__in=keys)
+    fairness.advance(there, turn)
+    live = {run.run_key: run for run in there}
     missing = {
         key_of[entry]: Run(
             variant=variant,
@@ -151,6 +160,7 @@ def _runs(variant: Variant, suite: Suite, *, by: str) -> list[Run]:
             fewshot_seed=entry.fewshot_seed,
             run_key=key_of[entry],
             needed_bytes=variant.needed_bytes,
+            due=turn,
         )
         for entry in entries
         if key_of[entry] not in live

@@ -17,7 +17,7 @@ from django.test import Client
 from evalcore.digest import digest_of
 from evalcore.record import RunRecord, read_samples
 from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker, edition
-from leaderboard.models.run import State
+from leaderboard.models.run import IN_TURN, State
 from leaderboard.queue import claims
 from leaderboard.samples import store as artifacts
 from leaderboard.tasks import items
@@ -271,7 +271,7 @@ def test_a_running_run_shows_how_far_it_is_and_no_number(client: Client, submitt
 
 
 def test_a_waiting_run_says_how_many_are_ahead(client: Client, submitted: Any) -> None:
-    runs = list(Run.objects.order_by("-priority", "created", "pk"))
+    runs = list(Run.objects.order_by(*IN_TURN))
     assert "next in line" in get(client, f"/runs/{runs[0].pk}")
     assert "Waiting: 2 runs ahead" in get(client, f"/runs/{runs[2].pk}")
 

@@ -116,6 +116,23 @@ def test_suites_share_the_runs_that_they_have_in_common(
     assert alone.runs.get() in small.runs.all()
 
 
+def test_the_second_model_of_a_submitter_waits_its_turn_and_an_others_wish_brings_it_on(
+    tasks: Any, settings: Any, ada: User, bo: User
+) -> None:
+    first = submit(TINY, user=ada)
+    second = submit(TINY, "v1", user=ada)
+    (asked,) = set(first.runs.values_list("due", flat=True))
+    later = asked + timedelta(hours=1)
+    assert set(second.runs.values_list("due", flat=True)) == {later}
+    one = SUITE.replace("suite: small", "suite: one").replace(", mmlu: facts_mmlu", "")
+    (tasks / "suites" / "one.yaml").write_text(one)
+    catalogue.sync(tasks)
+    settings.PLUMBLINE_SUITE = "one"
+    shared = submit(TINY, "v1", user=bo).runs.get()
+    assert asked < shared.due <= timezone.now()
+    assert set(second.runs.values_list("due", flat=True)) == {shared.due, later}
+
+
 def test_a_visitor_needs_an_account(settings: Any) -> None:
     settings.PLUMBLINE_OPEN_SUBMIT = False
     with pytest.raises(Refused, match="Sign in"):

@@ -1,0 +1,40 @@
+"""First come, first served, without one submitter being served ten times before the others.
+
+Of all that one submitter has waiting, each further model counts as asked for a while later than the
+one before it: longer where that one is large, since it keeps a worker for longer. A run's turn is
+fixed when it is queued, so whoever waits is overtaken for no longer than these hours.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from leaderboard.models import Run, Submission
+
+GAPS = (
+    (3 * 10**9, timedelta(hours=1)),
+    (15 * 10**9, timedelta(hours=2)),
+)
+"""By the parameters of a model at most, how much later the next of its submitter counts."""
+LONGEST_GAP = timedelta(hours=4)
+"""After a model that is larger still."""
+
+
+def gap(parameters: int) -> timedelta:
+    return next((time for most, time in GAPS if parameters <= most), LONGEST_GAP)
+
+
+def due(others: QuerySet[Submission]) -> datetime:
+    """When the turn is of what is asked for now by whom these submissions are."""
+    now = timezone.now()
+    waiting = Run.objects.filter(state=Run.State.QUEUED, submissions__in=others)
+    last = waiting.order_by("-due").values_list("due", "variant__parameters").first()
+    return max(now, last[0] + gap(last[1])) if last else now
+
+
+def advance(runs: QuerySet[Run], turn: datetime) -> int:
+    """Give waiting runs that somebody else asks for, too, the earlier of both turns; how many."""
+    return runs.filter(state=Run.State.QUEUED, due__gt=turn).update(due=turn)
