@@ -79,10 +79,10 @@ def test_nobody_is_overtaken_by_who_comes_hours_later(suite: Suite) -> None:
 def test_the_page_says_why_a_model_counts_as_later(client: Client, suite: Suite) -> None:
     ada = User.objects.create_user("ada")
     ask("a/one", ada, suite)
-    assert "Its submitter has others waiting" not in client.get("/queue").text
+    assert "Its submitter had others waiting" not in client.get("/queue").text
     ask("a/two", ada, suite)
     html = client.get("/queue").text
-    assert html.count("Its submitter has others waiting: it counts as asked for") == 1
+    assert html.count("Its submitter had others waiting: it counts as asked for") == 1
     assert "each further one counts as asked" in html
 
 
