@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import geometric_mean
 
+from bench.backends import page as backends
 from bench.equality import ABSOLUTE, RELATIVE
 from bench.profiling import KINDS, Profile
 from bench.results import Results
@@ -14,7 +15,7 @@ from bench.scaling import Point
 from bench.sidebyside import Row, Side
 from bench.site import page as site
 
-NO_RUNS = ("draws.json", "backends.json", site.FILE)
+NO_RUNS = ("draws.json", backends.FILE, site.FILE)
 """Files of the folder that hold something else."""
 
 INTRODUCTION = f"""\
@@ -69,14 +70,15 @@ def page(runs: Sequence[Results], notes: str = "") -> str:
 
 
 def write_page(folder: Path, target: Path) -> None:
-    """From the runs kept in the folder, its `notes.md` where there is one, and the site's part."""
+    """From the runs kept in the folder, its `notes.md` where there is one, and the parts of
+    the backends and of the site."""
     notes = folder / "notes.md"
     files = (path for path in sorted(folder.glob("*.json")) if path.name not in NO_RUNS)
     text = page(
         [Results.read(path) for path in files], notes.read_text() if notes.is_file() else ""
     )
-    of_site = site.section(folder)
-    target.write_text(f"{text}\n{of_site}\n" if of_site else text)
+    others = (part.section(folder) for part in (backends, site))
+    target.write_text("\n".join([text, *(f"{part}\n" for part in others if part)]))
 
 
 def _run(run: Results) -> Iterator[str]:

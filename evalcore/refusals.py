@@ -142,7 +142,10 @@ UNSAFE = Refusal(
 )
 
 OF_EVERY_TASK = (
-    Refusal("doc_to_audio: {value} (models are asked with text and images alone)", _sound),
+    Refusal(
+        "doc_to_audio: {value} (models are asked with text and images alone): leave the task out",
+        _sound,
+    ),
     Refusal(
         "doc_to_image: {value} (output_type: loglikelihood_rolling asks how likely a text is, "
         "which has no place for an image): choose another output_type",

@@ -1,6 +1,7 @@
 """Runs the backends on the same requests: `python -m bench.backends`, in vLLM's environment.
 
 Each backend works alone in its process. Prints a table, and writes the figures as JSON.
+With its output in `docs/benchmarks/` it writes `docs/benchmarks.md` again.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ from typing import Any
 from bench.backends import servers
 from bench.engines import Ask
 from bench.models import Model, save_model, save_tokenizer
+from bench.page import write_page
 from bench.texts import running_text
 from bench.workloads import WORKLOADS
 
 BACKENDS = ("vllm", "hf", "lm_eval")
 """evalcore's two, and lm-evaluation-harness's backend of vLLM."""
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "benchmarks"
+PAGE = ROOT / "docs" / "benchmarks.md"
 
 DOCUMENTS = {"arc_25_shot": 12, "mmlu_5_shot": 38, "hellaswag_0_shot": 20, "gsm8k_stops": 12}
 MODEL = Model("llama", "30m", 32_000)
@@ -56,6 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     report = compared(found, asks)
     if options.output:
         options.output.write_text(json.dumps(report, indent=1) + "\n")
+        if options.output.resolve().parent == FOLDER:
+            write_page(FOLDER, PAGE)
     print("\n".join(lines_of(report)))
 
 

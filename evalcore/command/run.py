@@ -76,7 +76,7 @@ def _with_adapters(
     """For each of `--adapters` the options of the run with it alone, and what loads it."""
     from evalcore.model.base import Adapting
     from evalcore.model.registry import backend_of
-    from evalcore.refusals import refuse_before
+    from evalcore.refusals import check_supported, refuse_before
 
     backend = backend_of(options.model)
     if not isinstance(backend, Adapting):
@@ -86,7 +86,10 @@ def _with_adapters(
             "--adapters: one process loads the weights once for all: leave --data_parallel, "
             "tp_plan and torchrun out"
         )
-    refuse_before(backend.capabilities, specs_of(options), settings)
+    specs = specs_of(options)
+    for spec in specs:
+        check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
+    refuse_before(backend.capabilities, specs, settings)
     stated = model_args_of(options)
     names = list(dict.fromkeys(options.adapters))
     loaders = backend.with_adapters(
@@ -142,11 +145,13 @@ def _loaded(
     from evalcore.model.base import Foretelling
     from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
-    from evalcore.refusals import refuse_before
+    from evalcore.refusals import check_supported, refuse_before
 
     began = time.monotonic()
     backend = backend_of(options.model)  # here, so that the two threads do not import it at once
     devices = devices_wanted(options)
+    for spec in specs:  # a model of gigabytes is not fetched for a task that cannot be run
+        check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
     refuse_before(backend.capabilities, specs, settings)
     if isinstance(backend, Foretelling):
         arguments = as_texts(model_args_of(options))

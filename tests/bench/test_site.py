@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.page import write_page
 from bench.site.page import section
 from bench.site.results import Results
 from tests.services import postgresql
@@ -38,8 +37,3 @@ def test_a_quick_run_measures_every_kind_of_page_without_an_error(tmp_path: Path
     text = section(output.parent)
     assert "10 requests a second without an error | 0 errors of 30; " in text
     assert all(row.kind in text for row in found.kinds)
-
-
-def test_the_page_of_results_is_what_its_files_give(tmp_path: Path):
-    write_page(ROOT / "docs" / "benchmarks", tmp_path / "page.md")
-    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "benchmarks.md").read_text()

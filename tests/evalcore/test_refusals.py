@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> World:
         ),
         (
             {"doc_to_audio": ["sound"]},
-            "doc_to_audio: ['sound'] (models are asked with text and images alone)",
+            "doc_to_audio: ['sound'] (models are asked with text and images alone): leave",
         ),
         ({"unsafe_code": True}, "unsafe_code: true (scoring runs code that the model wrote)"),
         (

@@ -80,6 +80,8 @@ def document(
     yield from put_on_models()
     yield from seeing()
     yield from quantised()
+    yield from by_vllm()
+    yield from behind_servers()
     yield from failing(pairs)
     yield from by_name(
         "Planted errors",
@@ -356,6 +358,51 @@ def quantised() -> Iterator[str]:
         "transformers 5, so for weights that are quantised at loading it is given the model that "
         "transformers makes of the same configuration. GPTQ, AWQ, FP8 and compressed-tensors were "
         "never run here, by either engine."
+    )
+
+
+def by_vllm() -> Iterator[str]:
+    yield "## vLLM"
+    yield ""
+    yield from prose(
+        "`make test-backends` runs these tests in an environment of their own (vLLM 0.32.0 for "
+        "processors), as no other can hold it. `tests/backends/vllm/test_beside_lm_eval.py` asks "
+        "`vllm` of both engines for the same requests of a trained llama in float32, three "
+        "documents each of ARC and PIQA without shots and of GSM8K with stop strings: "
+        "loglikelihoods are within 1e-4 nats, greedy flags and texts equal. Prompts as long as the "
+        "model are left out: of those lm-evaluation-harness reads a token less."
+    )
+    yield from prose(
+        "The rest is held to transformers instead. `tests/backends/vllm/test_scoring.py` and "
+        "`test_writing.py` compare `vllm` with `hf` on a tiny model: loglikelihoods, also token by "
+        "token, within 1e-4 + 1e-6·|LL|, greedy flags and texts equal, with contexts that are kept "
+        "and without; `test_runs.py` does so for whole runs of three tasks, whose scores must be "
+        "equal; `test_adapter.py` under a LoRA adapter; `test_copies.py` holds two copies to one, "
+        "within 1e-4. In bfloat16 `test_half_precision.py` allows 1.1 times the distance from the "
+        "model in float32 that transformers' own bfloat16 has. vLLM was never run on a GPU here."
+    )
+
+
+def behind_servers() -> Iterator[str]:
+    yield "## Servers"
+    yield ""
+    yield from prose(
+        "`tests/backends/servers/test_beside_lm_eval.py` (`make test-backends`) puts a server of "
+        "vLLM behind a proxy that counts what is sent, and asks it through `local-completions` and "
+        "`local-chat-completions` of both engines: prompts are the same to the token, cut ones and "
+        "windows of whole texts too; loglikelihoods within 1e-5 nats; greedy flags and texts "
+        "equal, but for half a sign at a text's end, which vLLM's server leaves out of its text; "
+        "scores of whole toy tasks within 1e-6 of their size. Equal prompts are sent once here."
+    )
+    yield from prose(
+        "`tests/evalcore/model/servers/test_beside_lm_eval.py` does so in every test run with "
+        "small servers of the tests' own: `sglang-generate` (loglikelihoods within 1e-6 of their "
+        "size, texts equal; lm-evaluation-harness has the greedy flag the other way round, and it "
+        "is not compared) and `anthropic-chat` (texts equal). "
+        "`tests/backends/servers/test_vllm_server.py`, `test_chat_of_vllm.py`, "
+        "`test_messages_of_vllm.py` and `test_transformers_serve.py` hold what servers say to the "
+        "same model run directly by `hf` (loglikelihoods within 1e-4). No service on the internet "
+        "was ever asked."
     )
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.hub import ROOT
 from tests.parity.both import FAMILIES
 from tests.parity.census import SEED, Candidate, Census, draw
 from tests.parity.commands import CASES
-from tests.parity.report import DOCUMENT
+from tests.parity.report import (
+    DOCUMENT,
+    behind_servers,
+    by_vllm,
+    put_on_models,
+    quantised,
+    seeing,
+    shared_names,
+)
 
 needs_lm_eval = [
     pytest.mark.peer,
@@ -43,6 +53,24 @@ def test_the_document_knows_of_no_difference(written: str) -> None:
     ]
     assert len(counted) > 60
     assert set(counted) == {"0"}
+
+
+@pytest.mark.parametrize(
+    "part", [shared_names, put_on_models, seeing, quantised, by_vllm, behind_servers]
+)
+def test_a_part_without_figures_is_as_the_command_writes_it(
+    written: str, part: Callable[[], Iterator[str]]
+) -> None:
+    assert "\n".join(part()) in written, AGAIN
+
+
+def test_every_test_that_the_document_names_is_there(written: str) -> None:
+    """By its path, or by its name alone within a folder that was named before it."""
+    named = set(re.findall(r"`(?:tests/\S+/)?(test_\w+\.py)`", written))
+    assert len(named) > 15
+    assert named - {path.name for path in (ROOT / "tests").rglob("test_*.py")} == set()
+    paths = set(re.findall(r"`(tests/\S+\.py)`", written))
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 40])

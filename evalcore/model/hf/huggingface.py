@@ -137,7 +137,7 @@ class HuggingFaceLM(Reader):
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
-        with libraries_fault("it cannot be used"):
+        with libraries_fault(f"{arguments.pretrained} cannot be used"):
             self._softmax = _softmax_of(model, arguments, mode, self._dtype_of_logits)
             self._scorer, writer = self._computing(tokenizer, batch_size, path)
             self._writer = writer

@@ -114,13 +114,32 @@ def _spread(arguments: Arguments) -> dict[str, Any]:
     return {"device_map": "auto", "max_memory": limits}
 
 
-def _divided() -> dict[str, Any]:
-    """Among the processes that have come together for it."""
+def check_there(device: str) -> None:
+    """Raises ModelError for a GPU by CUDA's name that this machine does not have."""
+    kind, _, place = device.partition(":")
+    count = torch.cuda.device_count()
+    if kind != "cuda" or not (place.isdecimal() or not place) or int(place or 0) < count:
+        return
+    has = f"its GPUs are cuda:0 to cuda:{count - 1}" if count > 1 else "its GPU is cuda:0"
+    if not count:
+        has = "PyTorch finds no GPU on it"
+    raise ModelError(
+        f"--device {device}: this machine does not have it ({has}): name one that it has, or cpu"
+    )
+
+
+def check_started_apart() -> None:
+    """Raises ModelError where no other processes have come for a part of the model."""
     if not distributed.is_initialized():
         raise ModelError(
             "--model_args: tp_plan=auto divides a model among several processes: start it with "
             "torchrun --nproc_per_node N, or on a machine with several GPUs"
         )
+
+
+def _divided() -> dict[str, Any]:
+    """Among the processes that have come together for it."""
+    check_started_apart()
     from transformers.distributed.configuration_utils import DistributedConfig
 
     plan = DistributedConfig(tp_plan="auto", tp_size=distributed.get_world_size())

@@ -9,7 +9,7 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Mode
 from evalcore.model.hf.delta import check_same_weights
 from evalcore.model.hf.description import errors_named, load_tokenizer
-from evalcore.model.hf.loading import of_delta, skeleton
+from evalcore.model.hf.loading import check_started_apart, check_there, of_delta, skeleton
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.quantised import check_runs_here
 from evalcore.model.hf.repository import read_object
@@ -28,10 +28,13 @@ class Prechecked:
 def precheck(
     arguments: Arguments, *, device: str, mode: Mode, kind: Any, tokenizer: Any = None
 ) -> Prechecked:
-    """Raises ModelError for weights that this machine cannot run, and for an adapter that does not
-    fit; InfraError where the Hub cannot be reached. `kind`: the class of transformers that chooses
-    the model's own.
+    """Raises ModelError for a device that is not there, for weights that this machine cannot run,
+    and for an adapter that does not fit; InfraError where the Hub cannot be reached. `kind`: the
+    class of transformers that chooses the model's own.
     """
+    check_there(device)
+    if arguments.tp_plan is not None:
+        check_started_apart()
     files = describe(arguments)
     if not files.model.file:  # what lies beside it says nothing of it
         check_runs_here(arguments, files.model.folder, device)

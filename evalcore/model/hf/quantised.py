@@ -61,8 +61,9 @@ def check_runs_here(arguments: Arguments, folder: Path, device: str) -> None:
 
 
 def _said(problem: Exception) -> str:
-    """What a library says of what it lacks, in one sentence."""
-    return reason_of(problem).partition(": ")[2].rstrip(".: ") or type(problem).__name__
+    """What a library says of what it lacks, in one sentence, without its list of all else."""
+    said = reason_of(problem).partition(": ")[2].partition(" - supported types")[0]
+    return said.rstrip(".: ") or type(problem).__name__
 
 
 def on_the_fly(arguments: Arguments) -> BitsAndBytesConfig | None:

@@ -289,7 +289,8 @@ class _Asked(Generic[T]):
             why = f"{where} gave no answer in {limits.timeout:g} s"
             raise _Again(why) from None
         except httpx2.ConnectError as problem:
-            raise _Again(f"{where} cannot be reached: {problem}") from None
+            why = f"{where} cannot be reached: start the server, or correct base_url: {problem}"
+            raise _Again(why) from None
         except httpx2.TransportError as problem:
             said = self.client.secret.hidden_in(str(problem))
             raise _Again(f"the answer of {where} is cut off: {said}") from None

@@ -299,7 +299,7 @@ CANNOT_RUN_HERE = {
         "compressed",
     ),
     "without": ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "requires bitsandbytes"),
-    "unknown": ({"quant_method": "folded", "bits": 3}, "Unknown quantization type, got folded"),
+    "unknown": ({"quant_method": "folded", "bits": 3}, "got folded: install what it names"),
     "unnamed": ({"bits": 3}, "no `quant_method`"),
     "hostile": ({"quant_method": "torchao", "quant_type": {"default": "rm -rf"}}, "torchao"),
 }

@@ -147,7 +147,8 @@ def test_bad_beginnings_are_told_before_work_begins(small, address, folder, monk
         assert "\n" not in str(error.value)
         return str(error.value)
 
-    assert "cannot be reached" in told(InfraError, base_url="http://127.0.0.1:9/v1/completions")
+    down = told(InfraError, base_url="http://127.0.0.1:9/v1/completions")
+    assert "cannot be reached: start the server, or correct base_url: " in down
     wrong = told(ModelError, model="org/tny")
     assert "has no model 'org/tny' (did you mean org/tiny?): it has org/tiny" in wrong
     assert "expected at most 128" in told(ModelError, max_length="4096")

@@ -1,0 +1,102 @@
+"""The backends' part of the page of results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.workloads import WORKLOADS
+
+FILE = "backends.json"
+
+INTRODUCTION = """\
+## vLLM and servers
+
+`make bench-backends` asks evalcore's `vllm` and `hf` and lm-evaluation-harness's `vllm` the same
+requests, in vLLM's environment for processors (`constraints-vllm.txt`), and then, with a server of
+vLLM started for each, evalcore's and lm-evaluation-harness's `local-completions`. It writes
+`docs/benchmarks/backends.json`, of which this part is made.
+
+- Seconds are CPU time of all threads, each backend alone in a process of its own, once: no median.
+  Tokenising is in them; loading and a first few requests are “start”.
+- The ratio is lm-evaluation-harness's time over evalcore's. Below 1 evalcore is the slower one.
+- lm-evaluation-harness's backends are at their own defaults, but for eager execution under vLLM and
+  8 requests at a time to the server, as evalcore's.
+- |ΔLL| is the largest difference in loglikelihood (nats), “other” counts the answers beyond
+  0.001 + 1e-05·|LL| or with another greedy flag or text.
+"""
+
+SERVERS = """\
+### Servers
+
+CPU seconds are those of client and server together, “client” is the client's share of them. Time by
+the clock has its own ratio. For each: lm-evaluation-harness / evalcore."""
+
+
+def section(folder: Path) -> str:
+    """Empty where the backends were never measured."""
+    file = folder / FILE
+    return "\n\n".join(_section(json.loads(file.read_text()))) if file.is_file() else ""
+
+
+def _section(found: Mapping[str, Any]) -> Iterator[str]:
+    start, rows = found["start"], found["workloads"]
+    yield INTRODUCTION.strip()
+    yield (
+        f"Model: {found['model']}. Start: evalcore's `vllm` {start['vllm']:.1f} s, its `hf` "
+        f"{start['hf']:.1f} s, lm-evaluation-harness's `vllm` {start['lm_eval']:.1f} s."
+    )
+    yield "### vLLM\n\n" + _table(
+        [
+            *("workload", "documents", "requests", "lm-eval `vllm`", "evalcore `vllm` (path)"),
+            *("ratio", "|ΔLL|", "other", "evalcore `hf`", "|ΔLL| from `hf`", "other than `hf`"),
+        ],
+        [_of_vllm(name, row) for name, row in rows.items()],
+    )
+    yield f"{SERVERS}\n\n" + _table(
+        ["workload", "CPU", "ratio", "client", "by the clock", "ratio", "|ΔLL|", "other"],
+        [_of_servers(name, row["servers"]) for name, row in rows.items()],
+    )
+
+
+def _of_vllm(name: str, row: Mapping[str, Any]) -> list[str]:
+    seconds = row["seconds"]
+    paths = ", ".join(f"{path} {count}" for path, count in sorted(row["paths"].items()))
+    return [
+        *(WORKLOADS[name].title, str(row["documents"]), str(row["requests"])),
+        *(f"{seconds['lm_eval']:.2f} s", f"{seconds['vllm']:.2f} s ({paths})"),
+        f"**{row['times_as_fast_as_lm_eval']:.1f}**",
+        *_apart(row["from_lm_eval"]),
+        f"{seconds['hf']:.2f} s",
+        *_apart(row["from_hf"]),
+    ]
+
+
+def _of_servers(name: str, row: Mapping[str, Any]) -> list[str]:
+    clock = row["by_the_clock"]
+    return [
+        WORKLOADS[name].title,
+        _both(row["seconds"]),
+        f"**{row['times_as_fast_as_lm_eval']:.2f}**",
+        _both(row["of_the_client"]),
+        _both(clock),
+        f"{clock['lm_eval_server'] / clock['server']:.2f}",
+        *_apart(row["from_lm_eval"]),
+    ]
+
+
+def _both(seconds: Mapping[str, float]) -> str:
+    return f"{seconds['lm_eval_server']:.2f} / {seconds['server']:.2f} s"
+
+
+def _apart(far: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{far['nats']:.1e}", str(far["beyond_bound"] + far["different"])
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells
+    )
