@@ -17,7 +17,7 @@ class PoolOrder(models.Model):
     EVERYBODY: ClassVar = ""
 
     worker = models.CharField(max_length=200, primary_key=True)
-    """A worker's name, whether it has a row yet or not; EVERYBODY for all, also those to come."""
+    """A worker's name; EVERYBODY for all, also those to come."""
     kind = models.CharField(max_length=8, choices=Kind.choices)
     why = models.CharField(max_length=200, blank=True)
     by = models.CharField(max_length=200)

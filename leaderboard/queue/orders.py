@@ -14,6 +14,8 @@ from leaderboard.models import PoolOrder, Worker
 from leaderboard.models.edition import SITE, changing, note
 
 EVERYBODY = PoolOrder.EVERYBODY
+RESUME = "resume"
+"""What lifts an order, where orders are named."""
 LONGEST_REASON = 200
 NAMED = 20
 """Workers that a refusal names at most."""

@@ -20,7 +20,6 @@ from leaderboard.web import kept
 
 REMEMBERED = timedelta(days=7)
 """A worker that has not been seen for longer is no longer listed."""
-RESUME = "resume"
 NOT_YOURS = "Only the operators of this site may tell its workers what to do."
 
 
@@ -49,15 +48,17 @@ def tell(request: HttpRequest) -> HttpResponse:
     if not may_tell(request):
         # Answered here: Django would log its own exception with a traceback.
         return render(request, "403.html", {"exception": NOT_YOURS}, status=403)
-    order, worker = request.POST.get("order", ""), request.POST.get("worker", orders.EVERYBODY)
+    order, worker = request.POST.get("order", ""), request.POST.get("worker")
+    if worker is None:
+        return _refused(request, "No worker was named: choose one of the list, or all of them.")
     try:
-        if order == RESUME:
+        if order == orders.RESUME:
             orders.lift(worker)
         elif order in PoolOrder.Kind.values:
             why = request.POST.get("why", "").strip()
             orders.give(order, worker, by=request.user.get_username(), why=why)
         else:
-            choices = ", ".join((*PoolOrder.Kind.values, RESUME))
+            choices = ", ".join((*PoolOrder.Kind.values, orders.RESUME))
             return _refused(request, f"No order is called “{order}”: choose one of {choices}.")
     except orders.NoSuchWorker:
         return _refused(request, f"No worker is called “{worker}”: choose one of the list.")

@@ -12,8 +12,6 @@ from django.utils import timezone
 from leaderboard.models import PoolOrder, Run, Worker
 from leaderboard.queue import estimate, orders
 
-RESUME = "resume"
-
 
 class Command(BaseCommand):
     help = "List the workers; or pause, drain or resume one of them, or all."
@@ -22,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "order",
             nargs="?",
-            choices=(*PoolOrder.Kind.values, RESUME),
+            choices=(*PoolOrder.Kind.values, orders.RESUME),
             help="pause: take nothing new; drain: give back what is begun, too; resume: go on",
         )
         parser.add_argument("--worker", default=orders.EVERYBODY, help="its name; without: all")
@@ -34,7 +32,7 @@ class Command(BaseCommand):
             self._list()
             return
         try:
-            if order == RESUME:
+            if order == orders.RESUME:
                 if not orders.lift(worker):
                     self.stdout.write(f"{worker or 'the pool'} had no order")
             else:

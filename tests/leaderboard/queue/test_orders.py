@@ -125,6 +125,7 @@ def test_an_operator_tells_them_on_the_page_and_nobody_else_may(
     ("order", "says"),
     [
         ({"worker": "nobody", "order": "pause"}, "No worker is called “nobody”"),
+        ({"order": "drain"}, "No worker was named: choose one of the list, or all of them."),
         ({"worker": "one", "order": "dance"}, "No order is called “dance”: choose one of pause"),
     ],
 )
