@@ -8,11 +8,12 @@ TEST_ARGS ?=
 # How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
 TEST_PROCESSES := -n logical --dist loadscope
 BENCH_ARGS ?=
+CHAOS ?= --rounds 1000 --output docs/benchmarks/chaos.json
 BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site image-check lint format screenshots setup setup-dev setup-backends clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site bench-scale chaos image-check lint format screenshots setup setup-dev setup-backends clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -56,6 +57,12 @@ bench-backends: $(BACKENDS)/.installed  ## Time vLLM by evalcore beside lm-evalu
 
 bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
 	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
+
+bench-scale: $(VENV)/.dev  ## Time the queue with 100,000 runs and up to 1,000 workers on PostgreSQL
+	@$(BIN)/python -m bench.scale --output docs/benchmarks/scale.json $(BENCH_ARGS)
+
+chaos: $(VENV)/.dev  ## A thousand rounds in which something goes wrong while a model is evaluated (a day; as root)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(CHAOS)
 
 image-check: $(VENV)/.dev  ## Build the images of site and worker, start them, evaluate a model (root, buildah)
 	@$(BIN)/python .ci/image_check.py

@@ -15,7 +15,7 @@ from bench.scaling import Point
 from bench.sidebyside import Row, Side
 from bench.site import page as site
 
-NO_RUNS = ("draws.json", backends.FILE, site.FILE)
+NO_RUNS = ("draws.json", "scale.json", "chaos.json", backends.FILE, site.FILE)
 """Files of the folder that hold something else."""
 
 INTRODUCTION = f"""\

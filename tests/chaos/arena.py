@@ -1,0 +1,267 @@
+"""Where the rounds are played: services, a Hub of equal models, a site's tree, a worker far away.
+
+The files lie in a small file system of their own, which can be filled, and the second worker has a
+network of its own, which can be cut, where this machine allows the one and the other: it takes
+root. Time is moved rather than waited for: a lease is let run out by its row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.chaos import services
+from tests.runners import place
+
+ROWS, WORDS = 700, 20
+"""Enough work for a fault to strike in the middle of it, for seconds."""
+DISK_BYTES = 1300 << 20
+"""More than the gigabyte that a download leaves free."""
+NEAR, FAR = "10.213.77.1", "10.213.77.2"
+HERE = "127.0.0.1"
+
+STATE = """
+import json
+of = Run.objects.filter(variant__hub_model__repo_id={model!r}).order_by("task__name")
+print(json.dumps([
+    {{
+        "task": run.task.name,
+        "state": run.state,
+        "phase": run.phase,
+        "attempt": run.attempt,
+        "progress": run.progress_done,
+        "worker": run.worker_id,
+        "message": run.error_message,
+    }}
+    for run in of.select_related("task")
+]))
+"""
+SUBMIT = """
+from django.contrib.auth.models import AnonymousUser
+from leaderboard.submissions import submit
+submit.submit({model!r}, user=AnonymousUser())
+"""
+LET_LEASES_RUN_OUT = """
+from datetime import timedelta
+from django.db.models.functions import Now
+held = Run.objects.filter(state="running", worker_id={worker!r})
+print(held.update(lease_until=Now() - timedelta(seconds=1)))
+"""
+REST_IS_OVER = "Run.objects.exclude(not_before=None).update(not_before=None)"
+
+
+@dataclass
+class Worker:
+    """A process that evaluates, beside those of the tree; comes back when it dies."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+
+    def evaluating(self) -> psutil.Process | None:
+        """The worker itself, below what starts it again."""
+        return _worker_below(self.process.pid)
+
+
+@dataclass
+class Arena:
+    folder: Path
+    home: Path
+    postgresql: services.PostgreSQL
+    redis: services.Server
+    hub: services.Server
+    variables: dict[str, str]
+    namespace: str | None
+    has_own_disk: bool
+    onlooker: place.Onlooker
+    log: Path
+    workers: dict[str, Worker] = field(default_factory=dict)
+    tree: subprocess.Popen[bytes] | None = None
+
+    @property
+    def hub_url(self) -> str:
+        return f"http://{self.hub.host}:{self.hub.port}"
+
+    def ask(self, code: str) -> str:
+        return self.onlooker.ask(code)
+
+    def submit(self, model: str) -> None:
+        self.ask(SUBMIT.format(model=model))
+
+    def runs(self, model: str) -> list[dict[str, Any]]:
+        return list(json.loads(self.ask(STATE.format(model=model))))
+
+    def let_leases_run_out(self, worker: str) -> int:
+        """As when a minute had passed since this worker renewed them; how many."""
+        return int(self.ask(LET_LEASES_RUN_OUT.format(worker=worker)))
+
+    def start_tree(self) -> None:
+        with self.log.open("ab") as output:
+            self.tree = subprocess.Popen(
+                [sys.executable, "-m", "runners"],
+                cwd=place.ROOT, env=self.variables, stdout=output, stderr=output,
+            )  # fmt: skip
+
+    def start_worker(
+        self, name: str, *, far: bool = False, before: tuple[str, ...] = (), **more: str
+    ) -> Worker:
+        """One more worker for the queue; `far`: in a network of its own, `before`: its command."""
+        enter = ["ip", "netns", "exec", self.namespace] if far and self.namespace else []
+        command = [
+            *(*enter, *before, sys.executable, "-m", "runners.respawn"),
+            *(sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery", "worker"),
+            *("--pool", "solo", "--loglevel", "WARNING", "--queues", "evaluate"),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+            *("--hostname", name),
+        ]
+        key = {"PLUMBLINE_SECRET_KEY_FILE": str(self.home / "secret_key")}
+        own = {"DJANGO_SETTINGS_MODULE": "leaderboard.settings", "HF_HOME": str(self.home / "hf")}
+        with self.log.open("ab") as output:
+            process = subprocess.Popen(
+                command, cwd=place.ROOT, env={**self.variables, **own, **key, **more},
+                stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        self.workers[name] = Worker(name, process)
+        return self.workers[name]
+
+    def end_worker(self, name: str) -> None:
+        process = self.workers.pop(name).process
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+
+    def evaluating(self, worker: str) -> psutil.Process | None:
+        """The process of the worker of this name."""
+        for started in self.workers.values():
+            if started.name == worker:
+                return started.evaluating()
+        return _worker_below(self.tree.pid) if self.tree else None
+
+    def everything_below(self) -> list[psutil.Process]:
+        """Whatever our workers have started and that still runs."""
+        roots = [started.process.pid for started in self.workers.values()]
+        roots += [self.tree.pid] if self.tree else []
+        found = []
+        for root in roots:
+            if (worker := _worker_below(root)) is not None:
+                found += worker.children(recursive=True)
+        return found
+
+    def told(self) -> str:
+        return self.log.read_text(errors="replace")[-6000:]
+
+
+def _worker_below(pid: int) -> psutil.Process | None:
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return None
+    for process in below:
+        try:
+            words = set(process.cmdline())
+        except psutil.Error:
+            continue
+        if {"worker", "evaluate", "celery"} <= words and "runners.respawn" not in words:
+            return process
+    return None
+
+
+def model_of(number: int) -> str:
+    return f"chaos/m{number:04}"
+
+
+def write_content(folder: Path, models: int) -> Path:
+    """One tiny model under many names, and the questions that it is asked."""
+    place.write_content(folder, rows=ROWS, words=WORDS)
+    one = folder / "models" / place.MODEL
+    for number in range(models):
+        other = folder / "models" / model_of(number)
+        shutil.copytree(
+            one, other, copy_function=os.link, ignore=shutil.ignore_patterns(".revisions")
+        )
+    return folder
+
+
+@contextmanager
+def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
+    """Everything started, with room for this many models in turn."""
+    with ExitStack() as stack:
+        namespace = stack.enter_context(_far_network())
+        host = NEAR if namespace else HERE
+        home = folder / "home"
+        has_own_disk = stack.enter_context(_own_disk(home))
+        postgresql = stack.enter_context(services.PostgreSQL(folder, host))
+        redis = stack.enter_context(services.redis(folder, host))
+        content = write_content(folder / "content", models)
+        hub = stack.enter_context(services.hub(content, host))
+        variables = place.environment(
+            home, tasks, f"http://{host}:{hub.port}",
+            PLUMBLINE_DATABASE_URL=postgresql.url,
+            PLUMBLINE_BROKER_URL=f"redis://{host}:{redis.port}/0",
+        )  # fmt: skip
+        arena = Arena(
+            folder=folder, home=home, postgresql=postgresql, redis=redis, hub=hub,
+            variables=variables, namespace=namespace, has_own_disk=has_own_disk,
+            onlooker=place.Onlooker(variables), log=folder / "log",
+        )  # fmt: skip
+        stack.callback(_end, arena)
+        arena.start_tree()
+        place.wait_until(lambda: "the site is at" in arena.told(), 90, arena.told)
+        arena.start_worker("far@chaos", far=True)
+        yield arena
+
+
+def _end(arena: Arena) -> None:
+    for name in list(arena.workers):
+        arena.end_worker(name)
+    arena.onlooker.end()
+    if arena.tree is not None and arena.tree.poll() is None:
+        arena.tree.send_signal(signal.SIGTERM)
+        arena.tree.wait(20)
+
+
+@contextmanager
+def _far_network() -> Iterator[str | None]:
+    """The name of a network namespace that sees ours over one line; None where there is none."""
+    name = f"chaos{os.getpid()}"
+    steps = (
+        f"ip netns add {name}",
+        f"ip link add {name} type veth peer name far netns {name}",
+        f"ip addr add {NEAR}/30 dev {name}",
+        f"ip link set {name} up",
+        f"ip -n {name} addr add {FAR}/30 dev far",
+        f"ip -n {name} link set far up",
+        f"ip -n {name} link set lo up",
+    )
+    can = os.getuid() == 0 and shutil.which("ip") and all(map(_succeeds, steps))
+    try:
+        yield name if can else None
+    finally:
+        if shutil.which("ip"):
+            _succeeds(f"ip link del {name}")
+            _succeeds(f"ip netns del {name}")
+
+
+@contextmanager
+def _own_disk(home: Path) -> Iterator[bool]:
+    home.mkdir()
+    size = f"size={DISK_BYTES},mode=0700"
+    mounted = os.getuid() == 0 and _succeeds(f"mount -t tmpfs -o {size} chaos {home}")
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            _succeeds(f"umount -l {home}")
+
+
+def _succeeds(command: str) -> bool:
+    return subprocess.run(command.split(), capture_output=True, check=False).returncode == 0

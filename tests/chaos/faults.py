@@ -1,0 +1,355 @@
+"""What goes wrong, one kind a function: each strikes while a model is evaluated, and heals.
+
+A function answers in words what it struck, or None where there was nothing to strike just then.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import psutil
+
+from tests.chaos.arena import Arena
+from tests.hub import set_faults
+from tests.runners import place
+
+Strike = Callable[[Arena, str, Random], str | None]
+AT_ONCE = 10
+"""Workers that race, and more."""
+FAR = "far@chaos"
+BLOCK = 1 << 16
+
+
+def held(arena: Arena, model: str) -> list[dict[str, Any]]:
+    return [run for run in arena.runs(model) if run["state"] == "running"]
+
+
+def holder(arena: Arena, model: str) -> tuple[str, psutil.Process] | None:
+    """The worker that has the model's runs, by name and process."""
+    for run in held(arena, model):
+        process = arena.evaluating(run["worker"])
+        if process is not None:
+            return run["worker"], process
+    return None
+
+
+def unfinished(arena: Arena, model: str) -> int:
+    return sum(run["state"] in ("queued", "running") for run in arena.runs(model))
+
+
+def gone(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those that have not ended after so long."""
+    return psutil.wait_procs(processes, timeout=seconds)[1]
+
+
+def worker_killed(arena: Arena, model: str, rng: Random) -> str | None:
+    if (found := holder(arena, model)) is None:
+        return None
+    name, process = found
+    below = process.children(recursive=True)
+    process.kill()
+    left = gone(below, 10)
+    assert not left, f"a killed worker left {left}"
+    return f"{name} with {len(below)} processes, {arena.let_leases_run_out(name)} runs held"
+
+
+def child_killed(arena: Arena, model: str, rng: Random) -> str | None:
+    if (found := holder(arena, model)) is None:
+        return None
+    for process in found[1].children(recursive=True):
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if "evalcore" in words and "runners.confined" not in words and "unshare" not in words[0]:
+            process.kill()
+            return f"process {process.pid} of {found[0]}: {words[words.index('evalcore') + 1]}"
+    return None
+
+
+def supervisor_killed(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model) or arena.tree is None:
+        return None
+    everything = [*psutil.Process(arena.tree.pid).children(recursive=True)]
+    workers = {run["worker"] for run in held(arena, model)} - set(arena.workers)
+    arena.tree.kill()
+    arena.tree.wait(10)
+    left = gone(everything, 15)
+    assert not left, f"a killed supervisor left {left}"
+    for name in workers:
+        arena.let_leases_run_out(name)
+    arena.start_tree()
+    return f"the tree of {len(everything)} processes"
+
+
+def worker_stopped_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | None:
+    if (found := holder(arena, model)) is None:
+        return None
+    name, process = found
+    process.send_signal(signal.SIGSTOP)
+    try:
+        if not arena.let_leases_run_out(name):
+            return None
+        _wait_for_another(arena, model, name)
+        time.sleep(rng.uniform(0, 5))
+    finally:
+        process.send_signal(signal.SIGCONT)
+    return f"{name}, of which others took the runs"
+
+
+def _wait_for_another(arena: Arena, model: str, name: str) -> None:
+    place.wait_until(
+        lambda: all(run["worker"] != name or run["state"] == "done" for run in arena.runs(model)),
+        60,
+        lambda: f"nobody took the runs of {name}: {arena.runs(model)}\n{arena.told()}",
+    )
+
+
+def worker_asked_to_stop(arena: Arena, model: str, rng: Random) -> str | None:
+    if (found := holder(arena, model)) is None:
+        return None
+    name, process = found
+    process.send_signal(signal.SIGTERM)
+    left = gone([process], 10)
+    assert not left, f"{name} has not ended ten seconds after SIGTERM"
+    still = [run for run in held(arena, model) if run["worker"] == name and run["attempt"] > 1]
+    assert not still, f"{name} was stopped, and its runs are charged: {still}"
+    return name
+
+
+def redis_flushed(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model):
+        return None
+    arena.redis.kill()
+    time.sleep(rng.uniform(0, 4))
+    arena.redis.start()
+    return "Redis killed and empty"
+
+
+def postgresql_restarted(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model):
+        return None
+    arena.postgresql.restart()
+    arena.onlooker.end()
+    arena.onlooker = place.Onlooker(arena.variables)
+    return "PostgreSQL stopped at once and started"
+
+
+def connections_cut(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model):
+        return None
+    arena.onlooker.end()
+    arena.onlooker = place.Onlooker(arena.variables)
+    cut = [arena.postgresql.cut_connections() for _ in range(rng.randint(1, 3))]
+    return f"{sum(cut)} connections" if sum(cut) else None
+
+
+def disk_full(arena: Arena, model: str, rng: Random) -> str | None:
+    if not held(arena, model):
+        return None
+    ballast = arena.home / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(arena.home).free - BLOCK)
+        with suppress(OSError):
+            while True:
+                file.write(bytes(BLOCK))
+    free = shutil.disk_usage(arena.home).free
+    time.sleep(rng.uniform(1, 6))
+    ballast.unlink()
+    return f"{free} bytes were free" if free < BLOCK else None
+
+
+def disturbing_clock(hours: int) -> Strike:
+    def clock_moved(arena: Arena, model: str, rng: Random) -> str | None:
+        """By a worker whose clock is wrong, and which alone may take the runs."""
+        if not unfinished(arena, model):
+            return None
+        name = f"clock{hours:+}@chaos"
+        before = ("faketime", "-f", f"{hours:+}h")
+        arena.start_worker(name, before=before, DONT_FAKE_MONOTONIC="1")
+        others: set[str] = set()
+        try:
+            others = set(_known(arena)) - {name}
+            for other in others:
+                _order(arena, "drain", other)
+            place.wait_until(
+                lambda: (
+                    any(run["worker"] == name for run in arena.runs(model))
+                    or not unfinished(arena, model)
+                ),
+                90,
+                arena.told,
+            )
+            took = any(run["worker"] == name for run in arena.runs(model))
+            place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
+        finally:
+            for other in others:
+                _order(arena, "resume", other)
+            arena.end_worker(name)
+        return f"the runs were evaluated {hours:+} hours from now" if took else None
+
+    return clock_moved
+
+
+def _known(arena: Arena) -> list[str]:
+    return arena.ask("print(*Worker.objects.values_list('name', flat=True))").split()
+
+
+def _order(arena: Arena, order: str, worker: str | None = None) -> None:
+    """As `manage.py pool` gives it; without a worker's name to all, also those to come."""
+    whom = f", worker={worker!r}" if worker else ""
+    call = f"call_command('pool', {order!r}{whom})"
+    arena.ask(f"from django.core.management import call_command; {call}")
+
+
+def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model):
+        return None
+    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery", "beat"]
+    command += ["--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"]
+    settings = {
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_SECRET_KEY_FILE": str(arena.home / "secret_key"),
+    }
+    with arena.log.open("ab") as output:
+        second = subprocess.Popen(
+            command, cwd=place.ROOT, env={**arena.variables, **settings},
+            stdout=output, stderr=output,
+        )  # fmt: skip
+    try:
+        place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
+        alive = second.poll() is None
+    finally:
+        second.terminate()
+        second.wait(20)
+    return "a second beat beside the first" if alive else None
+
+
+def messages_repeated(arena: Arena, model: str, rng: Random) -> str | None:
+    if not unfinished(arena, model):
+        return None
+    times = rng.randint(20, 60)
+    code = (
+        "from runners.celery import app\n"
+        f"for _ in range({times}):\n"
+        "    for name in ('evaluate_next', 'release_stalled', 'build_boards', 'sweep'):\n"
+        "        app.send_task(name, expires=30)\n"
+    )
+    arena.ask(code)
+    return f"each hint {times} times"
+
+
+def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
+    """Nobody takes anything until all are there; then all want the same."""
+    if not unfinished(arena, model):
+        return None
+    names = [f"racer{number}@chaos" for number in range(AT_ONCE)]
+    _order(arena, "drain")
+    try:
+        for name in names:
+            arena.start_worker(name)
+        place.wait_until(lambda: set(names) <= set(_known(arena)), 120, arena.told)
+        waiting = unfinished(arena, model)
+        _order(arena, "resume")
+        place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
+    finally:
+        _order(arena, "resume")
+        for name in names:
+            arena.end_worker(name)
+    return f"{len(names)} workers more, when {waiting} runs waited" if waiting else None
+
+
+def hub_down(arena: Arena, model: str, rng: Random) -> str | None:
+    if not _downloads(arena, model):
+        return None
+    arena.hub.kill()
+    time.sleep(rng.uniform(2, 8))
+    arena.hub.start()
+    return "the Hub was away during the download"
+
+
+def hub_faulty(**fault: object) -> Strike:
+    def strike(arena: Arena, model: str, rng: Random) -> str | None:
+        if not _downloads(arena, model):
+            return None
+        times = rng.randint(1, 6)
+        set_faults(arena.hub_url, [{"match": f"*{model}*", "times": times, **fault}])
+        try:
+            place.wait_until(lambda: not _downloads(arena, model), 180, arena.told)
+        finally:
+            set_faults(arena.hub_url, [])
+        return f"{times} answers of the Hub: {fault}"
+
+    return strike
+
+
+def _downloads(arena: Arena, model: str) -> bool:
+    return any(run["phase"] in ("", "download") for run in held(arena, model))
+
+
+def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | None:
+    """The worker in the other network is cut off from everything until others have its runs."""
+    if not any(run["worker"] == FAR for run in held(arena, model)):
+        return None
+    line = f"link set {arena.namespace}"
+    subprocess.run(["ip", *line.split(), "down"], check=True)
+    try:
+        if not arena.let_leases_run_out(FAR):
+            return None
+        _wait_for_another(arena, model, FAR)
+        time.sleep(rng.uniform(0, 5))
+    finally:
+        subprocess.run(["ip", *line.split(), "up"], check=True)
+    return "the far worker, of which others took the runs"
+
+
+ALWAYS: dict[str, Strike] = {
+    "worker killed": worker_killed,
+    "child killed": child_killed,
+    "supervisor killed": supervisor_killed,
+    "worker stopped beyond its lease": worker_stopped_beyond_its_lease,
+    "worker asked to stop": worker_asked_to_stop,
+    "Redis killed and flushed": redis_flushed,
+    "PostgreSQL restarted": postgresql_restarted,
+    "connections cut": connections_cut,
+    "two beats": two_beats,
+    "messages repeated": messages_repeated,
+    "ten workers more": many_workers,
+    "Hub down": hub_down,
+    "Hub slow": hub_faulty(delay=3),
+    "Hub says 429": hub_faulty(status=429, retry_after=1),
+    "Hub cuts its answers": hub_faulty(truncate=100),
+}
+
+AT_THE_BEGINNING = ("Hub", "clock", "ten")
+"""Kinds that strike what comes first, or take time to begin."""
+
+NEEDS = {
+    "disk full": "root, for a file system of its own",
+    "cut off beyond its lease": "root and `ip`, for a network of its own",
+    "clock two hours ahead": "the program `faketime`",
+    "clock two hours behind": "the program `faketime`",
+}
+"""What cannot be done everywhere, and what it takes."""
+
+
+def kinds(arena: Arena) -> dict[str, Strike]:
+    """Everything that can be done on this machine, by name."""
+    found = dict(ALWAYS)
+    if arena.has_own_disk:
+        found["disk full"] = disk_full
+    if arena.namespace is not None:
+        found["cut off beyond its lease"] = cut_off_beyond_its_lease
+    if shutil.which("faketime"):
+        found["clock two hours ahead"] = disturbing_clock(2)
+        found["clock two hours behind"] = disturbing_clock(-2)
+    return found

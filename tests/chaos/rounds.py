@@ -1,0 +1,174 @@
+"""A round: a model is submitted, something strikes at a random moment, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+
+from tests.chaos.arena import REST_IS_OVER, Arena, model_of
+from tests.chaos.faults import AT_THE_BEGINNING, Strike
+from tests.runners.place import wait_until
+
+LONGEST = 300.0
+"""Seconds until a round's runs must have ended."""
+PACK = 256
+"""Answers that one death may cost: those of the pack that was computed, and of the one written."""
+
+FOUND = """
+import json
+from leaderboard.samples import store
+def numbers(run):
+    rows = run.results.order_by("metric", "filter", "subset")
+    return [[r.metric, r.filter, r.subset, r.value, r.stderr, r.low, r.high, r.n] for r in rows]
+def requests(run):
+    record = run.artifacts.filter(kind="record").first()
+    return json.load(store.open(record.sha256))["requests"] if record else {{}}
+runs = Run.objects.filter(variant__hub_model__repo_id={model!r}).order_by("task__name")
+print(json.dumps([
+    {{
+        "task": run.task.name,
+        "state": run.state,
+        "attempt": run.attempt,
+        "message": run.error_message,
+        "holds": bool(run.lease_token),
+        "begun": run.events.filter(state="running").count(),
+        "done": run.events.filter(state="done").count(),
+        "numbers": numbers(run),
+        "artifacts": sorted(run.artifacts.values_list("kind", "rows")),
+        "requests": requests(run),
+    }}
+    for run in runs
+]))
+"""
+STORE = """
+from leaderboard.samples import checking
+print(*[f"{fault.file.name}: {fault.wrong}" for fault in checking.faults()])
+"""
+
+SWEEP = "from runners.celery import app; app.send_task('sweep', expires=30)"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened; `struck` is empty where the fault found nothing to strike."""
+
+    number: int
+    kind: str
+    model: str
+    struck: str
+    after: float
+    seconds: float
+    attempts: int
+    journalled: int
+
+
+def undisturbed(arena: Arena, number: int) -> tuple[list[Any], float]:
+    """Every number of a model that nothing happens to, and the seconds that it takes."""
+    model, began = model_of(number), time.monotonic()
+    arena.submit(model)
+    wait_until(lambda: _have_ended(arena, model), LONGEST, arena.told)
+    found = _found(arena, model)
+    assert [run["state"] for run in found] == ["done"] * len(found), found
+    return [run["numbers"] for run in found], time.monotonic() - began
+
+
+def play(
+    arena: Arena,
+    number: int,
+    kind: str,
+    strike: Strike,
+    expected: list[Any],
+    rng: Random,
+    of: float,
+) -> Round:
+    """The round of one model; raises AssertionError where a promise is broken.
+
+    `of`: seconds within which the moment is drawn.
+    """
+    model, began = model_of(number), time.monotonic()
+    moment = rng.uniform(0, of / 10 if kind.startswith(AT_THE_BEGINNING) else of)
+    arena.submit(model)
+    struck: str | None = None
+    journalled = 0
+    while not (ended := _have_ended(arena, model)) and time.monotonic() - began < LONGEST:
+        if struck is None and time.monotonic() - began >= moment:
+            before = _journalled(arena)
+            struck = strike(arena, model, rng)
+            journalled = before if struck else 0
+        # What rests after a failure of ours does so for minutes, in which nothing happens.
+        arena.ask(REST_IS_OVER)
+        time.sleep(0.2)
+    assert ended, f"{kind}: {model} has not ended: {_found(arena, model)}\n{arena.told()}"
+    _check(arena, model, expected, f"{kind} ({struck})", journalled)
+    return Round(
+        number=number, kind=kind, model=model, struck=struck or "", after=round(moment, 1),
+        seconds=round(time.monotonic() - began, 1),
+        attempts=max(run["attempt"] for run in arena.runs(model)), journalled=journalled,
+    )  # fmt: skip
+
+
+def _check(arena: Arena, model: str, expected: list[Any], why: str, journalled: int) -> None:
+    found = _found(arena, model)
+    why = f"{why}: {model}: {json.dumps(found)[:3000]}\n{arena.told()}"
+    assert [run["state"] for run in found] == ["done"] * len(found), why
+    assert [run["numbers"] for run in found] == expected, f"other numbers: {why}"
+    assert all(run["done"] == 1 and not run["holds"] for run in found), why
+    kinds = [[kind for kind, _ in run["artifacts"]] for run in found]
+    assert kinds == [["record", "samples"]] * len(found), why
+    again = sum(run["requests"].get("journalled", 0) for run in found)
+    if all(run["begun"] == 1 for run in found):
+        journalled = 0  # the process that answered them went on
+    assert again >= journalled - PACK, f"answered twice ({again} of {journalled} kept): {why}"
+    wrong = arena.ask(STORE)
+    assert not wrong, f"the store: {wrong}: {why}"
+    arena.ask(SWEEP)  # as every minute
+    wait_until(lambda: not _left(arena), 30, lambda: f"left over: {_left(arena)}: {why}")
+
+
+def _journalled(arena: Arena) -> int:
+    """Answers that are safe in a journal."""
+    lines = 0
+    for file in (arena.home / "journal").rglob("*.jsonl"):
+        try:
+            lines += file.read_bytes().count(b"\n")
+        except FileNotFoundError:
+            continue
+    return lines
+
+
+def _left(arena: Arena) -> list[str]:
+    """Processes, folders and mounts that nobody needs any more."""
+    left = [f"work/{folder.name}" for folder in (arena.home / "work").glob("*")]
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        words, home = process.info["cmdline"] or [], (process.info["environ"] or {}).get("HOME", "")
+        if "evalcore" in words and home.startswith(str(arena.home)):
+            left.append(f"process {process.pid}: {' '.join(words)[:200]}")
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    below = f" {arena.home}/"
+    return left + [mount for mount in mounts if below in mount]
+
+
+def _have_ended(arena: Arena, model: str) -> bool:
+    states = {run["state"] for run in arena.runs(model)}
+    return bool(states) and not states & {"queued", "running"}
+
+
+def _found(arena: Arena, model: str) -> list[dict[str, Any]]:
+    return list(json.loads(arena.ask(FOUND.format(model=model))))
+
+
+def schedule(kinds: list[str], rng: Random) -> Iterator[str]:
+    """Each kind once, in an order of chance, and so on."""
+    while True:
+        yield from rng.sample(kinds, len(kinds))
+
+
+def as_json(played: Round) -> dict[str, Any]:
+    return asdict(played)

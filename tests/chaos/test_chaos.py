@@ -1,0 +1,52 @@
+"""Whatever happens to the runners, no evaluation is lost, done twice, or comes to other numbers.
+
+Each kind of fault strikes once, at a moment drawn by a fixed seed; `make chaos` plays as many
+rounds as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.chaos import faults, rounds
+from tests.chaos.arena import Arena, opened
+from tests.runners import place
+from tests.services import missing
+
+SEED = 20_261_125
+TRIES = 4
+"""Rounds of a kind until it has found something to strike."""
+
+pytestmark = pytest.mark.services
+
+Opened = tuple[Arena, list[Any], float, Iterator[int]]
+
+
+@pytest.fixture(scope="module")
+def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The arena, what an undisturbed model scores and how long it takes, and numbers of models."""
+    folder = tmp_path_factory.mktemp("chaos")
+    tasks = place.write_tasks(tmp_path_factory.mktemp("tasks") / "tasks")
+    with opened(folder, TRIES * len(ALL) + 1, tasks) as arena:
+        expected, seconds = rounds.undisturbed(arena, 0)
+        yield arena, expected, seconds, iter(range(1, TRIES * len(ALL) + 1))
+
+
+ALL = (*faults.ALWAYS, *faults.NEEDS)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_nothing_is_lost_when(kind: str, playing: Opened) -> None:
+    arena, expected, seconds, numbers = playing
+    strike = faults.kinds(arena).get(kind)
+    if strike is None:
+        missing(f"NOT PLAYED: {kind}: it takes {faults.NEEDS[kind]}")
+    rng = Random(f"{SEED} {kind}")
+    for _ in range(TRIES):
+        if rounds.play(arena, next(numbers), kind, strike, expected, rng, seconds).struck:
+            return
+    pytest.fail(f"{kind}: found nothing to strike in {TRIES} rounds")
