@@ -44,6 +44,8 @@ PLUMBLINE_VLLM_ARGS = env.arguments(
 PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
 # Models whose own code is run: repositories whose code the operator has read, each at a commit.
 PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
+# What whoever reads /metrics must send; where it is not set, there are none.
+PLUMBLINE_METRICS_TOKEN = env.secret("PLUMBLINE_METRICS_TOKEN", "")
 # Who answers for this site: a name, and an address or page; shown on /about.
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
@@ -75,6 +77,7 @@ MIDDLEWARE = [
     "leaderboard.middleware.forbid_unused_powers",
     "csp.middleware.CSPMiddleware",
     "leaderboard.middleware.answer_health_checks",
+    "leaderboard.health.time_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "leaderboard.middleware.refuse_null_characters",

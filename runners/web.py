@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from typing import Any
 
 from runners.prctl import hide_from_peers
@@ -17,13 +19,28 @@ threads = 4
 graceful_timeout = 3  # the supervisor kills after 8 seconds
 control_socket_disable = True
 loglevel = "warning"
+COUNTS = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which each process counts its requests; prometheus-client looks for it when
+it is imported, so it is set before any process loads the site."""
 
 
 def on_starting(_server: Any) -> None:
-    """The master reads no settings of Django's, so nothing else would hide its environment."""
+    # The master reads no settings of Django's, so nothing else would hide its environment.
     hide_from_peers()
+    os.environ[COUNTS] = tempfile.mkdtemp(prefix="plumbline-metrics-")
 
 
 def when_ready(_server: Any) -> None:
     sys.stdout.write(f"the site is at http://{bind}\n")
     sys.stdout.flush()
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """What a process has counted stays counted; only what was true of it alone goes."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(_server: Any) -> None:
+    shutil.rmtree(os.environ[COUNTS], ignore_errors=True)
