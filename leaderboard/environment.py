@@ -28,6 +28,14 @@ def boolean(name: str, default: bool = False) -> bool:
     return default
 
 
+def one_of(name: str, choices: Sequence[str]) -> str:
+    """One of these words; the first where it is unset or empty."""
+    value = os.environ.get(name) or choices[0]
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected one of {', '.join(choices)}")
+    return value
+
+
 def integer(name: str, default: int) -> int:
     value = os.environ.get(name)
     try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 import tempfile
 from typing import Any
 
+from leaderboard import logs
 from runners.prctl import hide_from_peers
 
 wsgi_app = "leaderboard.wsgi:application"
@@ -19,6 +21,10 @@ threads = 4
 graceful_timeout = 3  # the supervisor kills after 8 seconds
 control_socket_disable = True
 loglevel = "warning"
+LOG = os.environ.get("PLUMBLINE_LOG")
+if LOG == logs.JSON:
+    logconfig_dict = logs.configuration(LOG)
+    logconfig_dict["loggers"]["gunicorn.error"] = {"level": "WARNING", "propagate": True}
 COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 """Names the folder in which each process counts its requests; prometheus-client looks for it when
 it is imported, so it is set before any process loads the site."""
@@ -31,7 +37,11 @@ def on_starting(_server: Any) -> None:
 
 
 def when_ready(_server: Any) -> None:
-    sys.stdout.write(f"the site is at http://{bind}\n")
+    said = f"the site is at http://{bind}"
+    if LOG == logs.JSON:
+        logging.getLogger(__name__).info(said)
+        return
+    sys.stdout.write(f"{said}\n")
     sys.stdout.flush()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import Histogram
+
+from leaderboard.web import page_of
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
@@ -37,11 +38,3 @@ def time_requests(get_response: Answer) -> Answer:
         return response
 
     return answer
-
-
-def page_of(request: HttpRequest) -> str:
-    """A name from a fixed list, whatever addresses people try."""
-    found = request.resolver_match
-    if found is None:
-        return "static" if request.path.startswith(settings.STATIC_URL) else "none"
-    return found.namespace or found.url_name or "none"

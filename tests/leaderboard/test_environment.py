@@ -40,6 +40,15 @@ def test_what_changes_numbers_or_says_nothing_is_refused_by_name(
     assert repr(wrong) in str(e.value)
 
 
+def test_a_word_that_is_not_among_the_choices_is_refused_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert environment.one_of("PLUMBLINE_LOG", ("plain", "json")) == "plain"
+    monkeypatch.setenv("PLUMBLINE_LOG", "yaml")
+    with pytest.raises(ImproperlyConfigured, match=r"PLUMBLINE_LOG='yaml': .* plain, json"):
+        environment.one_of("PLUMBLINE_LOG", ("plain", "json"))
+
+
 NAME = "PLUMBLINE_TRUSTED_CODE"
 REPOSITORIES = st.from_regex(r"[\w.-]{1,9}/[\w.-]{1,9}", fullmatch=True).filter(str.isascii)
 COMMITS = st.text("0123456789abcdef", min_size=40, max_size=40)

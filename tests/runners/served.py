@@ -61,12 +61,13 @@ def running(home: Path, **variables: str) -> Iterator[Site]:
             cwd=ROOT, env=environment, check=True, capture_output=True,
         )  # fmt: skip
     gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"]
-    server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    with (home / "server.log").open("wb") as log:
+        server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=log, stderr=log)
     site = Site(port)
     try:
         deadline = time.monotonic() + 60
         while not _answers(site):
-            assert server.poll() is None
+            assert server.poll() is None, (home / "server.log").read_text()[-3000:]
             assert time.monotonic() < deadline
             time.sleep(0.1)
         yield site
