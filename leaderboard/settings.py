@@ -60,6 +60,8 @@ HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
 SECRET_KEY = env.secret("PLUMBLINE_SECRET_KEY", "for-development-only" if DEBUG else None)
+# Keys of before, by spaces or lines: what they signed still counts until they are taken away.
+SECRET_KEY_FALLBACKS = env.secret("PLUMBLINE_SECRET_KEY_FALLBACKS", "").split()
 ALLOWED_HOSTS = env.text("PLUMBLINE_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [o for o in env.text("PLUMBLINE_ORIGINS", "").split(",") if o]
 HTTPS = env.boolean("PLUMBLINE_HTTPS")
@@ -197,7 +199,7 @@ PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
 LOGGING = logs.configuration(
     PLUMBLINE_LOG,
     (
-        *(SECRET_KEY, HF_TOKEN, PLUMBLINE_METRICS_TOKEN),
+        *(SECRET_KEY, *SECRET_KEY_FALLBACKS, HF_TOKEN, PLUMBLINE_METRICS_TOKEN),
         str(DATABASES["default"].get("PASSWORD", "")),
         urlsplit(PLUMBLINE_BROKER_URL).password or "",
     ),

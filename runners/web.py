@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import shutil
@@ -9,12 +10,13 @@ import sys
 import tempfile
 from typing import Any
 
+from leaderboard import environment as env
 from leaderboard import logs
 from runners.prctl import hide_from_peers
 
 wsgi_app = "leaderboard.wsgi:application"
-HOST = os.environ.get("PLUMBLINE_BIND") or "127.0.0.1"
-bind = f"{HOST}:{os.environ.get('PLUMBLINE_PORT') or 8000}"
+HOST = ipaddress.ip_address(env.address("PLUMBLINE_BIND", "127.0.0.1"))
+bind = f"{f'[{HOST}]' if HOST.version == 6 else HOST}:{os.environ.get('PLUMBLINE_PORT') or 8000}"
 worker_class = "runners.web_worker.Buffered"
 workers = 2
 threads = 4
@@ -30,9 +32,15 @@ COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 it is imported, so it is set before any process loads the site."""
 
 
-def on_starting(_server: Any) -> None:
+def on_starting(server: Any) -> None:
     # The master reads no settings of Django's, so nothing else would hide its environment.
     hide_from_peers()
+    if not (HOST.is_loopback or os.environ.get("PLUMBLINE_HOSTS")):
+        server.log.warning(
+            "PLUMBLINE_BIND=%s, but PLUMBLINE_HOSTS is not set: whoever asks for another name than "
+            "127.0.0.1 or localhost is answered 400; set it to the names of this site",
+            HOST,
+        )
     os.environ[COUNTS] = tempfile.mkdtemp(prefix="plumbline-metrics-")
 
 
