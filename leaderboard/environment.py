@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 import re
@@ -26,6 +27,26 @@ def boolean(name: str, default: bool = False) -> bool:
     if value:
         raise ImproperlyConfigured(f"{name}={value!r}: expected 1 or 0")
     return default
+
+
+def one_of(name: str, choices: Sequence[str]) -> str:
+    """One of these words; the first where it is unset or empty."""
+    value = os.environ.get(name) or choices[0]
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected one of {', '.join(choices)}")
+    return value
+
+
+def address(name: str, default: str) -> str:
+    """An IP address, to listen on."""
+    value = text(name, default)
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"{name}={value!r}: expected an address of this machine, such as 127.0.0.1, "
+            "or 0.0.0.0 or :: for all that it has"
+        ) from None
 
 
 def integer(name: str, default: int) -> int:

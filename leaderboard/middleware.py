@@ -8,7 +8,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from leaderboard.health import healthz, readyz
+from leaderboard.health import healthz, metrics, readyz
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
@@ -46,11 +46,11 @@ def forbid_unused_powers(get_response: Answer) -> Answer:
     return answer
 
 
-CHECKS: dict[str, Answer] = {"healthz": healthz, "readyz": readyz}
+CHECKS: dict[str, Answer] = {"healthz": healthz, "readyz": readyz, "metrics": metrics}
 
 
 def answer_health_checks(get_response: Answer) -> Answer:
-    """Before hosts are compared and HTTP is redirected: a load balancer asks by a bare address."""
+    """Before hosts are compared and HTTP is redirected: a watcher asks by a bare address."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         for name, check in CHECKS.items():

@@ -6,11 +6,14 @@ production names a PostgreSQL database and a Redis broker, nothing else changes.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
 from leaderboard import environment as env
+from leaderboard import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PLUMBLINE_HOME = Path(env.text("PLUMBLINE_HOME", str(BASE_DIR / "var"))).resolve()
@@ -44,6 +47,9 @@ PLUMBLINE_VLLM_ARGS = env.arguments(
 PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
 # Models whose own code is run: repositories whose code the operator has read, each at a commit.
 PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
+PLUMBLINE_LOG = env.one_of("PLUMBLINE_LOG", logs.FORMS)
+# What whoever reads /metrics must send; where it is not set, there are none.
+PLUMBLINE_METRICS_TOKEN = env.secret("PLUMBLINE_METRICS_TOKEN", "")
 # Who answers for this site: a name, and an address or page; shown on /about.
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")
@@ -54,6 +60,8 @@ HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
 SECRET_KEY = env.secret("PLUMBLINE_SECRET_KEY", "for-development-only" if DEBUG else None)
+# Keys of before, by spaces or lines: what they signed still counts until they are taken away.
+SECRET_KEY_FALLBACKS = env.secret("PLUMBLINE_SECRET_KEY_FALLBACKS", "").split()
 ALLOWED_HOSTS = env.text("PLUMBLINE_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [o for o in env.text("PLUMBLINE_ORIGINS", "").split(",") if o]
 HTTPS = env.boolean("PLUMBLINE_HTTPS")
@@ -75,6 +83,7 @@ MIDDLEWARE = [
     "leaderboard.middleware.forbid_unused_powers",
     "csp.middleware.CSPMiddleware",
     "leaderboard.middleware.answer_health_checks",
+    "leaderboard.health.time_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "leaderboard.middleware.refuse_null_characters",
@@ -186,17 +195,23 @@ X_FRAME_OPTIONS = "DENY"
 # Celery reads these through runners/celery.py; the site itself never speaks to a broker.
 PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": "INFO"},
-    "loggers": {
-        # It would print a line for every question to the Hub.
-        "httpx2": {"level": "WARNING"},
-        # And these for every request that waits for a thread, or whose reader has gone.
-        "waitress.queue": {"level": "ERROR"},
-        "waitress": {"level": "WARNING"},
-    },
-}
+# What is nobody's business is left out of every line.
+LOGGING = logs.configuration(
+    PLUMBLINE_LOG,
+    (
+        *(SECRET_KEY, *SECRET_KEY_FALLBACKS, HF_TOKEN, PLUMBLINE_METRICS_TOKEN),
+        str(DATABASES["default"].get("PASSWORD", "")),
+        urlsplit(PLUMBLINE_BROKER_URL).password or "",
+    ),
+)
+# Each request is a line of its own where machines read them; people have the lines of errors.
+if PLUMBLINE_LOG == logs.JSON:
+    MIDDLEWARE.insert(
+        MIDDLEWARE.index("leaderboard.health.time_requests"),
+        "leaderboard.web.request_log.LogRequests",
+    )
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
+DJANGO_STRUCTLOG_USER_ID_FIELD = ""
+DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG
+DJANGO_STRUCTLOG_STATUS_4XX_LOG_LEVEL = logging.INFO

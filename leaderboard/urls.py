@@ -62,6 +62,7 @@ urlpatterns = [
     path("accounts/logout", service.Logout.as_view(), name="logout"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),

@@ -46,8 +46,11 @@ def warm_up() -> None:
 
 def _show(address: str, host: str) -> None:
     """As to a reader, through everything that a request passes."""
+    from leaderboard.health import UNCOUNTED
+
     path, _, query = address.partition("?")
-    environ = {
+    environ: dict[str, object] = {
+        UNCOUNTED: True,
         "HTTP_HOST": host.lstrip(".*") or "localhost",
         "HTTP_X_FORWARDED_PROTO": "https",
         "HTTP_ACCEPT_ENCODING": "gzip",

@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 
-from runners.supervisor import commands, main
+from django.core.exceptions import ImproperlyConfigured
+
+from runners.supervisor import commands, main, site_host
 
 
 def one_or_all() -> int:
@@ -16,6 +18,12 @@ def one_or_all() -> int:
     part = parser.parse_args().part
     if part is None:
         return main()
+    if part == "site":
+        try:
+            site_host()
+        except ImproperlyConfigured as problem:
+            sys.stderr.write(f"plumbline: {problem}\n")
+            return 1
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
     command = commands()[part]
     os.execv(command[0], command)  # noqa: S606

@@ -7,9 +7,10 @@ import os
 import warnings
 from typing import Any
 
-from celery import Celery
+import structlog
+from celery import Celery, Task
 from celery.platforms import SecurityWarning
-from celery.signals import setup_logging
+from celery.signals import setup_logging, task_postrun, task_prerun
 from django.conf import settings
 
 from runners import broker
@@ -71,4 +72,14 @@ def log_like_the_site(**_: Any) -> None:
     logging.getLogger("celery").setLevel(logging.WARNING)
 
 
+def name_job(task: Task, **_: Any) -> None:
+    structlog.contextvars.bind_contextvars(job=task.name, worker=task.request.hostname)
+
+
+def forget_job(**_: Any) -> None:
+    structlog.contextvars.clear_contextvars()
+
+
 setup_logging.connect(log_like_the_site)
+task_prerun.connect(name_job)
+task_postrun.connect(forget_job)

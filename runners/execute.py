@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from structlog.contextvars import bound_contextvars
 
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
@@ -54,6 +55,11 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
     up from the journal. The unfinished runs are given back when `stopping` is set, and when the
     lease could not be renewed for as long as it lasts.
     """
+    with bound_contextvars(claim=str(claim.token), runs=[str(run.pk) for run in claim.runs]):
+        _evaluate_claim(claim, worker, stopping)
+
+
+def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
     waiting = list(claim.runs)
     log = settings.PLUMBLINE_HOME / "logs" / f"{claim.token}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from contextvars import copy_context
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -39,7 +40,11 @@ class Heartbeat:
         self._heard = self._renewed_at = monotonic()
         self._drains = False
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        # What it logs is about the same claim as what the worker's own thread logs.
+        about = copy_context()
+        self._thread = threading.Thread(
+            target=about.run, args=(self._beat,), name="heartbeat", daemon=True
+        )
 
     def has_lost(self, runs: Iterable[Run]) -> bool:
         """Whether one of these runs went to somebody else, as far as the last beat knows.

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from django.conf import settings
 
+from leaderboard.logs import withheld
+
 LINES = 40
 BYTES = 16 * 1024
-TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
-CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 BAR = re.compile(r"\d+%\|.*\|.*\[.*\]$|\d+\w* \[\d+:\d+, .*\]$")
 """How tqdm draws a bar, with and without a known end."""
 UNPRINTABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -36,10 +36,7 @@ def harmless(text: str) -> str:
     """`text` without what is nobody else's business."""
     for folder, stands_for in _folders():
         text = text.replace(folder, stands_for)
-    text = CREDENTIALS.sub("", TOKEN.sub("hf_(hidden)", text))
-    if settings.HF_TOKEN:
-        text = text.replace(settings.HF_TOKEN, "(hidden)")
-    return UNPRINTABLE.sub("", text)
+    return UNPRINTABLE.sub("", withheld(text, [settings.HF_TOKEN]))
 
 
 def _folders() -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from honcho import manager
 from honcho.manager import Manager
 from honcho.process import Popen, Process
@@ -57,14 +58,14 @@ def main() -> int:
     """`python -m runners`: 0 when somebody stopped it, 1 when it could not start or go on."""
     try:
         home = home_folder(ROOT / "var")
-        port = env.integer("PLUMBLINE_PORT", 8000)
+        port, host = env.integer("PLUMBLINE_PORT", 8000), site_host()
         with only_one(home) as announce:
-            check_port(port, "PLUMBLINE_PORT")
-            announce(address(port))
+            check_port(port, "PLUMBLINE_PORT", host)
+            announce(address(port, host))
             variables = settle(home, port)
             prepare(variables)
             ended = run(parts(), variables)
-    except CannotStart as problem:
+    except (CannotStart, ImproperlyConfigured) as problem:
         sys.stderr.write(f"plumbline: {problem}\n")
         return 1
     if ended.part is not None:
@@ -76,8 +77,13 @@ def main() -> int:
     return 0
 
 
-def address(port: int) -> str:
-    return f"http://{HOST}:{port}"
+def address(port: int, host: str = HOST) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def site_host() -> str:
+    """The address that the site listens on. Raises ImproperlyConfigured for what is none."""
+    return env.address("PLUMBLINE_BIND", HOST)
 
 
 def home_folder(default: Path) -> Path:
@@ -115,25 +121,30 @@ def only_one(home: Path) -> Iterator[Callable[[str], None]]:
         yield announce
 
 
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def is_free(port: int, host: str = HOST) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
         except OSError as problem:
             if problem.errno in (errno.EADDRINUSE, errno.EACCES):
                 return False
+            if problem.errno == errno.EADDRNOTAVAIL:
+                raise CannotStart(
+                    f"PLUMBLINE_BIND={host}: this machine has no such address: set it to one that "
+                    "it has, or to 0.0.0.0 for all of them"
+                ) from None
             raise
     return True
 
 
-def check_port(port: int, variable: str) -> None:
+def check_port(port: int, variable: str, host: str = HOST) -> None:
     """Raises CannotStart where somebody has the port, and keeps it.
 
     A site whose supervisor was killed notices it within seconds, and holds its port until then.
     """
     until = monotonic() + LEAVING
-    while not (free := is_free(port)) and monotonic() < until:
+    while not (free := is_free(port, host)) and monotonic() < until:
         sleep(0.1)
     if not free:
         raise CannotStart(

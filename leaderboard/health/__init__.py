@@ -1,5 +1,7 @@
-"""How the site fares, for machines: whether it answers, and whether it can do its work."""
+"""How the site fares, for machines: whether it answers, can do its work, and how it stands."""
 
 from leaderboard.health.checks import healthz, readyz
+from leaderboard.health.metrics import metrics
+from leaderboard.health.requests import UNCOUNTED, time_requests
 
-__all__ = ["healthz", "readyz"]
+__all__ = ["UNCOUNTED", "healthz", "metrics", "readyz", "time_requests"]

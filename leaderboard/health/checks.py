@@ -19,12 +19,11 @@ from django.core.files.storage import storages
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import Max, Min
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
-from leaderboard.models import Run, Worker
+from leaderboard.health import stand
 from leaderboard.snapshot import OWN, Unreadable, published
 
 logger = logging.getLogger(__name__)
@@ -98,16 +97,12 @@ def _newest_migrations() -> frozenset[tuple[str, str]]:
 
 def _queue() -> dict[str, Any]:
     """How long the queue is and waits, and when a worker was seen."""
-    queued = Run.objects.filter(state=Run.State.QUEUED).order_by()
     now = timezone.now()
-
-    def since(moment: Any) -> float | None:
-        return None if moment is None else round(max((now - moment).total_seconds(), 0.0), 1)
-
+    waiting = stand.waiting(now)
     return {
-        "runs_waiting": queued.count(),
-        "oldest_waiting_seconds": since(queued.aggregate(oldest=Min("created"))["oldest"]),
-        "newest_heartbeat_seconds": since(Worker.objects.aggregate(seen=Max("seen"))["seen"]),
+        "runs_waiting": waiting.runs,
+        "oldest_waiting_seconds": waiting.oldest_seconds,
+        "newest_heartbeat_seconds": stand.newest_heartbeat(now),
     }
 
 

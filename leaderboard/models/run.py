@@ -133,6 +133,9 @@ class Run(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["state", "-priority", "due"], name="queue_order"),
             models.Index(fields=["state", "-finished"], name="newest_ended"),
+            models.Index(
+                fields=["created"], condition=Q(state=State.QUEUED), name="oldest_waiting"
+            ),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(

@@ -6,6 +6,7 @@ from leaderboard.web.paging import Part, page_links, part, uncounted
 from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
+from leaderboard.web.request_log import page_of
 from leaderboard.web.scale import SCALE_STEP, Scale
 from leaderboard.web.span import NO_SPAN, Span, total_span
 
@@ -23,6 +24,7 @@ __all__ = [
     "kept",
     "page_links",
     "page_number",
+    "page_of",
     "part",
     "prose",
     "redirect_to",

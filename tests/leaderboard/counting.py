@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -106,6 +107,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "login": _one_address("login"),
     "healthz": _one_address("healthz"),
     "readyz": _one_address("readyz"),
+    "metrics": _one_address("metrics"),
     "robots": _one_address("robots"),
     "sitemap": _one_address("sitemap"),
     "sitemap-section": lambda: [
@@ -118,7 +120,8 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
 
 def main() -> None:
     """By page the number for each of its addresses, or what went wrong."""
-    client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=False)
+    known = {"host": "127.0.0.1", "authorization": f"Bearer {settings.PLUMBLINE_METRICS_TOKEN}"}
+    client = Client(headers=known, raise_request_exception=False)
     found: dict[str, list[int | str]] = {}
     for page, addresses in PAGES.items():
         found[page] = [_counted(client, address) for address in addresses()]

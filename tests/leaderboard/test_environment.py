@@ -40,6 +40,34 @@ def test_what_changes_numbers_or_says_nothing_is_refused_by_name(
     assert repr(wrong) in str(e.value)
 
 
+def test_a_word_that_is_not_among_the_choices_is_refused_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert environment.one_of("PLUMBLINE_LOG", ("plain", "json")) == "plain"
+    monkeypatch.setenv("PLUMBLINE_LOG", "yaml")
+    with pytest.raises(ImproperlyConfigured, match=r"PLUMBLINE_LOG='yaml': .* plain, json"):
+        environment.one_of("PLUMBLINE_LOG", ("plain", "json"))
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1", "0.0.0.0", "::1", "::"])
+def test_an_address_to_listen_on_is_taken(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("PLUMBLINE_BIND", given)
+    assert environment.address("PLUMBLINE_BIND", "127.0.0.1") == given
+
+
+@pytest.mark.parametrize("given", ["0.0.0.0:8000", "example.org", "256.1.1.1", "[::1]"])
+def test_what_is_no_address_is_refused_at_the_start_in_one_sentence(given: str) -> None:
+    for part in ((), ("site",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "runners", *part],
+            cwd=ROOT, env={**os.environ, "PLUMBLINE_BIND": given},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"plumbline: PLUMBLINE_BIND={given!r}: expected an address")
+        assert done.stderr.count("\n") == 1
+
+
 NAME = "PLUMBLINE_TRUSTED_CODE"
 REPOSITORIES = st.from_regex(r"[\w.-]{1,9}/[\w.-]{1,9}", fullmatch=True).filter(str.isascii)
 COMMITS = st.text("0123456789abcdef", min_size=40, max_size=40)

@@ -43,6 +43,7 @@ def counts(home: Path, size: tuple[str, ...]) -> Counts:
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
         "PLUMBLINE_HOME": str(home),
         "PLUMBLINE_SUITE": "generated",
+        "PLUMBLINE_METRICS_TOKEN": "of a test",
         "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
     }
     environment.pop("PLUMBLINE_DATABASE_URL", None)

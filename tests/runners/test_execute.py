@@ -21,6 +21,7 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from evalcore.record import read_samples
+from leaderboard import logs
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims, orders
@@ -263,6 +264,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail_to_renew(monkeypatch, seconds=600)
+    caplog.handler.setFormatter(logs.Json())
     stopping = threading.Event()
     timer = soon(stopping.set, 20.0)
     (run,) = evaluate("polite", stopping=stopping)
@@ -270,7 +272,10 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_work(
     assert not stopping.is_set()
     assert (run.state, run.attempt, run.lease_token) == ("queued", 0, None)
     assert run.events.last().why == "ada could not renew its lease on the run"
-    assert "the lease has run out: the work on it stops" in caplog.text
+    (said,) = [
+        line for line in caplog.text.splitlines() if "the lease has run out: the work" in line
+    ]
+    assert json.loads(said)["runs"] == [str(run.pk)]  # logged by the heartbeat's own thread
 
 
 def test_a_lease_outlives_a_database_error_that_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 from waitress.server import create_server
 
 from runners import web, web_worker
-from tests.runners.place import ROOT
-from tests.services import free_port
+from tests.runners.served import Site, running
 
 LARGE = "/static/leaderboard/large.bin"
 SIZE = 24 * 2**20
@@ -26,78 +20,15 @@ MANY = 8 * web.workers * web.threads
 """Slow clients of each kind, far more than there are threads."""
 
 
-@dataclass(frozen=True)
-class Site:
-    port: int
-
-    def open(self, sent: bytes = b"", receive: int | None = None) -> socket.socket:
-        """A connection that has sent so much, and has room for `receive` bytes of an answer."""
-        connection = socket.socket()
-        if receive is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
-        connection.settimeout(20)
-        connection.connect(("127.0.0.1", self.port))
-        connection.sendall(sent)
-        return connection
-
-    def ask(self, method: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, path, headers=named)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
-        finally:
-            connection.close()
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """gunicorn with the configuration of the process tree, and a file too large for any buffer."""
+    """The site's server, and a file too large for any buffer."""
     home = tmp_path_factory.mktemp("home")
-    with running(home) as site:
-        yield site
-
-
-@contextmanager
-def running(home: Path) -> Iterator[Site]:
-    port = free_port()
-    inherited = {name: text for name, text in os.environ.items() if "PLUMBLINE" not in name}
-    environment = {
-        **inherited,
-        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
-        "PLUMBLINE_HOME": str(home),
-        "PLUMBLINE_PORT": str(port),
-        "PLUMBLINE_SECRET_KEY": "of a test, and long enough for a key that signs sessions",
-    }
-    for command in (("migrate", "--verbosity", "0"), ("collectstatic", "--noinput")):
-        subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=ROOT, env=environment, check=True, capture_output=True,
-        )  # fmt: skip
     large = home / LARGE.lstrip("/")
     large.parent.mkdir(parents=True, exist_ok=True)
     large.write_bytes(os.urandom(2**20) * (SIZE // 2**20))
-    gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"]
-    server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-    site = Site(port)
-    try:
-        deadline = time.monotonic() + 60
-        while not _answers(site):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    with running(home) as site:
         yield site
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def _answers(site: Site) -> bool:
-    try:
-        return site.ask("GET", "/healthz")[0] == 200
-    except OSError:
-        return False
 
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -136,7 +136,9 @@ django.setup()
 from django.test import Client
 client = Client(headers={"host": "10.1.2.3"})
 live, ready = client.get("/healthz"), client.get("/readyz")
-print(json.dumps([live.status_code, ready.status_code, ready.content.decode()]))
+metrics = client.get("/metrics", headers={"authorization": "Bearer token-of-a-test"})
+told = ready.content.decode() + metrics.content.decode()
+print(json.dumps([live.status_code, ready.status_code, metrics.status_code, told]))
 """
 
 
@@ -146,6 +148,7 @@ def test_without_its_database_the_process_lives_and_is_not_ready(tmp_path: Path)
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
         "PLUMBLINE_HOME": str(tmp_path),
         "PLUMBLINE_SECRET_KEY": "of a test, and long enough for a key that signs sessions",
+        "PLUMBLINE_METRICS_TOKEN": "token-of-a-test",
         "PLUMBLINE_DATABASE_URL": "postgresql://somebody:hush-hush@127.0.0.1:1/nothing",
     }
     began = time.monotonic()
@@ -156,7 +159,8 @@ def test_without_its_database_the_process_lives_and_is_not_ready(tmp_path: Path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert time.monotonic() - began < 50
     said = done.stdout.splitlines()[-1]
-    assert said.startswith("[200, 503, ")
+    assert said.startswith("[200, 503, 200, ")
+    assert "plumbline_database_up 0.0" in said
     assert "the database does not answer" in said
     assert "hush-hush" not in said + done.stderr
     assert "somebody" not in said

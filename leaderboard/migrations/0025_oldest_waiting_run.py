@@ -1,0 +1,13 @@
+from django.db import migrations, models
+from django.db.models import Q
+
+
+class Migration(migrations.Migration):
+    dependencies = [("leaderboard", "0015_turns_of_runs")]
+
+    operations = [
+        migrations.AddIndex(
+            "run",
+            models.Index(fields=["created"], condition=Q(state="queued"), name="oldest_waiting"),
+        ),
+    ]
