@@ -47,6 +47,7 @@ app.conf.update(
             ("analyse_items", 60.0),
             ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
+            ("launch_workers", 15.0),
             ("sweep", 60.0),
         )
     },

@@ -9,7 +9,7 @@ from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from leaderboard.tasks import items
-from runners import apps, broker, hub_cache, leftovers
+from runners import apps, broker, hub_cache, launchers, leftovers
 from runners.celery import EXPIRES, app
 
 
@@ -18,6 +18,12 @@ def release_stalled() -> None:
     """Queue the runs of dead workers again."""
     if claims.release_stalled():
         apps.send_hint()
+
+
+@app.task(name="launch_workers", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def launch_workers() -> None:
+    """Ask an engine for the workers that are missing."""
+    launchers.look()
 
 
 @app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]

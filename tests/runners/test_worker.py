@@ -31,13 +31,13 @@ def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         yield short, endless
 
 
-def prepared(folder: Path, hub: str) -> tuple[dict[str, str], place.Onlooker]:
+def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place.Onlooker]:
     """A home with a database and no process on it."""
     tasks = place.write_tasks(folder / "tasks")
     home = folder / "home"
     home.mkdir()
     (home / "secret_key").write_text("of a test")
-    variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER)
+    variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
     variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
     prepare = [sys.executable, "-m", "runners.prepare"]
     subprocess.run(prepare, cwd=place.ROOT, env=variables, check=True, timeout=120)
