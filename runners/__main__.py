@@ -1,4 +1,7 @@
-"""`python -m runners`: the site with its workers, as one process tree; `… PART`: one part alone."""
+"""`python -m runners`: the site with its workers, as one process tree; `… PART`: one part alone.
+
+`… worker` is one worker that evaluates, on the devices that it is given (worker.py).
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,34 @@ import sys
 
 from django.core.exceptions import ImproperlyConfigured
 
-from runners.supervisor import commands, main, site_host
+from runners import worker
+from runners.supervisor import commands, evaluate, main, site_host
 
 
 def one_or_all() -> int:
     """The tree, or in place of this process the part that was named, as in a container."""
     parser = argparse.ArgumentParser(prog="python -m runners", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=commands(), help="run this part alone")
-    part = parser.parse_args().part
-    if part is None:
+    parts = parser.add_subparsers(dest="part", metavar="PART")
+    alone = commands()
+    for name in alone:
+        parts.add_parser(name, help="run this part alone")
+    parts.add_parser("evaluate", help="run the workers of all devices of this machine")
+    worker.add_options(parts.add_parser("worker", help="run one worker that evaluates"))
+    options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
+    if options.part is None:
         return main()
-    if part == "site":
+    if options.part == "worker":
+        return worker.main(options)
+    if options.part == "evaluate":
+        return evaluate()
+    if options.part == "site":
         try:
             site_host()
         except ImproperlyConfigured as problem:
             sys.stderr.write(f"plumbline: {problem}\n")
             return 1
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
-    command = commands()[part]
+    command = alone[options.part]
     os.execv(command[0], command)  # noqa: S606
 
 

@@ -27,9 +27,9 @@ def send_hint(**_: Any) -> None:
     """Tell a worker that runs wait. A broker that is down costs seconds, never the submission."""
     from kombu.exceptions import ChannelError, OperationalError
 
-    from runners.jobs import evaluate_next
+    from runners import hints
 
     try:
-        evaluate_next.apply_async(retry=False)
+        hints.send()
     except (OperationalError, ChannelError, OSError) as problem:
         logger.warning("no message to the workers (%s); they look for themselves soon", problem)

@@ -1,86 +1,95 @@
-"""What this worker can hold, and the row that says so."""
+"""What a worker can hold and compute in, asked of its devices."""
 
 from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import psutil
-from django.db.models.functions import Now
 
-from evalcore.model.hf.quantisation import installed_methods
-from leaderboard.models import Worker
-from leaderboard.models.variant import TRANSFORMERS, Dtype
+from leaderboard.models.variant import Dtype
+from runners.devices import Gpu, NoSuchDevice, chosen
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CGROUPS = Path("/sys/fs/cgroup")
 HOST_SHARE = 0.8
 """Part of the machine's memory that models may take; the rest is for the site and the system."""
+SINCE = {Dtype.FLOAT16: (5, 3), Dtype.BFLOAT16: (8, 0)}
+"""Compute capability from which a GPU computes in them; in float32 all do."""
+PROBE = """
+import sys, torch
+for name in sys.argv[1:]:
+    try:
+        one = torch.ones(2, 2, dtype=getattr(torch, name))
+        torch.nn.functional.layer_norm(one @ one, (2,))
+    except RuntimeError:
+        continue
+    print(name)
+"""
 
 
 @dataclass(frozen=True)
 class Capacity:
     device: str
     memory_bytes: int
+    """Of GPUs what is free now; of the machine's own what models may take of it."""
+    dtypes: tuple[str, ...]
+
+
+def now(stated: str, python: Sequence[str]) -> Capacity:
+    """What the devices `stated` (as `--devices` has them) can hold, next to whatever is on them.
+
+    `python` starts what computes there. Raises NoSuchDevice.
+    """
+    gpus = chosen(stated)
+    if not gpus:
+        return Capacity(f"cpu, {_cores()} cores", host_memory(), of_cpu(tuple(python)))
+    names = ", ".join(sorted({gpu.name for gpu in gpus}))
+    free = sum(gpu.free_bytes for gpu in gpus)
+    return Capacity(f"{len(gpus)} x {names}"[:100], free, of_gpus(gpus))
+
+
+def of_gpus(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """What all of them compute in."""
+    weakest = min(gpu.capability for gpu in gpus)
+    return tuple(str(dtype) for dtype in Dtype if weakest >= SINCE.get(dtype, (0, 0)))
 
 
 @functools.cache
-def detect() -> Capacity:
-    """The GPUs that a child would see, else the processor. Imports no torch, starts no CUDA."""
-    gpus = _gpus()
-    if not gpus:
-        return Capacity(f"cpu, {os.cpu_count()} cores", host_memory())
-    names = sorted({name for name, _ in gpus})
-    return Capacity(f"{len(gpus)} x {', '.join(names)}", sum(size for _, size in gpus))
+def of_cpu(python: tuple[str, ...]) -> tuple[str, ...]:
+    """What torch computes in on this processor; a short process of its own says so."""
+    told = subprocess.run(
+        [*python, "-c", PROBE, *Dtype.values],
+        capture_output=True, text=True, check=False, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    if not (dtypes := tuple(told.stdout.split())):
+        said = told.stderr.strip().rpartition("\n")[2]
+        raise NoSuchDevice(f"torch computes in no precision on this processor: {said}")
+    return dtypes
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def host_memory() -> int:
     """Bytes of main memory that a child may use."""
-    total = psutil.virtual_memory().total
-    if CGROUP_LIMIT.is_file() and (limit := CGROUP_LIMIT.read_text().strip()).isdigit():
-        total = min(total, int(limit))
-    return int(total * HOST_SHARE)
+    return int(min(psutil.virtual_memory().total, *_limits()) * HOST_SHARE)
 
 
-def _gpus() -> list[tuple[str, int]]:
-    """Name and bytes of each GPU in CUDA_VISIBLE_DEVICES, which nvidia-smi does not heed."""
-    if not shutil.which("nvidia-smi"):
-        return []
-    query = ["nvidia-smi", "--query-gpu=index,uuid,name,memory.total"]
-    told = subprocess.run(
-        [*query, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False
-    )
-    if told.returncode != 0:
-        return []
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    wanted = None if visible is None else {part.strip() for part in visible.split(",")}
-    found = []
-    for line in told.stdout.splitlines():
-        index, uuid, name, mebibytes = (part.strip() for part in line.split(","))
-        if wanted is None or index in wanted or uuid in wanted:
-            found.append((name, int(mebibytes) * 2**20))
+def _limits() -> list[int]:
+    """Those of the control groups that this process is in, as of a container or a Slurm job."""
+    found = [2**63]
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return found
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    for group in (PurePosixPath(own), *PurePosixPath(own).parents):
+        file = CGROUPS / str(group).lstrip("/") / "memory.max"
+        if file.is_file() and (limit := file.read_text().strip()).isdigit():
+            found.append(int(limit))
     return found
-
-
-def announce(
-    name: str, capacity: Capacity, backend: str = TRANSFORMERS, *, runs_code: bool = False
-) -> Worker:
-    """Write the worker's row, or its heartbeat where the row is there already."""
-    holds = {
-        "memory_bytes": capacity.memory_bytes,
-        "backend": backend,
-        "dtypes": list(Dtype.values),
-        "quantisations": installed_methods(),
-        "runs_code": runs_code,
-        "seen": Now(),
-    }
-    # Pages name the device, so that only another one is written as such.
-    if not Worker.objects.filter(name=name, device=capacity.device).update(**holds):
-        holds["device"] = capacity.device
-        Worker.objects.update_or_create(
-            name=name, defaults=holds, create_defaults={**holds, "started": Now()}
-        )
-    return Worker.objects.get(name=name)

@@ -1,4 +1,5 @@
-"""The Celery app. Its messages are hints without content: the database is the queue."""
+"""The Celery app: chores by the clock. Its messages carry nothing; workers that evaluate are none
+of its own (worker.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 EVERY = 5.0
-"""Seconds between hints: what a lost message costs at most."""
+"""Seconds between looks at what is due."""
 EXPIRES = 30.0
 
 app = Celery("plumbline", include=["runners.jobs"])
@@ -31,7 +32,6 @@ app.conf.update(
     task_ignore_result=True,
     task_acks_late=False,
     task_routes={
-        "evaluate_next": {"queue": "evaluate"},
         "build_boards": {"queue": "boards"},
         "analyse_items": {"queue": "boards"},
         "compare_backends": {"queue": "boards"},
@@ -43,12 +43,12 @@ app.conf.update(
     beat_schedule={
         name: {"task": name, "schedule": seconds, "options": {"expires": EXPIRES}}
         for name, seconds in (
-            ("evaluate_next", EVERY),
             ("release_stalled", EVERY),
             ("build_boards", EVERY),
             ("analyse_items", 60.0),
             ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
+            ("launch_workers", 15.0),
             ("sweep", 60.0),
         )
     },

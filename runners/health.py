@@ -1,4 +1,4 @@
-"""`python -m runners.health`: whether this machine's evaluating worker was seen lately.
+"""`python -m runners.health`: whether a worker of this machine that evaluates was seen lately.
 
 For the check of a container: 0 where it was, 1 with a sentence where not.
 """
@@ -15,10 +15,12 @@ def main() -> int:
     django.setup()
     from leaderboard.queue import live_workers
 
-    name = f"evaluate@{socket.gethostname()}"
-    if any(worker.name == name for worker in live_workers()):
+    names = f"evaluate@{socket.gethostname()}/"
+    if any(worker.name.startswith(names) for worker in live_workers()):
         return 0
-    sys.stderr.write(f"{name} was not seen for minutes: it does not run, or without its broker\n")
+    sys.stderr.write(
+        f"no {names}… was seen for minutes: it does not run, or without its database\n"
+    )
     return 1
 
 

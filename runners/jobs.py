@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
-from celery import Task
-from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from leaderboard.backends import agree
@@ -14,44 +9,21 @@ from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from leaderboard.tasks import items
-from runners import backends, broker, capacity, hub_cache, leftovers, trusted_code
+from runners import apps, broker, hub_cache, launchers, leftovers
 from runners.celery import EXPIRES, app
-from runners.execute import evaluate_claim
-
-stopping = threading.Event()
-
-
-def stop_evaluating(**_: Any) -> None:
-    stopping.set()
-
-
-worker_shutting_down.connect(stop_evaluating)
-
-
-@app.task(name="evaluate_next", bind=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
-def evaluate_next(self: Task) -> None:
-    """Evaluate what waits and fits, until nothing does."""
-    own = backends.backend()
-    worker = capacity.announce(
-        self.request.hostname, capacity.detect(), own, runs_code=trusted_code.runs_code()
-    )
-    while not stopping.is_set() and (claim := claims.claim_next(worker)):
-        evaluate_claim(claim, worker, stopping)
-
-
-def look_for_work(**_: Any) -> None:
-    """At the start of a worker: do not wait for the first hint of the beat."""
-    evaluate_next.apply_async(retry=False)
-
-
-worker_ready.connect(look_for_work)
 
 
 @app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def release_stalled() -> None:
     """Queue the runs of dead workers again."""
     if claims.release_stalled():
-        evaluate_next.apply_async(retry=False)
+        apps.send_hint()
+
+
+@app.task(name="launch_workers", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def launch_workers() -> None:
+    """Ask an engine for the workers that are missing."""
+    launchers.look()
 
 
 @app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]

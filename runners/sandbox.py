@@ -10,7 +10,10 @@ from django.conf import settings
 from leaderboard.models import Variant
 from runners import hub_cache
 
-INHERITED = ("PATH", "LANG", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
+INHERITED = (
+    *("PATH", "LANG", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+)
 """Variables that children take from the worker; nothing else of its environment reaches them."""
 
 

@@ -28,6 +28,7 @@ from honcho.manager import Manager
 from honcho.process import Popen, Process
 
 from leaderboard import environment as env
+from runners.devices import groups
 from runners.prctl import die_with_parent, hide_from_peers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,6 +69,19 @@ def main() -> int:
     except (CannotStart, ImproperlyConfigured) as problem:
         sys.stderr.write(f"plumbline: {problem}\n")
         return 1
+    return _status(ended)
+
+
+def evaluate() -> int:
+    """`python -m runners evaluate`: the workers of this machine alone, as in a container."""
+    own = workers()
+    if len(own) == 1:
+        (command,) = own.values()
+        os.execv(command[0], command)  # noqa: S606
+    return _status(run(_again(own), {**os.environ, "PYTHONUNBUFFERED": "1"}))
+
+
+def _status(ended: Ended) -> int:
     if ended.part is not None:
         sys.stderr.write(
             f"plumbline: everything was stopped, because {ended.part!r} ended by itself "
@@ -186,17 +200,30 @@ def prepare(variables: Mapping[str, str]) -> None:
 
 def parts() -> Parts:
     """What the tree runs: each part begins again when it dies."""
+    return _again({**commands(), **workers()})
+
+
+def _again(commands: Parts) -> Parts:
     again = [sys.executable, "-m", "runners.respawn"]
-    return {name: [*again, *command] for name, command in commands().items()}
+    return {name: [*again, *command] for name, command in commands.items()}
+
+
+def workers() -> Parts:
+    """Those of this machine that evaluate, one for each of its devices."""
+    worker = [sys.executable, "-m", "runners", "worker", "--devices"]
+    devices = groups()
+    if len(devices) == 1:
+        return {"evaluate": [*worker, *devices]}
+    return {f"evaluate-{device}": [*worker, device] for device in devices}
 
 
 def commands() -> Parts:
+    """Of all parts that do not evaluate."""
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery"]
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return {
         "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
-        "evaluate": [*worker, "--queues", "evaluate", "--hostname", "evaluate@%h"],
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
         # The board of thousands of models takes minutes: nothing else may wait behind it.
         "boards": [*worker, "--queues", "boards", "--hostname", "boards@%h"],

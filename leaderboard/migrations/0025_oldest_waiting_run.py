@@ -3,7 +3,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("leaderboard", "0015_turns_of_runs")]
+    dependencies = [("leaderboard", "0020_launches")]
 
     operations = [
         migrations.AddIndex(

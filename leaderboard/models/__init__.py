@@ -2,6 +2,7 @@
 
 from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
+from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
@@ -18,6 +19,7 @@ __all__ = [
     "Edition",
     "HubModel",
     "ItemAnalysis",
+    "Launch",
     "PoolOrder",
     "QuestionSet",
     "Result",

@@ -51,6 +51,7 @@ class Worker(Fact):
 
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
+        *("ended", "launch"),
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
@@ -66,6 +67,16 @@ class Worker(Fact):
     """Whether it takes models with code of their own, which it keeps from everything else."""
     started = models.DateTimeField()
     seen = models.DateTimeField(db_index=True)
+    ended = models.DateTimeField(null=True, blank=True)
+    """When it said that it ends; null while it works, and where it was cut off."""
+    launch = models.ForeignKey(
+        "leaderboard.Launch",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="workers",
+    )
+    """What had an engine start it; null where somebody did."""
 
     def __str__(self) -> str:
         return self.name

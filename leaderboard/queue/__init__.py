@@ -1,6 +1,15 @@
 """Runs that wait, run and fail: claims, turns, pace, and the pages of queue and pool."""
 
-from leaderboard.queue import claims, estimate, fairness, orders, records, reproduce
+from leaderboard.queue import (
+    claims,
+    estimate,
+    fairness,
+    launches,
+    orders,
+    records,
+    reproduce,
+    unserved,
+)
 from leaderboard.queue.estimate import Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed, of_model
@@ -14,6 +23,7 @@ __all__ = [
     "claims",
     "estimate",
     "fairness",
+    "launches",
     "listed",
     "live_workers",
     "of_model",
@@ -22,4 +32,5 @@ __all__ = [
     "records",
     "reproduce",
     "standing",
+    "unserved",
 ]

@@ -295,7 +295,7 @@ ALIVE = timedelta(minutes=2)
 
 
 def live_workers() -> list[Worker]:
-    return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE))
+    return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE, ended=None))
 
 
 def largest_memory(

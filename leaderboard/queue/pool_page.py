@@ -13,13 +13,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from leaderboard.models import PoolOrder, Run, Worker
-from leaderboard.queue import orders
+from leaderboard.queue import launches, orders
 from leaderboard.queue.estimate import ALIVE
 from leaderboard.queue.listing import listed
 from leaderboard.web import kept
 
 REMEMBERED = timedelta(days=7)
-"""A worker that has not been seen for longer is no longer listed."""
+"""A worker that has not been seen for longer is no longer listed, nor one that said it ends."""
 NOT_YOURS = "Only the operators of this site may tell its workers what to do."
 
 
@@ -79,7 +79,8 @@ def _page(request: HttpRequest, problem: str = "") -> str:
     held = defaultdict(list)
     for run in running.defer("environment", "dataset_commits"):
         held[run.worker_id].append(run)
-    workers = list(Worker.objects.filter(seen__gte=now - REMEMBERED).order_by("name"))
+    here = Worker.objects.filter(seen__gte=now - REMEMBERED, ended=None)
+    workers = list(here.order_by("name"))
     told = orders.by_name([orders.EVERYBODY, *(worker.name for worker in workers)])
     places = [
         Place(
@@ -100,6 +101,7 @@ def _page(request: HttpRequest, problem: str = "") -> str:
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
         "everybody": told.get(orders.EVERYBODY),
         "places": places,
+        "launched": launches.shown(now),
         "may_tell": may_tell(request),
         "problem": problem,
     }

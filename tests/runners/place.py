@@ -114,6 +114,15 @@ def environment(home: Path, tasks: Path, hub: str, **more: str) -> dict[str, str
     }
 
 
+def command(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """`python -m runners …`, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "runners", *words],
+        cwd=ROOT, env={"PLUMBLINE_DEBUG": "1", **variables}, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+
+
 @dataclass
 class Tree:
     """A running process tree."""

@@ -107,9 +107,10 @@ def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None
     with services.redis(tmp_path) as url:
         code = (
             "import django; django.setup()\n"
-            "from runners.jobs import evaluate_next, release_stalled\n"
+            "from runners import hints\n"
+            "from runners.jobs import release_stalled\n"
             "for _ in range(250):\n"
-            "    evaluate_next.apply_async()\n"
+            "    hints.send()\n"
             "release_stalled.apply_async()\n"
         )
         environment = {
@@ -121,5 +122,5 @@ def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None
         }
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
         with Connection(url) as connection, connection.channel() as channel:
-            waiting = {name: channel.client.llen(name) for name in ("evaluate", "chores")}
-    assert waiting == {"evaluate": broker.MOST_HINTS, "chores": 1}
+            waiting = {name: channel.client.llen(name) for name in ("hints", "chores")}
+    assert waiting == {"hints": broker.MOST_HINTS, "chores": 1}

@@ -98,9 +98,10 @@ def test_every_run_has_one_winner_on_postgresql(tmp_path: Path, database: str) -
 
 @pytest.mark.services
 def test_the_queue_keeps_its_promises_on_postgresql(tmp_path: Path, database: str) -> None:
-    tests = Path(__file__).with_name("test_queue.py")
+    here = Path(__file__).parent
+    tests = [here / "test_queue.py", here / "launchers" / "test_launching.py"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--create-db", str(tests)],
+        [sys.executable, "-m", "pytest", "-q", "--create-db", *map(str, tests)],
         cwd=ROOT,
         env=environment(tmp_path, PLUMBLINE_DATABASE_URL=database),
         capture_output=True,

@@ -122,7 +122,7 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
         wait_for_site(tree)
         tree.ask(SUBMIT)
         wait_for_progress(tree)
-        worker = tree.part("evaluate", "worker")
+        worker = tree.part("worker", "--devices")
         below = worker.children(recursive=True)
         assert below
         worker.kill()
@@ -131,7 +131,7 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
         tree.ask(LET_LEASES_RUN_OUT)
         wait_for_states(tree, "done done")
         assert tree.process.poll() is None
-        assert tree.part("evaluate", "worker").pid != worker.pid
+        assert tree.part("worker", "--devices").pid != worker.pid
         # What the worker had not yet begun is not charged with its death.
         assert "2" in tree.ask("print(*Run.objects.values_list('attempt', flat=True))")
         assert int(tree.ask(JOURNALLED)) > 0

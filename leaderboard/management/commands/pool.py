@@ -53,6 +53,7 @@ class Command(BaseCommand):
         for worker in workers:
             silent = now - worker.seen
             state = "alive" if silent <= estimate.ALIVE else "not seen lately"
+            state = "ended" if worker.ended else state
             order = told.get(worker.name)
             words = [
                 worker.name,

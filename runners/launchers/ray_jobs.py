@@ -1,0 +1,76 @@
+"""Ray: a job for each worker, by the HTTP interface of Ray's dashboard.
+
+Ray's own client is a part of its wheel of 80 MB and has to be of the cluster's version; the
+interface is documented, and four requests of it are all that is needed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from runners.launchers.engine import EngineTrouble, Order
+
+OPTIONS: Mapping[str, str] = {
+    "address": "of the dashboard, such as http://head:8265",
+    "python": "that starts the worker on a node",
+    "env": "variables for the worker; everybody who sees the dashboard sees them",
+    "cpus": "of a worker",
+    "resources": "Ray's own names of resources, such as accelerator_type:A100, with amounts",
+}
+OVER = ("SUCCEEDED", "FAILED", "STOPPED")
+SECONDS = 10.0
+
+
+class RayJobs:
+    OPTIONS: Mapping[str, str] = OPTIONS
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = dict(options)
+        self._address = str(options.get("address", "http://127.0.0.1:8265")).rstrip("/")
+
+    def launch(self, order: Order) -> str:
+        stated = {**self._options, **order.kind.options}
+        command = [str(stated.get("python", "python")), *order.arguments]
+        job = {
+            "entrypoint": _exec(command),
+            "submission_id": order.name,
+            "entrypoint_num_gpus": order.kind.gpus,
+            "entrypoint_num_cpus": stated.get("cpus", 1),
+            "entrypoint_resources": stated.get("resources", {}),
+            "runtime_env": {"env_vars": stated.get("env", {})},
+            "metadata": {"kind": order.kind.name},
+        }
+        return str(self._ask("POST", "", job)["submission_id"])
+
+    def alive(self, handle: str) -> bool | None:
+        told = self._ask("GET", f"/{handle}", none_at=404)
+        return bool(told) and told["status"] not in OVER
+
+    def cancel(self, handle: str) -> None:
+        self._ask("POST", f"/{handle}/stop", none_at=404)
+
+    def _ask(
+        self, method: str, path: str, content: Any = None, *, none_at: int = 0
+    ) -> dict[str, Any]:
+        """The answer; empty for the status `none_at`."""
+        url = f"{self._address}/api/jobs{path or '/'}"
+        try:
+            answer = httpx2.request(method, url, json=content, timeout=SECONDS)
+        except httpx2.HTTPError as problem:
+            raise EngineTrouble(f"Ray at {self._address}: {problem}") from None
+        if answer.status_code == none_at:
+            return {}
+        if not answer.is_success:
+            said = " ".join(answer.text.split())[-300:]
+            raise EngineTrouble(f"Ray at {self._address}: {answer.status_code}: {said}")
+        told: dict[str, Any] = answer.json()
+        return told
+
+
+def _exec(command: list[str]) -> str:
+    """Ray starts it by a shell, whose place the worker takes, so that it hears SIGTERM."""
+    return f"exec {shlex.join(command)}"

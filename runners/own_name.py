@@ -1,0 +1,54 @@
+"""A name for each worker of a host and device, which no other has while it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+
+from runners.devices import Gpu, NoSuchDevice, stated
+
+
+@contextmanager
+def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
+    """`evaluate@host/cuda:0` or `evaluate@host/cpu`, with a number where another has that.
+
+    Jobs of an engine on one host may each have a GPU that they call 0, or some of its processors.
+    The kernel lets go of the locks with the process. Raises NoSuchDevice for a GPU that another
+    worker has.
+    """
+    host, device = socket.gethostname(), f"cuda:{stated(gpus)}" if gpus else stated(gpus)
+    folder = home / "workers"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        for gpu in gpus:
+            if not _lock(folder / _file_name(f"{host} {gpu.uuid}"), held):
+                raise NoSuchDevice(
+                    f"GPU {gpu.index} ({gpu.uuid}) has a worker already, whose files are in "
+                    f"{home}: stop that, or name other devices"
+                )
+        for number in count(1):
+            name = f"evaluate@{host}/{device}" + (f".{number}" if number > 1 else "")
+            if _lock(folder / _file_name(name), held):
+                break
+        yield name
+
+
+def _lock(file: Path, held: ExitStack) -> bool:
+    lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    held.callback(os.close, lock)
+    return True
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.,@-]", "_", name) + ".lock"

@@ -1,0 +1,106 @@
+"""A worker's row: what it holds now, that it lives, and that it ended when it did."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from django.db import DatabaseError, InterfaceError
+from django.db.models.functions import Now
+
+from evalcore.model.hf.quantisation import installed_methods
+from leaderboard.models import Worker
+from leaderboard.models.variant import TRANSFORMERS
+from leaderboard.queue import launches
+from runners import backends, capacity, trusted_code
+from runners.capacity import Capacity
+from runners.reconnect import persistently
+
+logger = logging.getLogger(__name__)
+
+LAST_WORDS = 3.0
+"""Seconds for the database to hear that this worker ends."""
+
+
+class Registration:
+    """Of one worker on its devices (as `--devices` has them), as long as the `with` lasts."""
+
+    def __init__(self, name: str, devices: str, launch: UUID | None) -> None:
+        self._name = name
+        self._devices = devices
+        self._launch = launch
+        self._is_new = True
+
+    def announce(self) -> Worker:
+        """Say that it lives and what is free on its devices now, which the row is returned with."""
+        holds = capacity.now(self._devices, backends.python())
+        tell = partial(
+            write,
+            self._name,
+            holds,
+            backends.backend(),
+            runs_code=trusted_code.runs_code(),
+            launch=self._launch,
+            is_new=self._is_new,
+        )
+        worker = persistently(tell)
+        self._is_new = False
+        return worker
+
+    def note_claim(self) -> None:
+        if self._launch:
+            persistently(partial(launches.took, self._launch))
+
+    def __enter__(self) -> Self:
+        if self._launch and not persistently(partial(launches.came, self._launch)):
+            logger.warning("--launch %s: nobody knows this launch", self._launch)
+            self._launch = None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(DatabaseError, InterfaceError):
+            persistently(self._say_goodbye, seconds=LAST_WORDS)
+
+    def _say_goodbye(self) -> None:
+        Worker.objects.filter(name=self._name).update(ended=Now())
+        if self._launch:
+            launches.end(self._launch, "its worker ended")
+
+
+def write(
+    name: str,
+    holds: Capacity,
+    backend: str = TRANSFORMERS,
+    *,
+    runs_code: bool = False,
+    launch: UUID | None = None,
+    is_new: bool = False,
+) -> Worker:
+    """Write the worker's row, or its heartbeat where the row is there already."""
+    told = {
+        "memory_bytes": holds.memory_bytes,
+        "backend": backend,
+        "dtypes": list(holds.dtypes),
+        "quantisations": installed_methods(),
+        "runs_code": runs_code,
+        "launch_id": launch,
+        "seen": Now(),
+        "ended": None,
+        **({"started": Now()} if is_new else {}),
+    }
+    # Pages name the device, so that only another one is written as such.
+    if not Worker.objects.filter(name=name, device=holds.device).update(**told):
+        told["device"] = holds.device
+        Worker.objects.update_or_create(
+            name=name, defaults=told, create_defaults={**told, "started": Now()}
+        )
+    return Worker.objects.get(name=name)

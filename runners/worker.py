@@ -1,0 +1,112 @@
+"""`python -m runners worker`: claims runs that fit its devices, and evaluates them.
+
+It needs the database, PLUMBLINE_HOME and, to hear of new runs at once, the broker. Whoever starts
+such workers (a tree, Slurm, Kubernetes) never owns the queue: each claims by lease as all do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import signal
+import sys
+import threading
+from functools import partial
+from time import monotonic
+from uuid import UUID
+
+import django
+from django.conf import settings
+
+from runners import devices
+from runners.devices import NoSuchDevice
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 5.0
+"""Seconds: what a lost hint costs at most."""
+AFTER_A_FAULT = 30.0
+STAYS = 10.0
+"""Minutes without a run after which `--until-idle` ends a worker."""
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+"""Slurm by submitit says with USR2 that a job's time is nearly over."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--devices",
+        default="",
+        metavar="0,1|cpu",
+        help="its GPUs by index or UUID, or the processor; without: all GPUs that there are",
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--drain", action="store_true", help="end as soon as nothing that waits fits")
+    end.add_argument(
+        "--until-idle",
+        nargs="?",
+        type=_minutes,
+        const=STAYS,
+        metavar="MINUTES",
+        help=f"end when nothing has fitted for so long; {STAYS:.0f} where no number is given",
+    )
+    parser.add_argument(
+        "--launch", type=UUID, metavar="ID", help="the launch that it was started by"
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Until it is asked to stop, or to the end that `options` name; 1 where it cannot begin."""
+    stopping = threading.Event()
+    for number in STOPS:
+        signal.signal(number, lambda *_: stopping.set())
+    django.setup()
+    from runners.own_name import own_name
+
+    try:
+        gpus = devices.chosen(options.devices)
+        with own_name(settings.PLUMBLINE_HOME, gpus) as name:
+            devices.keep_to(gpus)
+            work(name, devices.stated(gpus), options, stopping)
+    except NoSuchDevice as problem:
+        sys.stderr.write(f"plumbline: --devices: {problem}\n")
+        return 1
+    return 0
+
+
+def work(name: str, stated: str, options: argparse.Namespace, stopping: threading.Event) -> None:
+    """Claim, evaluate, and wait where nothing fits."""
+    from leaderboard.queue import claims
+    from runners.execute import evaluate_claim
+    from runners.hints import Hints
+    from runners.reconnect import persistently
+    from runners.registration import Registration
+
+    longest = 0.0 if options.drain else (options.until_idle or math.inf) * 60
+    with Registration(name, stated, options.launch) as here, Hints(stopping) as hints:
+        busy = monotonic()
+        while not stopping.is_set():
+            try:
+                worker = here.announce()
+                claim = persistently(partial(claims.claim_next, worker))
+                if claim is not None:
+                    hints.close()
+                    here.note_claim()
+                    evaluate_claim(claim, worker, stopping)
+                    busy = monotonic()
+                    continue
+            except Exception:
+                # What it was about is released with its lease; this worker may do other things.
+                logger.exception("%s goes on after a fault", name)
+                stopping.wait(AFTER_A_FAULT)
+            if monotonic() - busy >= longest:
+                logger.info("%s ends: nothing that waits fits it", name)
+                break
+            hints.wait(LOOK_EVERY)
+
+
+def _minutes(stated: str) -> float:
+    minutes = float(stated)
+    if not (math.isfinite(minutes) and minutes > 0):
+        raise ValueError(stated)
+    return minutes

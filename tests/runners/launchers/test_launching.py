@@ -1,0 +1,232 @@
+"""What becomes of launches, with a stand-in for the engine: it remembers what it was asked."""
+
+from __future__ import annotations
+
+import re
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.test import Client
+from django.utils import timezone
+
+from leaderboard.models import Launch, Run, User, Worker
+from leaderboard.queue import claims, launches, orders
+from runners import launchers
+from runners.capacity import Capacity
+from runners.launchers import EngineTrouble, Order
+from runners.registration import write
+from tests.runners import rows
+
+pytestmark = pytest.mark.django_db
+
+PLAN = {
+    "engine": "slurm",
+    "budget": {"workers_at_once": 3, "gpus_at_once": 2},
+    "kinds": [{"name": "a100", "gpus": 1, "memory_gb": 80, "hours": 8, "price": 1.9}],
+}
+
+
+class StandIn:
+    """An engine that starts nothing."""
+
+    def __init__(self) -> None:
+        self.orders: list[Order] = []
+        self.says: dict[str, bool | None] = {}
+        self.cancelled: list[str] = []
+        self.trouble = ""
+
+    def launch(self, order: Order) -> str:
+        if self.trouble:
+            raise EngineTrouble(self.trouble)
+        self.orders.append(order)
+        return f"job-{len(self.orders)}"
+
+    def alive(self, handle: str) -> bool | None:
+        return self.says.get(handle, True)
+
+    def cancel(self, handle: str) -> None:
+        self.cancelled.append(handle)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    (tmp_path / "launch.yaml").write_text(yaml.safe_dump(PLAN))
+    settings.PLUMBLINE_LAUNCH = str(tmp_path / "launch.yaml")
+    engine = StandIn()
+    monkeypatch.setattr("runners.launchers.launching.launcher_of", lambda _: engine)
+    return engine
+
+
+def the_launch() -> Launch:
+    return Launch.objects.latest("asked")
+
+
+def show_up(order: Order, gb: int = 80, name: str = "evaluate@node/cuda:0") -> Worker:
+    """What a worker does that was started so."""
+    launches.came(order.launch)
+    holds = Capacity("1 x A100", gb * 10**9, ("float32", "bfloat16"))
+    return write(name, holds, launch=order.launch)
+
+
+def earlier(**fields: timedelta) -> None:
+    for name, ago in fields.items():
+        Launch.objects.update(**{name: timezone.now() - ago})
+
+
+def pool(client: Client) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", client.get("/pool").content.decode()).split())
+
+
+def test_from_a_run_that_nobody_can_take_to_a_worker_that_ends(
+    engine: StandIn, client: Client
+) -> None:
+    rows.queued("arc", "mmlu")
+    launchers.look()
+    launchers.look()
+    (order,) = engine.orders
+    assert order.arguments[-4:] == ["--until-idle", "5", "--launch", str(order.launch)]
+    assert (the_launch().state, the_launch().handle) == ("waiting", "job-1")
+    assert "a100 1 GPU Asked for" in pool(client)
+
+    worker = show_up(order)
+    claim = claims.claim_next(worker)
+    assert claim is not None
+    launches.took(order.launch)
+    launchers.look()
+    assert (the_launch().state, the_launch().claims) == ("up", 1)
+    assert len(engine.orders) == 1
+
+    launches.end(order.launch, "its worker ended")
+    Worker.objects.update(ended=timezone.now())
+    launchers.look()
+    assert (the_launch().state, engine.cancelled) == ("ended", [])
+
+
+def test_two_who_look_at_once_ask_once(engine: StandIn) -> None:
+    rows.queued("arc")
+    launchers.look()
+    Launch.objects.update(state="asking")  # as another process left it a moment ago
+    launchers.look()
+    assert len(engine.orders) == 1
+
+
+def test_a_worker_that_never_comes_is_given_up_and_its_kind_rests(
+    engine: StandIn, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.queued("arc")
+    launchers.look()
+    earlier(asked=timedelta(minutes=61))
+    launchers.look()
+    launchers.look()
+    assert (the_launch().state, engine.cancelled) == ("failed", ["job-1"])
+    assert len(engine.orders) == 1
+    assert "did not come within 60 minutes" in caplog.text
+    assert "a100 1 GPU Did not come" in pool(client)
+    assert "a100 failed; none is asked for until" in pool(client)
+    # What the engine says may name the operator's machines.
+    assert "within 60 minutes" not in pool(client)
+    client.force_login(User.objects.create_superuser("operator"))
+    assert "Did not come: its worker did not come within 60 minutes" in pool(client)
+
+    earlier(ended=timedelta(minutes=6))
+    launchers.look()
+    assert len(engine.orders) == 2
+    # The engine knows sooner than any clock.
+    engine.says["job-2"] = False
+    launchers.look()
+    assert the_launch().why == "the engine has ended it, and its worker never came"
+
+
+def test_a_worker_that_comes_after_all_is_welcome(engine: StandIn) -> None:
+    rows.queued("arc")
+    launchers.look()
+    earlier(asked=timedelta(minutes=61))
+    launchers.look()
+    assert the_launch().state == "failed"
+    show_up(engine.orders[0])
+    launchers.look()
+    assert (the_launch().state, the_launch().ended) == ("up", None)
+
+
+def test_an_engine_that_refuses_is_not_asked_again_at_once(
+    engine: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.trouble = "Slurm: Invalid partition"
+    rows.queued("arc")
+    launchers.look()
+    launchers.look()
+    assert Launch.objects.count() == 1
+    assert the_launch().why == "the engine refused it: Slurm: Invalid partition"
+    assert "no worker of kind a100: Slurm: Invalid partition" in caplog.text
+
+
+def test_a_worker_that_is_cut_off_is_cancelled_and_replaced(engine: StandIn) -> None:
+    rows.queued("arc")
+    launchers.look()
+    show_up(engine.orders[0])
+    launches.took(engine.orders[0].launch)
+    Worker.objects.update(seen=timezone.now() - timedelta(minutes=3))
+    launchers.look()
+    assert engine.cancelled == ["job-1"]
+    assert [launch.state for launch in Launch.objects.order_by("asked")] == ["ended", "waiting"]
+
+
+def test_one_that_came_and_found_less_memory_is_not_asked_for_again(engine: StandIn) -> None:
+    rows.queued("arc", needed_bytes=75 * 10**9)
+    launchers.look()
+    show_up(engine.orders[0], gb=70)
+    launches.end(engine.orders[0].launch, "its worker ended")
+    Worker.objects.update(ended=timezone.now())
+    earlier(ended=timedelta(hours=7), came=timedelta(hours=8))
+    launchers.look()
+    assert len(engine.orders) == 1
+
+
+def test_nothing_is_asked_for_while_everybody_rests_and_what_is_asked_is_taken_back(
+    engine: StandIn,
+) -> None:
+    orders.give("pause", by="the operator")
+    (run,) = rows.queued("arc")
+    launchers.look()
+    assert engine.orders == []
+    orders.lift()
+    launchers.look()
+    assert len(engine.orders) == 1
+    claims.cancel(run, by="the operator")
+    launchers.look()
+    assert engine.cancelled == ["job-1"]
+    assert (the_launch().state, the_launch().came) == ("ended", None)
+    assert Run.objects.get().state == "cancelled"
+
+
+def test_a_file_that_is_wrong_is_named_in_the_log_and_nothing_is_asked(
+    engine: StandIn, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "launch.yaml").write_text("engine: lsf\n")
+    rows.queued("arc")
+    launchers.look()
+    assert engine.orders == []
+    assert "engine: 'lsf': expected one of" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_looks_side_by_side_stay_within_the_budget(engine: StandIn) -> None:
+    for number in range(6):
+        rows.queued("arc", variant=rows.variant(commit=f"{number:040x}"))
+    others = [threading.Thread(target=_look) for _ in range(3)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert len(engine.orders) == 2
+
+
+def _look() -> None:
+    from django.db import connection
+
+    launchers.look()
+    connection.close()

@@ -1,0 +1,103 @@
+"""`python -m runners worker`, as an engine or an operator starts it, without a tree around it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runners import hints
+from tests.hub import serve
+from tests.runners import place
+from tests.runners.test_tree import STATES, SUBMIT, WORDS
+
+ENDLESS = 12000
+NO_BROKER = "redis://127.0.0.1:9/0"
+WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))"
+
+
+@pytest.fixture(scope="module")
+def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A Hub with a few questions and one with very many."""
+    few = place.write_content(tmp_path_factory.mktemp("few"), rows=12)
+    many = place.write_content(tmp_path_factory.mktemp("many"), rows=ENDLESS, words=WORDS)
+    with serve([few]) as short, serve([many]) as endless:
+        yield short, endless
+
+
+def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place.Onlooker]:
+    """A home with a database and no process on it."""
+    tasks = place.write_tasks(folder / "tasks")
+    home = folder / "home"
+    home.mkdir()
+    (home / "secret_key").write_text("of a test")
+    variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
+    variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
+    prepare = [sys.executable, "-m", "runners.prepare"]
+    subprocess.run(prepare, cwd=place.ROOT, env=variables, check=True, timeout=120)
+    return variables, place.Onlooker(variables)
+
+
+def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
+    tmp_path: Path, hubs: tuple[str, str]
+) -> None:
+    variables, onlooker = prepared(tmp_path, hubs[0])
+    try:
+        onlooker.ask(SUBMIT)
+        drained = place.command(variables, "worker", "--drain", "--devices", "cpu")
+        assert drained.returncode == 0, drained.stderr
+        assert onlooker.ask(STATES) == "done done", drained.stderr
+        (name, ended) = eval(onlooker.ask(WORKERS))
+        assert name.startswith("evaluate@")
+        assert (name.endswith("/cpu"), ended) == (True, True)
+        assert onlooker.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
+    finally:
+        onlooker.end()
+
+
+def test_it_gives_back_what_it_has_within_ten_seconds(
+    tmp_path: Path, hubs: tuple[str, str]
+) -> None:
+    variables, onlooker = prepared(tmp_path, hubs[1])
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "runners", "worker", "--until-idle"],
+        cwd=place.ROOT, env=variables, stderr=(tmp_path / "log").open("wb"),
+    )  # fmt: skip
+    try:
+        onlooker.ask(SUBMIT)
+        begun = "print(Run.objects.filter(phase='evaluate', progress_done__gt=0).count())"
+        place.wait_until(lambda: onlooker.ask(begun) != "0", 120, (tmp_path / "log").read_text)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(10) == 0
+        assert onlooker.ask(STATES) == "queued queued"
+        assert onlooker.ask("print(*Run.objects.values_list('attempt', flat=True))") == "0 0"
+    finally:
+        worker.kill()
+        worker.wait()
+        onlooker.end()
+
+
+def test_a_hint_ends_the_wait_and_without_one_it_ends_by_itself() -> None:
+    with hints.Hints(threading.Event()) as waiting:
+        waiting.wait(0.3)
+        began = time.monotonic()
+        sender = threading.Timer(0.5, hints.send)
+        sender.start()
+        waiting.wait(60)
+        sender.join()
+        assert time.monotonic() - began < 30
+
+
+def test_a_worker_that_is_asked_to_stop_waits_no_longer() -> None:
+    stopping = threading.Event()
+    with hints.Hints(stopping) as waiting:
+        threading.Timer(0.2, stopping.set).start()
+        began = time.monotonic()
+        waiting.wait(60)
+        assert time.monotonic() - began < 30
