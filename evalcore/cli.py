@@ -30,7 +30,14 @@ from evalcore.command.options import (
     settle,
 )
 from evalcore.engine import COLLECTIONS, VERSION
-from evalcore.errors import EvalError, InfraError, Stopped, did_you_mean
+from evalcore.errors import (
+    DISK_IS_FULL,
+    EvalError,
+    InfraError,
+    Stopped,
+    did_you_mean,
+    for_want_of_room,
+)
 from evalcore.model.hf.arguments import NAMES, notes_on
 from evalcore.model.parallel.launch import launched
 from evalcore.progress import in_words
@@ -94,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 show.error(other)
             else:
                 sys.stderr.write(in_words(other))
-        return error.exit_code
+        return _status_of(error)
     except Stopped:
         options.show.stopped()
         return STOPPED
@@ -108,12 +115,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it may be what is full
         full = InfraError(f"a file cannot be written: {problem}: make room, and try again")
+        full.__cause__ = problem
         sys.stderr.write(in_words(full))
-        return full.exit_code
+        return _status_of(full)
     finally:
         if show := getattr(options, "show", None):
             show.close()
     return status
+
+
+def _status_of(error: EvalError) -> int:
+    ours = isinstance(error, InfraError)
+    return DISK_IS_FULL if ours and for_want_of_room(error) else error.exit_code
 
 
 def _help_rank_0(given: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ what to do about it. Only our own faults (`InfraError`) are worth trying again.
 from __future__ import annotations
 
 import difflib
+import errno
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,6 +54,21 @@ class InfraError(EvalError):
 
     exit_code = 12
     retry = True
+
+
+DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+DISK_IS_FULL = 13
+"""Exit status of an InfraError for want of room on a disk, which another machine may have."""
+
+
+def for_want_of_room(error: BaseException) -> bool:
+    """Whether what it was raised of is a disk that has no room left, or none for this user."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in DISK_FULL:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 class Stopped(BaseException):

@@ -7,6 +7,7 @@ second runs the model, offline. They are the commands that the run's page shows.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
 import logging
@@ -23,11 +24,12 @@ from typing import Any
 from django.conf import settings
 from structlog.contextvars import bound_contextvars
 
+from evalcore.errors import DISK_FULL, DISK_IS_FULL
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
-from leaderboard.queue import claims, records, reproduce
+from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, trusted_code
 from runners.confinement import Needs
@@ -46,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 STOPPED = 75
 """Exit status of an engine that stopped because it was asked to."""
+NO_ROOM = DISK_FULL | {errno.ENOMEM}
+"""What the system says to the worker itself where its machine is full."""
 
 
 def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
@@ -62,7 +66,6 @@ def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Even
 def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
     waiting = list(claim.runs)
     log = settings.PLUMBLINE_HOME / "logs" / f"{claim.token}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     one_by_one = False
     with Heartbeat(claim, worker) as heartbeat:
         while waiting and not (stopping.is_set() or heartbeat.drains() or heartbeat.has_run_out()):
@@ -73,13 +76,18 @@ def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Eve
             watch = Watch(claim, worker, heartbeat, runs, stopping)
             try:
                 trusted_code.check(waiting[0].variant)
-                with _work_folder(claim) as folder:
+                with _full_machine_told(), _work_folder(claim) as folder:
+                    log.parent.mkdir(parents=True, exist_ok=True)
                     _fetch(watch, folder, log)
                     _evaluate(watch, folder, log)
             except (Taken, Stopping) as interruption:
                 logger.info("%s: %s", claim.token, interruption.__doc__)
             except Failed as failure:
                 logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
+                if failure.no_room:
+                    message = failure.message
+                    persistently(partial(room.set_aside, claim.token, worker, message=message))
+                    break
                 # Where nobody says which of several tasks is at fault, the next passes find it.
                 one_by_one = not _blame(watch, failure, log)
             ours = persistently(partial(claims.renew, claim.token))
@@ -89,6 +97,22 @@ def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Eve
             why = f"{claim.worker} could not renew its lease on the run"
         persistently(partial(claims.give_back, claim.token, why=why))
     persistently(partial(_tidy, claim, log))
+
+
+@contextmanager
+def _full_machine_told() -> Iterator[None]:
+    """What the system refuses the worker for want of room becomes Failed."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in NO_ROOM:
+            raise
+        raise _no_room(problem) from problem
+
+
+def _no_room(problem: OSError) -> Failed:
+    message = f"the worker's machine has no room: {problem.strerror}"
+    return Failed(ErrorClass.INFRA, message, no_room=True)
 
 
 def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
@@ -165,6 +189,8 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
                 file, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows
             )
     except (ValueError, OSError) as problem:
+        if isinstance(problem, OSError) and problem.errno in NO_ROOM:
+            raise _no_room(problem) from problem
         raise Failed(ErrorClass.INFRA, f"{event.task}: {problem}", event.task) from problem
     way = confinement.here()
     kept = {"network": way.network, "confinement": way.name}
@@ -208,6 +234,10 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
         raise _told(failure, watch)
     if status == STOPPED or watch.must_stop():
         raise Stopping
+    if status == DISK_IS_FULL:
+        said = _told(failure, watch).message if failure else "a file could not be written"
+        message = f"the worker's disk is full: {said}"
+        raise Failed(ErrorClass.INFRA, message, no_room=True)
     if failure:
         raise _told(failure, watch)
     if status == -signal.SIGKILL and (failed := watch.out_of_memory()):

@@ -49,12 +49,15 @@ class Failed(Exception):
         task: str | None = None,
         *,
         of_all: bool = False,
+        no_room: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.message = message
         self.task = task
         self.of_all = of_all
+        self.no_room = no_room
+        """The worker's machine is full: no run is to blame."""
 
 
 class Watch:
@@ -152,6 +155,7 @@ class Watch:
                 ErrorClass.INFRA,
                 "the worker's machine ran out of memory, of which the model's process had "
                 f"{self._peak / 2**30:.1f} GiB",
+                no_room=True,
             )
         return None
 

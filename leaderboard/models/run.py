@@ -51,7 +51,7 @@ class Worker(Fact):
 
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
-        *("ended", "launch"),
+        *("ended", "launch", "full_until"),
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
@@ -77,9 +77,14 @@ class Worker(Fact):
         related_name="workers",
     )
     """What had an engine start it; null where somebody did."""
+    full_until = models.DateTimeField(null=True, blank=True)
+    """Its machine had no memory or no disk left: it takes nothing before this time."""
 
     def __str__(self) -> str:
         return self.name
+
+    def is_full(self) -> bool:
+        return self.full_until is not None and self.full_until > timezone.now()
 
     def computes(self, dtype: str, quantisation: str, backend: str, code: str = "") -> bool:
         """Whether it has what a model needs that is computed so, with this code of its own."""
@@ -120,6 +125,11 @@ class Run(models.Model):
     finished = models.DateTimeField(null=True, blank=True)
 
     attempt = models.PositiveSmallIntegerField(default=0)
+    times_full = models.PositiveSmallIntegerField(default=0)
+    """How often it was given back because its worker's machine was full."""
+    full_on = models.CharField(max_length=200, blank=True)
+    """The worker of the last such time, which does not take it again before `full_until`."""
+    full_until = models.DateTimeField(null=True, blank=True)
     lease_token = models.UUIDField(null=True, blank=True, db_index=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     worker = models.ForeignKey(

@@ -8,6 +8,7 @@ from leaderboard.queue import (
     orders,
     records,
     reproduce,
+    room,
     unserved,
 )
 from leaderboard.queue.estimate import Plan, live_workers
@@ -31,6 +32,7 @@ __all__ = [
     "reason",
     "records",
     "reproduce",
+    "room",
     "standing",
     "unserved",
 ]

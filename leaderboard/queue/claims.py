@@ -20,12 +20,12 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, RunEvent, SuiteEntry, TaskVersion, Worker
-from leaderboard.models.edition import changing, note
+from leaderboard.models import Artifact, Run, Worker
+from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, ErrorClass, State
 from leaderboard.queue import orders, records
+from leaderboard.queue.history import NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, path_of, vectors
-from leaderboard.signals import runs_queued
 
 LEASE = timedelta(seconds=60)
 BACK_OFF = {1: timedelta(seconds=30), 2: timedelta(minutes=5)}
@@ -36,14 +36,16 @@ WAITS = "turn"
 """The phase of a run that its worker has not yet begun, but a companion of it."""
 NOT_BEGUN = ("", WAITS)
 
-NOBODY = {"lease_token": None, "lease_until": None}
 BLANK = {
     **dict.fromkeys(("started", "finished", "not_before")),
     **dict.fromkeys(("phase", "error_class", "error_message", "log_tail"), ""),
     **dict.fromkeys(("progress_done", "progress_total"), 0),
 }
 """What a new attempt knows of those before it."""
-UNTRIED = {**BLANK, **NOBODY, "state": State.QUEUED, "attempt": 0, "worker": None}
+UNTRIED = {
+    **{**BLANK, **NOBODY, "state": State.QUEUED, "attempt": 0, "worker": None},
+    **{"times_full": 0, "full_on": "", "full_until": None},
+}
 
 
 class LeaseLost(Exception):
@@ -66,24 +68,20 @@ def enqueue(runs: Iterable[Run], *, by: str) -> list[Run]:
         for run in inserted:
             run.state = State.QUEUED
             run.save(force_insert=True)
-        _note(inserted, State.QUEUED, by=by, why="submitted")
+        tell(inserted, State.QUEUED, by=by, why="submitted")
         if inserted:
-            _announce()
+            announce()
     return inserted
-
-
-def _announce() -> None:
-    transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
 
 
 def claim_next(worker: Worker) -> Claim | None:
     """Take the first run by priority and turn that fits `worker`, and its companions with it.
 
     Companions are all other queued runs of the same variant, shots, draw and mode: one child
-    process answers them all, so that the model is loaded once. None where nothing fits, or the
-    operator has told the worker to take nothing.
+    process answers them all, so that the model is loaded once. None where nothing fits, the
+    operator has told the worker to take nothing, or its machine was full a moment ago.
     """
-    if orders.standing(worker.name):
+    if orders.standing(worker.name) or _is_full(worker):
         return None
     token = uuid.uuid4()
     with changing():
@@ -103,13 +101,18 @@ def claim_next(worker: Worker) -> Claim | None:
             .select_related("variant__hub_model", "task")
             .order_by(*IN_TURN)
         )
-        _note(runs, State.RUNNING, by=worker.name)
+        tell(runs, State.RUNNING, by=worker.name)
     return Claim(token=token, worker=worker.name, runs=runs)
+
+
+def _is_full(worker: Worker) -> bool:
+    return Worker.objects.filter(pk=worker.pk, full_until__gt=Now()).exists()
 
 
 def _fitting(worker: Worker) -> QuerySet[Run]:
     return Run.objects.filter(
         Q(not_before=None) | Q(not_before__lte=Now()),
+        ~Q(full_on=worker.name) | Q(full_until=None) | Q(full_until__lte=Now()),
         _runnable(worker.quantisations),
         Q() if worker.runs_code else Q(variant__code=""),
         state=State.QUEUED,
@@ -146,21 +149,17 @@ def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
     )
 
 
-def _held(token: uuid.UUID) -> QuerySet[Run]:
-    return Run.objects.filter(lease_token=token, state=State.RUNNING)
-
-
 def renew(token: uuid.UUID) -> set[uuid.UUID]:
     """Extend the lease; the ids of the runs that are still ours."""
     with transaction.atomic():
-        _held(token).update(lease_until=Now() + LEASE)
-        return set(_held(token).values_list("pk", flat=True))
+        held(token).update(lease_until=Now() + LEASE)
+        return set(held(token).values_list("pk", flat=True))
 
 
 def report(token: uuid.UUID, run: Run, *, phase: str, done: int, total: int) -> bool:
     """Store how far a run is; False where it is no longer ours. At most once a second, please."""
-    held = _held(token).filter(pk=run.pk)
-    return bool(held.update(phase=phase, progress_done=done, progress_total=total))
+    mine = held(token).filter(pk=run.pk)
+    return bool(mine.update(phase=phase, progress_done=done, progress_total=total))
 
 
 def put_behind(token: uuid.UUID, runs: Iterable[Run]) -> None:
@@ -168,7 +167,7 @@ def put_behind(token: uuid.UUID, runs: Iterable[Run]) -> None:
 
     A worker that dies over a companion then dies over none of them.
     """
-    behind = _held(token).filter(pk__in=[run.pk for run in runs])
+    behind = held(token).filter(pk__in=[run.pk for run in runs])
     behind.update(phase=WAITS, progress_done=0, progress_total=0)
 
 
@@ -189,7 +188,7 @@ def complete(
         by_question = vectors.read(path, own, same_questions=same)
     with changing():
         moved = (
-            _held(token)
+            held(token)
             .filter(pk=run.pk)
             .update(
                 state=State.DONE,
@@ -212,7 +211,7 @@ def complete(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts
         )
-        _note([run], State.DONE, by=_holder(run))
+        tell([run], State.DONE, by=holder(run))
 
 
 def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:
@@ -227,26 +226,26 @@ def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail
         **NOBODY,
     }
     with changing():
-        held = _held(token).filter(pk=run.pk)
+        mine = held(token).filter(pk=run.pk)
         if error_class == ErrorClass.INFRA:
             for attempt, rest in BACK_OFF.items():
-                if held.filter(attempt=attempt).update(
+                if mine.filter(attempt=attempt).update(
                     state=State.QUEUED, not_before=Now() + rest, **reason
                 ):
-                    _note([run], State.QUEUED, by=_holder(run), why=f"{error_class}: {message}")
+                    tell([run], State.QUEUED, by=holder(run), why=f"{error_class}: {message}")
                     return
-        if not held.update(state=State.FAILED, finished=Now(), **reason):
+        if not mine.update(state=State.FAILED, finished=Now(), **reason):
             raise LeaseLost(f"run {run.pk} was taken away before its failure was stored")
-        _note([run], State.FAILED, by=_holder(run), why=f"{error_class}: {message}")
+        tell([run], State.FAILED, by=holder(run), why=f"{error_class}: {message}")
 
 
 def give_back(token: uuid.UUID, *, why: str) -> int:
     """Queue the claim's unfinished runs again, as if they had not been tried; how many."""
     with changing():
-        runs = list(_held(token).select_for_update())
-        back = _held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
+        runs = list(held(token).select_for_update())
+        back = held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
         for run in runs:
-            _note([run], State.QUEUED, by=_holder(run), why=why)
+            tell([run], State.QUEUED, by=holder(run), why=why)
     return back
 
 
@@ -256,7 +255,7 @@ def cancel(run: Run, *, by: str, why: str = "") -> bool:
         live = Run.objects.filter(pk=run.pk, state__in=(State.QUEUED, State.RUNNING))
         moved = live.update(state=State.CANCELLED, finished=Now(), **NOBODY)
         if moved:
-            _note([run], State.CANCELLED, by=by, why=why)
+            tell([run], State.CANCELLED, by=by, why=why)
     return bool(moved)
 
 
@@ -270,8 +269,8 @@ def retry(run: Run, *, by: str) -> bool:
         with changing():
             moved = ended.update(**UNTRIED)
             if moved:
-                _note([run], State.QUEUED, by=by, why="to be tried again")
-                _announce()
+                tell([run], State.QUEUED, by=by, why="to be tried again")
+                announce()
     except IntegrityError:
         return False
     return bool(moved)
@@ -283,7 +282,7 @@ def put(run: Run, priority: int, *, by: str) -> bool:
         waiting = Run.objects.filter(pk=run.pk, state=State.QUEUED)
         moved = waiting.update(priority=priority)
         if moved:
-            _note([run], State.QUEUED, by=by, why=f"put at priority {priority}")
+            tell([run], State.QUEUED, by=by, why=f"put at priority {priority}")
     return bool(moved)
 
 
@@ -298,17 +297,17 @@ def release_stalled() -> int:
     released = 0
     for run in stalled:
         with changing():
-            held = stalled.filter(pk=run.pk, lease_token=run.lease_token, phase=run.phase)
-            why = f"{_holder(run)} stopped reporting in attempt {run.attempt}"
+            theirs = stalled.filter(pk=run.pk, lease_token=run.lease_token, phase=run.phase)
+            why = f"{holder(run)} stopped reporting in attempt {run.attempt}"
             state = State.QUEUED
             if run.phase in NOT_BEGUN:
-                why = f"{_holder(run)} stopped reporting before it began"
-                moved = held.update(state=state, attempt=F("attempt") - 1, **NOBODY)
+                why = f"{holder(run)} stopped reporting before it began"
+                moved = theirs.update(state=state, attempt=F("attempt") - 1, **NOBODY)
             elif run.attempt < MAX_ATTEMPTS:
-                moved = held.update(state=state, **NOBODY)
+                moved = theirs.update(state=state, **NOBODY)
             else:
                 state = State.FAILED
-                moved = held.update(
+                moved = theirs.update(
                     state=state,
                     finished=Now(),
                     error_class=ErrorClass.INFRA,
@@ -316,22 +315,6 @@ def release_stalled() -> int:
                     **NOBODY,
                 )
             if moved:
-                _note([run], state, by="housekeeping", why=why)
+                tell([run], state, by="housekeeping", why=why)
                 released += 1
     return released
-
-
-def _holder(run: Run) -> str:
-    """Who has the run, or had it last."""
-    worker = Run.objects.values_list("worker", flat=True).get(pk=run.pk)
-    return worker or "a worker that is gone"
-
-
-def _note(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
-    told = list(runs)
-    RunEvent.objects.bulk_create(
-        RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in told
-    )
-    tasks = TaskVersion.objects.filter(pk__in={run.task_id for run in told})
-    entries = SuiteEntry.objects.filter(task__benchmark__in=tasks.values("benchmark"))
-    note("data", of=entries.order_by().values_list("suite", flat=True).distinct())

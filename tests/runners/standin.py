@@ -118,6 +118,8 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
                 results(task)
         case "infra":
             fail("InfraError", 12, "the disk is full")
+        case "disk-full":
+            fail("InfraError", 13, "the journal cannot be written")
         case "other-version":
             results(tasks[0], run_key="0" * 64)
         case "foreign-file":

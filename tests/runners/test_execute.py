@@ -294,7 +294,7 @@ def test_a_machine_that_others_have_filled_is_not_the_models_fault(
     full = SimpleNamespace(available=total // 100, total=total)
     monkeypatch.setattr("runners.watch.psutil.virtual_memory", lambda: full)
     (run,) = evaluate("killed")
-    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert (run.state, run.error_class, run.attempt) == ("queued", "InfraError", 0)
     assert "the worker's machine ran out of memory" in run.error_message
 
 

@@ -1,0 +1,44 @@
+"""What every change of a run's state shares: who holds it, and the event that tells of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from leaderboard.models import Run, RunEvent, SuiteEntry, TaskVersion
+from leaderboard.models.edition import note
+from leaderboard.models.run import State
+from leaderboard.signals import runs_queued
+
+NOBODY = {"lease_token": None, "lease_until": None}
+
+
+def held(token: uuid.UUID) -> QuerySet[Run]:
+    """The runs that a claim still has."""
+    return Run.objects.filter(lease_token=token, state=State.RUNNING)
+
+
+def holder(run: Run) -> str:
+    """Who has the run, or had it last."""
+    worker = Run.objects.values_list("worker", flat=True).get(pk=run.pk)
+    return worker or "a worker that is gone"
+
+
+def tell(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
+    """Append an event to each of the runs; the caller is `changing`."""
+    told = list(runs)
+    RunEvent.objects.bulk_create(
+        RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in told
+    )
+    tasks = TaskVersion.objects.filter(pk__in={run.task_id for run in told})
+    entries = SuiteEntry.objects.filter(task__benchmark__in=tasks.values("benchmark"))
+    note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
+
+
+def announce() -> None:
+    """Workers hear of it after the commit."""
+    transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
