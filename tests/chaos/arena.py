@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ DISK_BYTES = 1300 << 20
 """More than the gigabyte that a download leaves free."""
 NEAR, FAR = "10.213.77.1", "10.213.77.2"
 HERE = "127.0.0.1"
+FAR_WORKER = "far"
 
 STATE = """
 import json
@@ -62,18 +64,6 @@ REST_IS_OVER = "Run.objects.exclude(not_before=None).update(not_before=None)"
 
 
 @dataclass
-class Worker:
-    """A process that evaluates, beside those of the tree; comes back when it dies."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-
-    def evaluating(self) -> psutil.Process | None:
-        """The worker itself, below what starts it again."""
-        return _worker_below(self.process.pid)
-
-
-@dataclass
 class Arena:
     folder: Path
     home: Path
@@ -85,7 +75,8 @@ class Arena:
     has_own_disk: bool
     onlooker: place.Onlooker
     log: Path
-    workers: dict[str, Worker] = field(default_factory=dict)
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """Beside those of the tree, by what we call them."""
     tree: subprocess.Popen[bytes] | None = None
 
     @property
@@ -113,66 +104,72 @@ class Arena:
             )  # fmt: skip
 
     def start_worker(
-        self, name: str, *, far: bool = False, before: tuple[str, ...] = (), **more: str
-    ) -> Worker:
-        """One more worker for the queue; `far`: in a network of its own, `before`: its command."""
+        self, called: str, *, far: bool = False, before: tuple[str, ...] = (), **more: str
+    ) -> None:
+        """One more for the queue; `far`: in a network of its own, `before`: ahead of its command.
+
+        It comes back when it dies, as in the tree.
+        """
         enter = ["ip", "netns", "exec", self.namespace] if far and self.namespace else []
         command = [
             *(*enter, *before, sys.executable, "-m", "runners.respawn"),
-            *(sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery", "worker"),
-            *("--pool", "solo", "--loglevel", "WARNING", "--queues", "evaluate"),
-            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-            *("--hostname", name),
+            *(sys.executable, "-m", "runners", "worker", "--devices", "cpu"),
         ]
         key = {"PLUMBLINE_SECRET_KEY_FILE": str(self.home / "secret_key")}
         own = {"DJANGO_SETTINGS_MODULE": "leaderboard.settings", "HF_HOME": str(self.home / "hf")}
         with self.log.open("ab") as output:
-            process = subprocess.Popen(
+            self.workers[called] = subprocess.Popen(
                 command, cwd=place.ROOT, env={**self.variables, **own, **key, **more},
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
-        self.workers[name] = Worker(name, process)
-        return self.workers[name]
 
-    def end_worker(self, name: str) -> None:
-        process = self.workers.pop(name).process
+    def end_worker(self, called: str) -> None:
+        process = self.workers.pop(called)
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(20)
 
-    def evaluating(self, worker: str) -> psutil.Process | None:
-        """The process of the worker of this name."""
-        for started in self.workers.values():
-            if started.name == worker:
-                return started.evaluating()
-        return _worker_below(self.tree.pid) if self.tree else None
+    def names(self) -> list[str]:
+        """Of all workers that ever were, as their rows have them."""
+        return self.ask("print(*Worker.objects.values_list('name', flat=True))").split()
 
-    def everything_below(self) -> list[psutil.Process]:
-        """Whatever our workers have started and that still runs."""
-        roots = [started.process.pid for started in self.workers.values()]
+    def name_of(self, called: str) -> str | None:
+        """Under which name a worker of ours is in the table; None before it is."""
+        own = _workers_below(self.workers[called].pid)
+        return next((name for name in self.names() if any(_is_named(p, name) for p in own)), None)
+
+    def process_of(self, name: str) -> psutil.Process | None:
+        """The process of the worker of this name, wherever we started it."""
+        roots = [process.pid for process in self.workers.values()]
         roots += [self.tree.pid] if self.tree else []
-        found = []
-        for root in roots:
-            if (worker := _worker_below(root)) is not None:
-                found += worker.children(recursive=True)
-        return found
+        found = (worker for root in roots for worker in _workers_below(root))
+        return next((worker for worker in found if _is_named(worker, name)), None)
 
     def told(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
 
 
-def _worker_below(pid: int) -> psutil.Process | None:
+def _workers_below(pid: int) -> list[psutil.Process]:
+    """Those that evaluate, without what starts them again."""
     try:
         below = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
-        return None
+        return []
+    found = []
     for process in below:
-        try:
-            words = set(process.cmdline())
-        except psutil.Error:
-            continue
-        if {"worker", "evaluate", "celery"} <= words and "runners.respawn" not in words:
-            return process
-    return None
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if words[2:4] == ["runners", "worker"]:
+                found.append(process)
+    return found
+
+
+def _is_named(worker: psutil.Process, name: str) -> bool:
+    """Whether it holds the lock of this name, which no two have."""
+    lock = re.sub(r"[^\w.,@-]", "_", name) + ".lock"
+    try:
+        return any(Path(file.path).name == lock for file in worker.open_files())
+    except psutil.Error:
+        return False
 
 
 def model_of(number: int) -> str:
@@ -216,13 +213,13 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         stack.callback(_end, arena)
         arena.start_tree()
         place.wait_until(lambda: "the site is at" in arena.told(), 90, arena.told)
-        arena.start_worker("far@chaos", far=True)
+        arena.start_worker(FAR_WORKER, far=True)
         yield arena
 
 
 def _end(arena: Arena) -> None:
-    for name in list(arena.workers):
-        arena.end_worker(name)
+    for called in list(arena.workers):
+        arena.end_worker(called)
     arena.onlooker.end()
     if arena.tree is not None and arena.tree.poll() is None:
         arena.tree.send_signal(signal.SIGTERM)

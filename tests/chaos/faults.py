@@ -18,14 +18,15 @@ from typing import Any
 
 import psutil
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import FAR_WORKER, Arena
 from tests.hub import set_faults
 from tests.runners import place
 
 Strike = Callable[[Arena, str, Random], str | None]
+WRONG = "wrong"
+"""The worker whose clock is."""
 AT_ONCE = 10
 """Workers that race, and more."""
-FAR = "far@chaos"
 BLOCK = 1 << 16
 
 
@@ -36,7 +37,7 @@ def held(arena: Arena, model: str) -> list[dict[str, Any]]:
 def holder(arena: Arena, model: str) -> tuple[str, psutil.Process] | None:
     """The worker that has the model's runs, by name and process."""
     for run in held(arena, model):
-        process = arena.evaluating(run["worker"])
+        process = arena.process_of(run["worker"])
         if process is not None:
             return run["worker"], process
     return None
@@ -80,7 +81,7 @@ def supervisor_killed(arena: Arena, model: str, rng: Random) -> str | None:
     if not unfinished(arena, model) or arena.tree is None:
         return None
     everything = [*psutil.Process(arena.tree.pid).children(recursive=True)]
-    workers = {run["worker"] for run in held(arena, model)} - set(arena.workers)
+    workers = {run["worker"] for run in held(arena, model)} - {arena.name_of(FAR_WORKER)}
     arena.tree.kill()
     arena.tree.wait(10)
     left = gone(everything, 15)
@@ -173,35 +174,21 @@ def disturbing_clock(hours: int) -> Strike:
         """By a worker whose clock is wrong, and which alone may take the runs."""
         if not unfinished(arena, model):
             return None
-        name = f"clock{hours:+}@chaos"
-        before = ("faketime", "-f", f"{hours:+}h")
-        arena.start_worker(name, before=before, DONT_FAKE_MONOTONIC="1")
-        others: set[str] = set()
+        others = arena.names()
+        for other in others:
+            _order(arena, "drain", other)
+        arena.start_worker(WRONG, before=("faketime", "-f", f"{hours:+}h"), DONT_FAKE_MONOTONIC="1")
         try:
-            others = set(_known(arena)) - {name}
-            for other in others:
-                _order(arena, "drain", other)
-            place.wait_until(
-                lambda: (
-                    any(run["worker"] == name for run in arena.runs(model))
-                    or not unfinished(arena, model)
-                ),
-                90,
-                arena.told,
-            )
+            place.wait_until(lambda: not unfinished(arena, model), 240, arena.told)
+            name = arena.name_of(WRONG)
             took = any(run["worker"] == name for run in arena.runs(model))
-            place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
         finally:
             for other in others:
                 _order(arena, "resume", other)
-            arena.end_worker(name)
+            arena.end_worker(WRONG)
         return f"the runs were evaluated {hours:+} hours from now" if took else None
 
     return clock_moved
-
-
-def _known(arena: Arena) -> list[str]:
-    return arena.ask("print(*Worker.objects.values_list('name', flat=True))").split()
 
 
 def _order(arena: Arena, order: str, worker: str | None = None) -> None:
@@ -239,9 +226,11 @@ def messages_repeated(arena: Arena, model: str, rng: Random) -> str | None:
         return None
     times = rng.randint(20, 60)
     code = (
+        "from runners import hints\n"
         "from runners.celery import app\n"
         f"for _ in range({times}):\n"
-        "    for name in ('evaluate_next', 'release_stalled', 'build_boards', 'sweep'):\n"
+        "    hints.send()\n"
+        "    for name in ('release_stalled', 'build_boards', 'sweep'):\n"
         "        app.send_task(name, expires=30)\n"
     )
     arena.ask(code)
@@ -252,20 +241,20 @@ def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
     """Nobody takes anything until all are there; then all want the same."""
     if not unfinished(arena, model):
         return None
-    names = [f"racer{number}@chaos" for number in range(AT_ONCE)]
+    racers = [f"racer {number}" for number in range(AT_ONCE)]
     _order(arena, "drain")
     try:
-        for name in names:
-            arena.start_worker(name)
-        place.wait_until(lambda: set(names) <= set(_known(arena)), 120, arena.told)
+        for racer in racers:
+            arena.start_worker(racer)
+        place.wait_until(lambda: all(map(arena.name_of, racers)), 180, arena.told)
         waiting = unfinished(arena, model)
         _order(arena, "resume")
         place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
     finally:
         _order(arena, "resume")
-        for name in names:
-            arena.end_worker(name)
-    return f"{len(names)} workers more, when {waiting} runs waited" if waiting else None
+        for racer in racers:
+            arena.end_worker(racer)
+    return f"{len(racers)} workers more, when {waiting} runs waited" if waiting else None
 
 
 def hub_down(arena: Arena, model: str, rng: Random) -> str | None:
@@ -298,14 +287,15 @@ def _downloads(arena: Arena, model: str) -> bool:
 
 def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | None:
     """The worker in the other network is cut off from everything until others have its runs."""
-    if not any(run["worker"] == FAR for run in held(arena, model)):
+    far = arena.name_of(FAR_WORKER)
+    if far is None or not any(run["worker"] == far for run in held(arena, model)):
         return None
     line = f"link set {arena.namespace}"
     subprocess.run(["ip", *line.split(), "down"], check=True)
     try:
-        if not arena.let_leases_run_out(FAR):
+        if not arena.let_leases_run_out(far):
             return None
-        _wait_for_another(arena, model, FAR)
+        _wait_for_another(arena, model, far)
         time.sleep(rng.uniform(0, 5))
     finally:
         subprocess.run(["ip", *line.split(), "up"], check=True)
