@@ -100,7 +100,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "Installing what the tests and checks need ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,launchers,demo,quantised,gguf,images,litellm,dev,peer]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,launchers,demo,quantised,gguf,images,litellm,sound,dev,peer]'
 	@# Beside the environment: wherever torchao is, transformers imports it, in every process.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
 	@touch $@

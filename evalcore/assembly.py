@@ -15,7 +15,8 @@ from evalcore.engine import VERSION
 from evalcore.errors import TaskError
 from evalcore.keys import chat_policy, cuts_thoughts, run_key
 from evalcore.lengths import Lengths
-from evalcore.model.base import LM, SCORING_VERSION, Computing, Response
+from evalcore.model.base import LM, SCORING_VERSION, Response
+from evalcore.model.protocols import Computing
 from evalcore.preparation import Prepared
 from evalcore.record import ResultRow, RunRecord, SampleFile
 from evalcore.score.numbers.aggregate import aggregate

@@ -16,7 +16,8 @@ from evalcore.building import chat_of
 from evalcore.energy import Meter
 from evalcore.errors import EvalError, TaskError
 from evalcore.journal import Journal
-from evalcore.model.base import LM, Spelled
+from evalcore.model.base import LM
+from evalcore.model.protocols import Spelled
 from evalcore.preparation import Prepared, Preparer
 from evalcore.record import RunRecord, write_samples
 from evalcore.refusals import check_supported, refuse_before

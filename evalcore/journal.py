@@ -93,8 +93,8 @@ class Journal:
 
 def _response(line: bytes) -> Response:
     """Raises ValueError, KeyError or TypeError where the line is no response."""
-    fields: dict[str, Any] = {"images": (), **json.loads(line)}
-    for name in ("token_ids", "token_logprobs", "images"):
+    fields: dict[str, Any] = {"images": (), "sounds": (), **json.loads(line)}
+    for name in ("token_ids", "token_logprobs", "images", "sounds"):
         fields[name] = tuple(fields[name])
     response = Response(**fields)
     if not isinstance(response.key, str):

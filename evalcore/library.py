@@ -104,7 +104,7 @@ def _loaders(
             mode=mode,
         )  # fmt: skip
         return
-    from evalcore.model.base import Adapting
+    from evalcore.model.protocols import Adapting
     from evalcore.model.registry import backend_of
 
     backend = backend_of(model) if isinstance(model, str) else None

@@ -151,6 +151,8 @@ class Preparer:
         needs: set[Need] = {request.kind for request in requests}
         if any(request.images for request in requests):
             needs.add("images")
+        if any(request.sounds for request in requests):
+            needs.add("sounds")
         refuse(self._model.capabilities, dict.fromkeys(needs, ()))
         pending = iter(self._model.encode(requests, seed=self._settings.seed) if requests else [])
         seconds = time.monotonic() - clock

@@ -266,6 +266,7 @@ SAMPLE_SCHEMA = pa.schema(
         ("overlaps", pa.list_(_TEXT)),  # the passages that the training text has, too
         # In the order of the prompt: `thumbnail` is a small JPEG; null where there is no image.
         ("images", _list_of(digest=_TEXT, width=_COUNT, height=_COUNT, thumbnail=pa.binary())),
+        ("sounds", _list_of(digest=_TEXT, seconds=_NUMBER, rate=_COUNT)),  # in the same way
         # Of each response, in their order, what `responses` has; null for what a model wrote.
         # Written along for those who read tables: older files lack it, and nothing here reads it.
         ("loglikelihoods", pa.list_(_NUMBER)),

@@ -47,14 +47,12 @@ def _where(asked: Callable[[Any], object]) -> Callable[[Any], Found]:
     return lambda spec: [{}] if asked(spec) else []
 
 
-def _sound(spec: TaskSpec) -> Found:
-    if spec.doc_to_audio:
-        yield {"value": spec.doc_to_audio}
-
-
-def _image_of_a_whole_text(spec: TaskSpec) -> Found:
-    if spec.doc_to_image and spec.output_type == "loglikelihood_rolling":
-        yield {"value": spec.doc_to_image}
+def _media_of_a_whole_text(spec: TaskSpec) -> Found:
+    if spec.output_type == "loglikelihood_rolling":
+        if spec.doc_to_image:
+            yield {"key": "doc_to_image", "value": spec.doc_to_image, "medium": "an image"}
+        if spec.doc_to_audio:
+            yield {"key": "doc_to_audio", "value": spec.doc_to_audio, "medium": "a sound"}
 
 
 def _unknown_samplers(spec: TaskSpec) -> Found:
@@ -143,13 +141,9 @@ UNSAFE = Refusal(
 
 OF_EVERY_TASK = (
     Refusal(
-        "doc_to_audio: {value} (models are asked with text and images alone): leave the task out",
-        _sound,
-    ),
-    Refusal(
-        "doc_to_image: {value} (output_type: loglikelihood_rolling asks how likely a text is, "
-        "which has no place for an image): choose another output_type",
-        _image_of_a_whole_text,
+        "{key}: {value} (output_type: loglikelihood_rolling asks how likely a text is, which has "
+        "no place for {medium}): choose another output_type",
+        _media_of_a_whole_text,
     ),
     UNSAFE,
 )
@@ -228,6 +222,8 @@ def refuse_before(
             needs.setdefault(KINDS[leaf.output_type], []).append(leaf.name)
         if leaf.doc_to_image:
             needs.setdefault("images", []).append(leaf.name)
+        if leaf.doc_to_audio:
+            needs.setdefault("sounds", []).append(leaf.name)
     if settings.apply_chat_template:
         needs["conversations"] = []
     if settings.forbid_truncation:

@@ -29,16 +29,18 @@ CONVERSATION = (
 )
 
 
-def make_seeing(folder: Path, *, architecture: str = "llava", seed: int = 0) -> Path:
+def make_seeing(
+    folder: Path, *, architecture: str = "llava", seed: int = 0, width: int = 64
+) -> Path:
     """A model like Llava (one image of fixed size), Idefics3 and SmolVLM (cut into tiles), or
-    Qwen2-VL (as many tokens as the image has patches)."""
+    Qwen2-VL (as many tokens as the image has patches). `width`: of its rows (see `tiny.make`)."""
     import torch
     from transformers import AutoModelForImageTextToText
 
     tokenizer = _tokenizer(architecture)
     _save_processor(architecture, tokenizer, folder)
     torch.manual_seed(seed)
-    model: Any = AutoModelForImageTextToText.from_config(_config(architecture, tokenizer))
+    model: Any = AutoModelForImageTextToText.from_config(_config(architecture, tokenizer, width))
     for parameter in model.parameters():  # towers are drawn so small that images look alike
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.2)
@@ -94,11 +96,11 @@ def _save_processor(architecture: str, tokenizer: Any, folder: Path) -> None:
         tokenizer.save_pretrained(folder)
 
 
-def _config(architecture: str, tokenizer: Any) -> Any:
+def _config(architecture: str, tokenizer: Any, width: int) -> Any:
     from transformers import AutoConfig
 
     image, *others = [tokenizer.convert_tokens_to_ids(mark) for mark in MARKS[architecture]]
-    text = {**TEXT, "vocab_size": len(tokenizer)}
+    text = {**TEXT, "vocab_size": len(tokenizer), "hidden_size": width}
     if architecture == "llava":
         return AutoConfig.for_model(
             "llava",
@@ -125,11 +127,11 @@ def _config(architecture: str, tokenizer: Any) -> Any:
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10000.0,
-                "mrope_section": [2, 3, 3],
+                "mrope_section": [width // 32, 3 * width // 64, 3 * width // 64],
             },
         },
         vision_config={
-            "depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2,
+            "depth": 2, "embed_dim": 32, "hidden_size": width, "num_heads": 2, "mlp_ratio": 2,
         },
         image_token_id=image,
         vision_start_token_id=start,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalcore.digest import digest_of
-from evalcore.model.pictures import digests_of
 from evalcore.refusals import check_supported
 from evalcore.task.asking.task import Task
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -65,7 +64,7 @@ class Pinner:
                         request.context,
                         request.continuation,
                         request.generation and dict(request.generation),
-                        *digests_of(request.images),
+                        *(medium.digest for medium in request.media),
                     ]
                     for request in item.requests
                 ]

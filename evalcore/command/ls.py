@@ -28,6 +28,7 @@ ABILITIES: tuple[tuple[str, Callable[[Capabilities], object]], ...] = (
     ("writing", lambda can: can.generate),
     ("conversations", lambda can: f"as {can.chat}" if can.chat else None),
     ("images", lambda can: can.images),
+    ("sound", lambda can: can.sounds),
     ("adapters", lambda can: can.adapters),
     ("quantised", lambda can: can.quantised),
     ("copies", lambda can: can.copies),

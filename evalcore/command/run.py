@@ -74,7 +74,7 @@ def _with_adapters(
     options: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[argparse.Namespace, Callable[[], Any]]]:
     """For each of `--adapters` the options of the run with it alone, and what loads it."""
-    from evalcore.model.base import Adapting
+    from evalcore.model.protocols import Adapting
     from evalcore.model.registry import backend_of
     from evalcore.refusals import check_supported, refuse_before
 
@@ -142,7 +142,7 @@ def _loaded(
 ) -> tuple[Any, Start]:
     """The model, as the options say or as `load_model` does; the data of the first benchmark are
     loaded meanwhile."""
-    from evalcore.model.base import Foretelling
+    from evalcore.model.protocols import Foretelling
     from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
     from evalcore.refusals import check_supported, refuse_before

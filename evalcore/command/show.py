@@ -72,6 +72,8 @@ def _lines(task: Any, item: Any, model: Any) -> Iterator[str]:
         previous = request.context or previous
         for number, picture in enumerate(request.images, start=1):
             yield f"image {number}: {picture.width} × {picture.height}, {picture.digest}"
+        for number, sound in enumerate(request.sounds, start=1):
+            yield f"sound {number}: {sound.seconds:.2f} s at {sound.rate} Hz, {sound.digest}"
         if request.kind == "generate_until":
             yield f"generation: {json.dumps(request.generation, ensure_ascii=False, default=str)}"
         else:

@@ -16,6 +16,7 @@ def foreign_sample(**stated: Any) -> dict[str, Any]:
         "repeats": 1,
         "overlaps": None,
         "images": None,
+        "sounds": None,
         **stated,
     }
     stated["schema_version"] = SCHEMA_VERSION

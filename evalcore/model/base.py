@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from evalcore.digest import digest_of
 from evalcore.model.capabilities import Capabilities
+from evalcore.model.media import Medium
 from evalcore.model.pictures import Picture
+from evalcore.model.sounds import Sound
 
 SCORING_VERSION = 1
 """Raised when the same request would be given another number by a change of ours."""
@@ -90,6 +92,13 @@ class Request:
     """How many answers are wanted."""
     images: tuple[Picture, ...] = ()
     """What is seen at the places that the prompt has for it (`evalcore.model.pictures.PLACE`)."""
+    sounds: tuple[Sound, ...] = ()
+    """What is heard at its places (`evalcore.model.sounds.PLACE`)."""
+
+    @property
+    def media(self) -> tuple[Medium, ...]:
+        """All that it has besides text."""
+        return (*self.images, *self.sounds)
 
     @property
     def context(self) -> str:
@@ -99,7 +108,14 @@ class Request:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What lm-evaluation-harness calls the arguments of a request."""
-        seen = ({"visual": [picture.image for picture in self.images]},) if self.images else ()
+        beside: dict[str, Any] = {}
+        if self.images:
+            beside["visual"] = [picture.image for picture in self.images]
+        if self.sounds:
+            beside["audio"] = [
+                {"array": sound.samples, "sampling_rate": sound.rate} for sound in self.sounds
+            ]
+        seen = (beside,) if beside else ()
         if self.kind == "loglikelihood":
             return (self.context, self.continuation, *seen)
         if self.kind == "loglikelihood_rolling":
@@ -168,6 +184,8 @@ class Response:
     (hf: packed, shared). Counted in the record; changes no number."""
     images: tuple[str, ...] = ()
     """Digest and size of each image that was seen (`Picture.said`), for the journal."""
+    sounds: tuple[str, ...] = ()
+    """Digest, length and rate of each sound that was heard (`Sound.said`)."""
     thoughts: str | None = None
     """What was thought before the text, without the end of the thoughts; None where no such end was
     found: what a model thinks and does not end is its text."""
@@ -188,6 +206,7 @@ class Response:
 
 LATER_FIELDS: Mapping[str, Any] = {
     "images": (),
+    "sounds": (),
     "thoughts": None,
     "n_thought_tokens": None,
     "thinking": None,
@@ -251,7 +270,7 @@ class ModelInfo:
     """What computes it, where that is not transformers: its name and version, and what it was told
     that changes numbers."""
     processor: str | None = None
-    """Of a model that sees, SHA-256 of all that is done to an image before it does."""
+    """Of a model that sees or hears, SHA-256 of all that is done to images and sounds first."""
     service: Mapping[str, str] = field(default_factory=dict)
     """Of a model that a server answers for, which nobody can pin to weights: address, name, and
     what else the server says of it. Empty, and then in no key and no record, for all others."""
@@ -293,26 +312,6 @@ def name_of(repository: str, put_on: str | None) -> str:
     return put_on.rpartition("@")[0] if put_on else repository
 
 
-@runtime_checkable
-class Computing(Protocol):
-    """A model that chooses how it is computed, and says so; others need not."""
-
-    @property
-    def execution(self) -> Mapping[str, Any]:
-        """By kind of request: path, step and reason, tokens in a pass, and how often the memory was
-        too small for as many (`halvings`). Of the last requests; changes no number."""
-        ...
-
-
-@runtime_checkable
-class Spelled(Protocol):
-    """A model whose tokens can be read; others need not show them."""
-
-    def token_texts(self, tokens: Sequence[int]) -> list[str | None]:
-        """The text of each by itself; None for a number that stands for none."""
-        ...
-
-
 class LM(Protocol):
     """A model that scores continuations and texts, or writes, as far as it says that it can.
 
@@ -341,35 +340,6 @@ class LM(Protocol):
 
     def chat_template(self, name: str | None = None) -> ChatTemplate:
         """The template of that name, or the default one. Raises ModelError if there is none."""
-        ...
-
-
-@runtime_checkable
-class Foretelling(Protocol):
-    """A backend that says before it loads a model what that one can be asked; others need not."""
-
-    def capabilities_of(self, arguments: Mapping[str, Any]) -> Capabilities:
-        """At most, of the model that `--model_args` say, whose weights are not downloaded."""
-        ...
-
-
-@runtime_checkable
-class Adapting(Protocol):
-    """A backend that puts adapters, one after the other, over weights that it loads once; others
-    need not."""
-
-    def with_adapters(
-        self,
-        arguments: Mapping[str, Any],
-        adapters: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        device: str | None = None,
-        mode: Mode = "compat",
-    ) -> list[Callable[[], LM]]:
-        """For each adapter what loads the model of `--model_args` with it, to the same answers,
-        keys and pins as `from_arguments` gives with that adapter alone; a class method. Each is
-        done with before the next is loaded. Raises as `from_arguments`."""
         ...
 
 

@@ -37,6 +37,8 @@ class Capabilities:
     """Whether a text that it writes ends at the stops that were asked for."""
     images: bool = False
     """Whether it sees the images of a request."""
+    sounds: bool = False
+    """Whether it hears the sounds of a request."""
     adapters: bool = False
     """Whether an adapter can be put on a model."""
     quantised: bool = False

@@ -37,6 +37,7 @@ class FakeLM(TextBackend):
         generate=True,
         chat="text",
         images=True,  # a function looks at them, or does not
+        sounds=True,
         stops=False,  # what the function returns is the answer
         max_length_known=True,  # nothing is too long for a function
     )

@@ -47,6 +47,7 @@ class OwnModel:
             generate=of_its_own or hasattr(self.kind, "generate_until"),
             chat="text",
             images=bool(getattr(self.kind, "MULTIMODAL", False)),
+            sounds=bool(getattr(self.kind, "MULTIMODAL", False)),
             max_length_known=False,
         )
 

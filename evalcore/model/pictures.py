@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -74,10 +73,6 @@ def image_json(image: Any) -> dict[str, Any]:
         image = Image.open(BytesIO(encoded))
     width, height = image.size
     return {"image": _digest(image), "width": width, "height": height}
-
-
-def digests_of(pictures: Sequence[Picture]) -> list[str]:
-    return [picture.digest for picture in pictures]
 
 
 def _file_of(image: Any) -> bytes | None:

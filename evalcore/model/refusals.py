@@ -10,7 +10,7 @@ from evalcore.errors import ModelError, first_of
 from evalcore.model.base import RequestKind
 from evalcore.model.capabilities import Capabilities
 
-Need = Literal[RequestKind, "conversations", "images", "a known length"]
+Need = Literal[RequestKind, "conversations", "images", "sounds", "a known length"]
 """What a task, or the caller, asks of a backend."""
 
 
@@ -51,6 +51,11 @@ REFUSALS: Mapping[Need, Refusal] = {
         lambda can: can.images,
         "{backend} sees no images, which {who} {need}",
         "leave them out, or choose a backend of text and images (--model hf-multimodal)",
+    ),
+    "sounds": Refusal(
+        lambda can: can.sounds,
+        "{backend} hears no sounds, which {who} {need}",
+        "leave them out, or choose a backend of text and sound (--model hf-audiolm-qwen)",
     ),
     "a known length": Refusal(
         lambda can: can.max_length_known,

@@ -16,6 +16,7 @@ MODELS = {
     "hf-auto": HUGGING_FACE,
     "huggingface": HUGGING_FACE,
     "hf-multimodal": "evalcore.model.hf.multimodal:MultimodalLM",
+    "hf-audiolm-qwen": "evalcore.model.hf.audio:AudioLM",
     "vllm": "evalcore.model.vllm.backend:VllmLM",
     "dummy": "evalcore.model.fake:DummyLM",
     "local-completions": "evalcore.model.servers.completions:LocalCompletions",
@@ -38,7 +39,6 @@ SERVICE = (
 )
 ENGINE = "the weights are evaluated with transformers or vLLM: --model hf, or --model vllm"
 IMAGES = "models that see are evaluated with --model hf-multimodal"
-SOUND = "sound is not evaluated: --model hf takes the text model alone"
 
 _NOT_HERE = {
     SERVICE: ("anthropic-completions watsonx_llm"),
@@ -47,7 +47,6 @@ _NOT_HERE = {
         "onnxruntime-genai openvino sglang steered trtllm winml"
     ),
     IMAGES: "hf-mistral3 vllm-vlm",
-    SOUND: "hf-audiolm-qwen",
 }
 ELSEWHERE = {
     **{name: why for why, names in _NOT_HERE.items() for name in names.split()},

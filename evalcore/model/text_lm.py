@@ -17,7 +17,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.pictures import digests_of
+from evalcore.model.media import digests_of, said_of
 
 REQUESTS_PER_PACK = 512
 """Requests that such a model is given at once: what a crash can lose."""
@@ -53,6 +53,7 @@ def response_of(asked: TextRequest, answer: Any) -> Response:
     if loglikelihood != loglikelihood:
         raise ModelError(f"its answer to a {request.kind} request is not a number (NaN)")
     rolling = request.kind == "loglikelihood_rolling"
+    images, sounds = said_of(request.media)
     return Response(
         key=asked.key,
         kind=request.kind,
@@ -64,7 +65,8 @@ def response_of(asked: TextRequest, answer: Any) -> Response:
         n_truncated=0,
         text=text,
         finish_reason=None if text is None else "stop",
-        images=tuple(picture.said for picture in request.images),
+        images=images,
+        sounds=sounds,
     )
 
 
@@ -139,10 +141,9 @@ class TextBackend:
         own."""
         encoded: list[EncodedRequest] = []
         for request in requests:
-            texts = replace(request, images=()).arguments
+            texts = replace(request, images=(), sounds=()).arguments
             asked: dict[str, Any] = {"kind": request.kind, "text": list(texts)}
-            if request.images:
-                asked["images"] = digests_of(request.images)
+            asked |= digests_of(request.media)
             for repeat in range(request.repeats):
                 if request.kind == "generate_until":
                     asked |= {"seed": seed, "repeat": repeat}
@@ -164,7 +165,9 @@ class TextLM(TextBackend):
             rolling=hasattr(lm, "loglikelihood_rolling"),
             generate=hasattr(lm, "generate_until"),
             chat="text" if hasattr(lm, "apply_chat_template") else None,
-            images=bool(getattr(lm, "MULTIMODAL", False)),  # lm-evaluation-harness's word
+            # lm-evaluation-harness's word for either.
+            images=bool(getattr(lm, "MULTIMODAL", False)),
+            sounds=bool(getattr(lm, "MULTIMODAL", False)),
             max_length_known=False,
         )
 

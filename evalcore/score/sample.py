@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from evalcore.model.base import Request, Response, Spelled
+from evalcore.model.base import Request, Response
 from evalcore.model.pictures import Picture
+from evalcore.model.protocols import Spelled
+from evalcore.model.sounds import Sound
 from evalcore.record import SCHEMA_VERSION
 from evalcore.task.asking.task import Item, Task
 from evalcore.task.identity.digest import doc_json, json_ready
@@ -89,6 +91,7 @@ def unscored_sample(
         "contaminated": None if overlaps is None else bool(overlaps),
         "overlaps": overlaps,
         "images": [_image(picture) for picture in item.images] or None,
+        "sounds": [_sound(sound) for sound in item.sounds] or None,
     }
 
 
@@ -100,6 +103,11 @@ def _image(picture: Picture) -> dict[str, Any]:
         "height": picture.height,
         "thumbnail": picture.thumbnail,
     }
+
+
+def _sound(sound: Sound) -> dict[str, Any]:
+    """What a sample keeps of a sound; never its samples."""
+    return {"digest": sound.digest, "seconds": sound.seconds, "rate": sound.rate}
 
 
 def _arguments(request: Request) -> dict[str, Any]:
@@ -120,7 +128,8 @@ def _response(response: Response, spelled: Spelled | None) -> dict[str, Any]:
     Long texts, and what a model wrote, are read as they are.
     """
     fields = response.as_json()
-    fields.pop("images", None)  # the sample has them once, of the document
+    for medium in ("images", "sounds"):  # the sample has them once, of the document
+        fields.pop(medium, None)
     if spelled and response.kind == "loglikelihood" and response.token_ids:
         fields["token_texts"] = spelled.token_texts(response.token_ids)
     return fields

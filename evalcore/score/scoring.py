@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, repeat
 
 from evalcore.errors import TaskError
-from evalcore.model.base import Response, Spelled
+from evalcore.model.base import Response
+from evalcore.model.protocols import Spelled
 from evalcore.record import Failure
 from evalcore.score.answered import Answered
 from evalcore.score.filters.registry import Pipeline, pipelines_of

@@ -108,6 +108,16 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """A sound that a question is asked with, which no page keeps."""
+
+    digest: str
+    """SHA-256 of its rate and its samples."""
+    seconds: float
+    rate: int
+
+
+@dataclass(frozen=True)
 class Question:
     """A sample as the page shows it. `requests` is set only where the contexts differ."""
 
@@ -131,6 +141,7 @@ class Question:
     doc_digest: str
     images: tuple[Seen, ...]
     """In the order of the prompt, those of its examples first."""
+    sounds: tuple[Heard, ...]
     withheld: bool
     """Whether every text here is its digest, because the data set's text may not be put online."""
 
@@ -207,6 +218,7 @@ def read_question(sample: dict[str, Any]) -> Question:
         ),
         doc_digest=sample.get("doc_digest") or "",
         images=tuple(map(_seen, sample.get("images") or ())),
+        sounds=tuple(Heard(**sound) for sound in sample.get("sounds") or ()),
         withheld=is_withheld(sample["doc"]),
     )
 

@@ -34,8 +34,8 @@ def world(tmp_path: Path) -> World:
             "doc_to_image: picture (output_type: loglikelihood_rolling asks how likely a text is,",
         ),
         (
-            {"doc_to_audio": ["sound"]},
-            "doc_to_audio: ['sound'] (models are asked with text and images alone): leave",
+            {"doc_to_audio": ["clip"], "output_type": "loglikelihood_rolling"},
+            "doc_to_audio: ['clip'] (output_type: loglikelihood_rolling asks how likely a text is,",
         ),
         ({"unsafe_code": True}, "unsafe_code: true (scoring runs code that the model wrote)"),
         (

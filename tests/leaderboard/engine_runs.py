@@ -24,6 +24,7 @@ from leaderboard.samples import store as artifacts
 from tests import tiny
 from tests.drawn import drawn, encoded, write_rows
 from tests.evalcore.toys import evaluated, write_toys
+from tests.hearing import sound_file, sound_keys, tone
 from tests.leaderboard import factories as make
 
 ALL = ("toy_choice", "toy_shots", "toy_likely", "toy_rolling", "toy_written", "toy_group")
@@ -103,6 +104,22 @@ def seen(folder: Path, *, publish: str = "full") -> Run:
     (folder / "pictures.yaml").write_text(yaml.safe_dump(keys))
     (evaluation,) = evaluate(FakeLM(lambda *_: "a line"), "pictures", include_path=folder)
     return stored(evaluation, "lab/seeing")
+
+
+def heard(folder: Path) -> Run:
+    """A finished run on two questions with sounds, whose text stays offline."""
+    rows = [
+        {"question": f"What is sound {number}?", "answer": "x", "clip": sound_file(tone(number))}
+        for number in range(2)
+    ]
+    keys = {
+        **sound_keys(folder, rows, "clip"),
+        "task": "sounds",
+        "metadata": {"benchmark": "sounds", "version": 1, "publish_samples": "ids"},
+    }
+    (folder / "sounds.yaml").write_text(yaml.safe_dump(keys))
+    (evaluation,) = evaluate(FakeLM(lambda *_: "x"), "sounds", include_path=folder)
+    return stored(evaluation, "lab/hearing")
 
 
 def stored(evaluation: Evaluation, repo_id: str) -> Run:

@@ -16,6 +16,7 @@ from tests.parity.report import (
     DOCUMENT,
     behind_servers,
     by_vllm,
+    hearing,
     put_on_models,
     quantised,
     seeing,
@@ -56,7 +57,7 @@ def test_the_document_knows_of_no_difference(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [shared_names, put_on_models, seeing, quantised, by_vllm, behind_servers]
+    "part", [shared_names, put_on_models, seeing, hearing, quantised, by_vllm, behind_servers]
 )
 def test_a_part_without_figures_is_as_the_command_writes_it(
     written: str, part: Callable[[], Iterator[str]]

@@ -45,18 +45,21 @@ def instances_of(
 
 
 def whole_sample(sample: Sample) -> str:
-    """All of a sample as JSON; thumbnails as base64, and no word of images where there are none."""
+    """All of a sample as JSON; thumbnails as base64, and no word of images, or sounds, where there
+    are none."""
     images = [
         {**image, "thumbnail": image["thumbnail"] and b64encode(image["thumbnail"]).decode()}
         for image in sample.get("images") or ()
     ]
-    without = {name: value for name, value in sample.items() if name != "images"}
+    silent = {"images"} if sample.get("sounds") else {"images", "sounds"}
+    without = {name: value for name, value in sample.items() if name not in silent}
     return json.dumps({**without, **({"images": images} if images else {})}, ensure_ascii=False)
 
 
 def sample_of(whole: str) -> dict[str, Any]:
     """The sample that `whole_sample` wrote."""
     sample: dict[str, Any] = json.loads(whole)
+    sample.setdefault("sounds", None)
     for image in sample.setdefault("images", None) or ():
         image["thumbnail"] = image["thumbnail"] and b64decode(image["thumbnail"])
     return sample

@@ -13,13 +13,17 @@ from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Conversation, Request
 from evalcore.model.faults import libraries_fault
 from evalcore.model.hf.image_arguments import ImageArguments
+from evalcore.model.media import Medium
 from evalcore.model.pictures import PLACE, Picture
 
 Content = list[dict[str, str]]
 
 
 class Eyes:
-    """A processor, told how images are shown."""
+    """The processor of a model that sees, told how images are shown."""
+
+    noun = "images"
+    way_out = "make images smaller (image_max_side)"
 
     def __init__(self, processor: Any, config: Any, arguments: ImageArguments) -> None:
         """Raises ModelError where nothing says which token stands for an image."""
@@ -70,7 +74,7 @@ class Eyes:
             return prompt.text
         return prompt.replace(PLACE, self._mark)
 
-    def tokens(self, text: str, images: Sequence[Picture]) -> list[int]:
+    def tokens(self, text: str, images: Sequence[Medium]) -> list[int]:
         """What is fed of a prompt, with as many tokens for each image as the processor gives it.
 
         Raises ModelError where there are none for an image, which would then not be seen.
@@ -85,12 +89,15 @@ class Eyes:
             )
         return tokens
 
-    def batch(self, texts: Sequence[str], images: Sequence[Sequence[Picture]]) -> Any:
+    def batch(self, texts: Sequence[str], images: Sequence[Sequence[Medium]]) -> Any:
         """All that a model is given of several prompts at once, as tensors on no device yet."""
         return self._read(list(texts), images, return_tensors="pt", padding="longest")
 
-    def _read(self, texts: list[str], images: Sequence[Sequence[Picture]], **how: Any) -> Any:
-        shown = [[self._shown(picture) for picture in several] for several in images]
+    def _read(self, texts: list[str], images: Sequence[Sequence[Medium]], **how: Any) -> Any:
+        shown = [
+            [self._shown(picture) for picture in several if isinstance(picture, Picture)]
+            for several in images
+        ]
         stated = self._arguments.image_string
         with libraries_fault(f"its processor fails{f', image_string={stated}' if stated else ''}"):
             return self._processor(text=texts, images=shown, **how)

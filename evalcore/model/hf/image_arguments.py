@@ -13,10 +13,10 @@ from evalcore.errors import ModelError
 from evalcore.model.hf.arguments import NOT_TAKEN, TYPES, flag, number, values_of
 from evalcore.model.hf.snapshot import Arguments
 
-_OF_TEXT = "models that see are {}: leave it out"
-_NOT_TAKEN = {
+_OF_TEXT = "models that see or hear are {}: leave it out"
+NOT_TAKEN_WITH_MEDIA = {
     **NOT_TAKEN,
-    "backend": "what a model of text and images is, its config.json says",
+    "backend": "what kind of model it is, its config.json says",
     "gguf_file": _OF_TEXT.format("read from safetensors"),
     "peft": _OF_TEXT.format("evaluated as they are published, without an adapter"),
     "delta": _OF_TEXT.format("evaluated as they are published"),
@@ -26,17 +26,20 @@ _NOT_TAKEN = {
     "tp_plan": _OF_TEXT.format("not divided among processes"),
     "add_bos_token": "the processor adds what the model was trained with",
     "use_fast_tokenizer": "the processor brings its tokenizer",
-    "rolling_stride": "models that see are not asked about whole texts",
-    "truncation": "a prompt with images is never cut",
+    "rolling_stride": "models that see or hear are not asked about whole texts",
+    "truncation": "a prompt with images or sounds is never cut",
 }
+
+TYPES_WITH_MEDIA: Mapping[str, Callable[[Any], Any]] = {
+    name: kind
+    for name, kind in TYPES.items()
+    if name not in NOT_TAKEN_WITH_MEDIA and not name.startswith("bnb_")
+}
+"""What of `hf`'s arguments a model with a processor takes."""
 
 _PIXELS = number(1, "a count of pixels")
 _TYPES: Mapping[str, Callable[[Any], Any]] = {
-    **{
-        name: kind
-        for name, kind in TYPES.items()
-        if name not in _NOT_TAKEN and not name.startswith("bnb_")
-    },
+    **TYPES_WITH_MEDIA,
     "max_images": number(1, "a count of images"),
     "interleave": flag,
     "image_string": str,
@@ -74,7 +77,7 @@ class ImageArguments(Arguments):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        values = values_of(given, _TYPES, _NOT_TAKEN)
+        values = values_of(given, _TYPES, NOT_TAKEN_WITH_MEDIA)
         sides = [name for name in ("image_width", "image_height") if name in values]
         if "image_max_side" in values and sides:
             raise ModelError(

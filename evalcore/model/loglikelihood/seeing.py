@@ -1,4 +1,4 @@
-"""How likely texts about images are: each prompt with its images by itself, in one forward pass."""
+"""How likely texts about images or sounds are: each prompt by itself, in one forward pass."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Response
 from evalcore.model.forward.head import Scores, response_of
 from evalcore.model.loglikelihood.scoring import Scorer
-from evalcore.model.pictures import Picture
+from evalcore.model.media import Medium, said_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeeingPair(EncodedRequest):
-    """A context with images, and a continuation."""
+    """A context with images or sounds, and a continuation."""
 
     text: str
     """Both, as the processor takes them."""
-    images: tuple[Picture, ...]
+    media: tuple[Medium, ...]
 
 
 class SeeingScorer:
-    """What has images one by one, the rest by the scorer of texts."""
+    """What has images or sounds one by one, the rest by the scorer of texts."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SeeingScorer:
     def execution(self) -> dict[str, Any]:
         if not self._saw:
             return self._texts.execution
-        reason = "prompts with images"
+        reason = "prompts with images or sounds"
         return {"path": "plain", "step": "one by one", "reason": reason, "refused": ""}
 
     def answers(self, requests: Sequence[EncodedRequest]) -> Answers:
@@ -76,4 +76,5 @@ class SeeingScorer:
         wanted = said.gather(1, chosen[:, None])[:, 0].float()
         scores = Scores(tuple(wanted.tolist()), bool((said.argmax(dim=-1) == chosen).all()))
         response = response_of(request, scores, self._softmax)
-        return replace(response, images=tuple(picture.said for picture in request.images))
+        images, sounds = said_of(request.media)
+        return replace(response, images=images, sounds=sounds)

@@ -16,7 +16,7 @@ from multiprocessing.connection import Client, Connection
 
 from evalcore.engine import COLLECTIONS
 from evalcore.errors import EvalError, InfraError
-from evalcore.model.base import LM, Computing
+from evalcore.model.base import LM
 from evalcore.model.parallel.launch import OF_A_LAUNCHER, meet
 from evalcore.model.parallel.messages import (
     Done,
@@ -28,6 +28,7 @@ from evalcore.model.parallel.messages import (
     Share,
     Unwanted,
 )
+from evalcore.model.protocols import Computing
 
 
 class Inbox:

@@ -19,15 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcore.errors import InfraError, ModelError
-from evalcore.model.base import (
-    LM,
-    Answers,
-    ChatTemplate,
-    EncodedRequest,
-    ModelInfo,
-    Request,
-    Spelled,
-)
+from evalcore.model.base import LM, Answers, ChatTemplate, EncodedRequest, ModelInfo, Request
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.parallel.launch import Launched, meet, without_launcher
 from evalcore.model.parallel.messages import (
@@ -42,6 +34,7 @@ from evalcore.model.parallel.messages import (
     Unwanted,
 )
 from evalcore.model.parallel.shares import shares_of
+from evalcore.model.protocols import Spelled
 from evalcore.model.registry import backend_of
 
 

@@ -96,8 +96,8 @@ class Encoder:
         """Meanwhile every distinct text of the requests is known, tokenised in a few calls."""
         wanted: dict[bool | None, set[str]] = defaultdict(set)
         for request in requests:
-            if request.images:
-                continue  # which whoever sees reads together with its images
+            if request.media:
+                continue  # which whoever sees or hears reads together with them
             for special, text in self._texts_of(request):
                 wanted[special].add(text)
         try:

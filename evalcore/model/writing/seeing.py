@@ -1,4 +1,4 @@
-"""Texts that a model writes about images, in batches by `generate` of transformers."""
+"""Texts that a model writes about images or sounds, in batches by `generate` of transformers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, Response
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
-from evalcore.model.pictures import Picture
+from evalcore.model.media import Medium, said_of
 from evalcore.model.writing.generation import GenerationRequest, Generations
 from evalcore.model.writing.plan import Company, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeeingRequest(GenerationRequest):
-    """A prompt with images to go on with; `tokens` has those that stand for the images."""
+    """A prompt with images or sounds to go on with; `tokens` has those that stand for them."""
 
     text: str
     """The prompt as the processor takes it."""
-    images: tuple[Picture, ...]
+    media: tuple[Medium, ...]
 
 
 Inputs = Callable[[Sequence[SeeingRequest]], Any]
@@ -30,7 +30,7 @@ Inputs = Callable[[Sequence[SeeingRequest]], Any]
 
 
 class SeeingWriter(Writer):
-    """Images are read when a batch is computed, and are gone when it is."""
+    """Images and sounds are read when a batch is computed, and are gone when it is."""
 
     def __init__(
         self, model: Any, tokenizer: Any, *, batch_size: int | None, inputs: Inputs
@@ -38,7 +38,7 @@ class SeeingWriter(Writer):
         super().__init__(model, tokenizer, batch_size=batch_size)
         self._inputs_of = inputs
         self._together: bool | None = None
-        """Whether prompts with images are read in one batch as each alone."""
+        """Whether prompts with them are read in one batch as each alone."""
 
     @property
     def execution(self) -> dict[str, Any]:
@@ -47,7 +47,8 @@ class SeeingWriter(Writer):
         return {**how, "reason": alone, "refused": ""}
 
     def answers(self, requests: Generations) -> Answers:
-        """Raises as `Writer.answers`. What has images and what has none are never in one batch."""
+        """Raises as `Writer.answers`. What has images or sounds and what has none
+        are never in one batch."""
         for sees in (False, True):
             alike = {
                 index: request
@@ -70,19 +71,19 @@ class SeeingWriter(Writer):
                     "its processor reads a prompt otherwise in a batch than alone: state "
                     "--batch_size 1"
                 )
-        # Cast as lm-evaluation-harness does it: pixels are in the model's precision.
+        # Cast as lm-evaluation-harness does it: pixels and features are in the
+        # model's precision.
         return dict(inputs.to(self._model.device, self._model.dtype))
 
     def _write(self, requests: Sequence[GenerationRequest]) -> list[Response]:
         return [
-            replace(response, images=tuple(picture.said for picture in request.images))
-            if isinstance(request, SeeingRequest)
-            else response
+            _told(response, request) if isinstance(request, SeeingRequest) else response
             for request, response in zip(requests, super()._write(requests), strict=True)
         ]
 
     def _company_of(self, requests: Generations) -> Company:
-        """Which rows may share a batch: with images those that were compared with each alone."""
+        """Which rows may share a batch: with images or sounds those that
+        were compared with each alone."""
         seeing = [request for request in requests.values() if isinstance(request, SeeingRequest)]
         if not seeing:
             return super()._company_of(requests)
@@ -120,3 +121,8 @@ class SeeingWriter(Writer):
             output_logits=True,
         )
         return written.logits[0]  # type: ignore[no-any-return]
+
+
+def _told(response: Response, request: SeeingRequest) -> Response:
+    images, sounds = said_of(request.media)
+    return replace(response, images=images, sounds=sounds)

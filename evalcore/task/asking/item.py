@@ -8,6 +8,8 @@ from typing import Any
 from evalcore.errors import TaskError
 from evalcore.model.base import Conversation, Request
 from evalcore.model.pictures import PLACE, Picture
+from evalcore.model.sounds import PLACE as SOUND_PLACE
+from evalcore.model.sounds import Sound
 from evalcore.task.asking.chat import Message
 from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import NO_CHOICE, gold_of
@@ -46,6 +48,7 @@ class Item:
     """In the order of lm-eval; multiple_choice: one for each choice, then those without context."""
     images: tuple[Picture, ...] = ()
     """Those that it is asked with, in the order of the prompt."""
+    sounds: tuple[Sound, ...] = ()
 
 
 class ItemBuilder:
@@ -67,6 +70,7 @@ class ItemBuilder:
         self._examples: dict[int, list[Message]] = {}
         self._seen: dict[int, tuple[Picture, ...]] = {}
         """By example the images that its question has places for."""
+        self._heard: dict[int, tuple[Sound, ...]] = {}
         self._choices_are_contexts = False
         self._first_answer: Any = None
 
@@ -85,10 +89,13 @@ class ItemBuilder:
             choices = self._reader.choices(self._spec.doc_to_choice, doc)
         rows, examples = self._shown(position)
         images = (*(image for row in rows for image in self._seen[row]), *self._images(doc))
+        sounds = (*(sound for row in rows for sound in self._heard[row]), *self._sounds(doc))
         asked = self._requests(doc, examples, text, choices, answer)
-        if images:
-            # What is asked without the question is asked without its images.
-            asked = [replace(one, images=images) if one.context else one for one in asked]
+        if images or sounds:
+            # What is asked without the question is asked without its images and sounds.
+            asked = [
+                replace(one, images=images, sounds=sounds) if one.context else one for one in asked
+            ]
         several = answer if self._strict else self._first_answer
         return Item(
             doc_id=row,
@@ -105,6 +112,7 @@ class ItemBuilder:
             choices_are_contexts=self._choices_are_contexts,
             requests=asked,
             images=images,
+            sounds=sounds,
         )
 
     def _requests(
@@ -158,15 +166,21 @@ class ItemBuilder:
                 self._examples[row] = self._prompter.example(
                     sampler.doc(row), choices_are_contexts=self._choices_are_contexts
                 )
-                has_places = any(PLACE in message.content for message in self._examples[row])
                 # lm-eval gives those of the question alone, which no model then takes.
-                shown = has_places and self._strict
+                places = self._examples[row] if self._strict else []
+                shown = any(PLACE in message.content for message in places)
                 self._seen[row] = self._images(sampler.doc(row)) if shown else ()
+                heard = any(SOUND_PLACE in message.content for message in places)
+                self._heard[row] = self._sounds(sampler.doc(row)) if heard else ()
         return rows, [message for row in rows for message in self._examples[row]]
 
     def _images(self, doc: Doc) -> tuple[Picture, ...]:
         source = self._spec.doc_to_image
         return tuple(map(Picture, self._reader.images(source, doc))) if source else ()
+
+    def _sounds(self, doc: Doc) -> tuple[Sound, ...]:
+        source = self._spec.doc_to_audio
+        return tuple(map(Sound, self._reader.sounds(source, doc))) if source else ()
 
     def _text(self, doc: Doc) -> Any:
         return self._reader.text(self._spec.doc_to_text, doc)

@@ -7,13 +7,14 @@ letter. A prompt is written as messages (`evalcore.task.asking.chat`), whichever
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evalcore.errors import TaskError, code_of_others, said_of
 from evalcore.model.base import Conversation
 from evalcore.model.pictures import is_image
+from evalcore.model.sounds import is_sound
 from evalcore.task.asking.chat import Chat, Message, gap, joined, plain_text
 from evalcore.task.config import (
     ChoiceSource,
@@ -69,29 +70,37 @@ class DocReader:
         return list(found)
 
     def images(self, source: MediaSource, doc: Doc) -> list[Any]:
-        """The images of Pillow that a document is asked with, in the order of its text.
+        """The images of Pillow that a document is asked with, in the order of its text."""
+        return self._media("doc_to_image", "images", is_image, source, doc)
 
-        A list of columns without those that are empty here; a column with an image or a list of
+    def sounds(self, source: MediaSource, doc: Doc) -> list[Any]:
+        """The sounds that a document is asked with, each with its samples and their rate."""
+        return self._media("doc_to_audio", "sounds", is_sound, source, doc)
+
+    def _media(
+        self, key: str, noun: str, is_one: Callable[[object], bool], source: MediaSource, doc: Doc
+    ) -> list[Any]:
+        """A list of columns without those that are empty here; a column with one or a list of
         them; a template that renders to a list; a function. Raises TaskError for anything else.
         """
-        with said_of("doc_to_image"):
+        with said_of(key):
             if isinstance(source, list):
-                several = [self._images(each, doc) for each in source]
-                found = [image for image in several if image is not None]
+                several = [self._medium(each, doc) for each in source]
+                found = [one for one in several if one is not None]
             else:
-                found = self._images(source, doc)
-                found = [found] if is_image(found) else found
-        if not isinstance(found, list | tuple) or not all(map(is_image, found)):
+                found = self._medium(source, doc)
+                found = [found] if is_one(found) else found
+        if not isinstance(found, list | tuple) or not all(map(is_one, found)):
             other = found
             if isinstance(found, list | tuple):
-                other = next(image for image in found if not is_image(image))
+                other = next(one for one in found if not is_one(one))
             raise TaskError(
-                f"doc_to_image must give images, {source!r} gives {type(other).__name__} "
-                f"{str(other)[:80]!r}: name a column of images, or open them in a function"
+                f"{key} must give {noun}, {source!r} gives {type(other).__name__} "
+                f"{str(other)[:80]!r}: name a column of {noun}, or open them in a function"
             )
         return list(found)
 
-    def _images(self, source: Any, doc: Doc) -> Any:
+    def _medium(self, source: Any, doc: Doc) -> Any:
         source = _at_hand(source)
         if isinstance(source, FunctionRef):
             return call(source, doc)

@@ -1,18 +1,19 @@
-"""Rows of a data set whose images are opened and not decoded: a benchmark's images, decoded all at
-once, would fill the memory many times over."""
+"""Rows of a data set whose images and sounds are opened and not decoded: those of a benchmark,
+decoded all at once, would fill the memory many times over."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcore.errors import TaskError
+from evalcore.model.sounds import Recording
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Audio, Dataset
 
 Doc = dict[str, Any]
 
@@ -21,18 +22,22 @@ _ORIENTATION = 0x0112
 
 
 class Undecoded(Sequence[Doc]):
-    """The rows as they are, but for images, which Pillow decodes when somebody looks at them."""
+    """The rows as they are, but for images and sounds, which are decoded when somebody looks."""
 
-    def __init__(self, rows: Dataset, columns: Sequence[str]) -> None:
-        """`columns`: those with one image in each row."""
-        from datasets import Image
+    def __init__(self, rows: Dataset, images: Sequence[str], sounds: Mapping[str, Audio]) -> None:
+        """`images`, `sounds`: the columns with one in each row, those of sounds as they are."""
+        from datasets import Audio, Image
 
         self.features = rows.features
-        self._rows = rows
-        self._columns = columns
+        self._images = images
+        self._sounds = sounds
         self._raw = rows
-        for column in columns:
+        for column in images:
             self._raw = self._raw.cast_column(column, Image(decode=False))
+        for column in sounds:
+            rows = rows.cast_column(column, Audio(decode=False))  # which wants another library
+            self._raw = self._raw.cast_column(column, Audio(decode=False))
+        self._rows = rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -41,11 +46,14 @@ class Undecoded(Sequence[Doc]):
         if isinstance(place, slice):
             return [self[row] for row in range(*place.indices(len(self)))]
         doc: Doc = self._raw[place]
-        for column in self._columns:
+        for column in self._images:
             if doc[column] is not None:
                 opened = _opened(doc[column])
                 # What is turned, or lies in an archive, is left to `datasets`.
                 doc[column] = self._rows[place][column] if opened is None else opened
+        for column, stated in self._sounds.items():
+            if doc[column] is not None:
+                doc[column] = _recording(column, doc[column], stated.sampling_rate)
         return doc
 
     def __iter__(self) -> Iterator[Doc]:
@@ -53,26 +61,38 @@ class Undecoded(Sequence[Doc]):
 
 
 def undecoded(rows: Sequence[Doc]) -> Sequence[Doc]:
-    """The same rows where no column is an image. Raises TaskError where Pillow is missing."""
+    """The same rows where no column is an image or a sound.
+
+    Raises TaskError where Pillow, or soundfile, is missing.
+    """
     features = getattr(rows, "features", None)
     if features is None:
         return rows
-    from datasets import Dataset, Image
+    from datasets import Audio, Dataset, Image
 
-    columns = [
+    images = [
         name
         for name, feature in features.items()
         # One that states a mode is converted to it after it was decoded.
         if isinstance(feature, Image) and feature.decode and feature.mode is None
     ]
-    if not columns or not isinstance(rows, Dataset):
+    sounds = {
+        name: feature
+        for name, feature in features.items()
+        if isinstance(feature, Audio) and feature.decode
+    }
+    if not (images or sounds) or not isinstance(rows, Dataset):
         return rows
-    if find_spec("PIL") is None:
-        raise TaskError(
-            f"{', '.join(columns)}: images, which need Pillow, and it is not installed: "
-            "pip install 'plumbline[images]'"
-        )
-    return Undecoded(rows, columns)
+    for columns, noun, module, library in (
+        (images, "images", "PIL", "Pillow"),
+        (sounds, "sound", "soundfile", "soundfile"),
+    ):
+        if columns and find_spec(module) is None:
+            raise TaskError(
+                f"{', '.join(columns)}: {noun}, which {'needs' if noun == 'sound' else 'need'} "
+                f"{library}, and it is not installed: pip install 'plumbline[{noun}]'"
+            )
+    return Undecoded(rows, images, sounds)
 
 
 def _opened(stored: dict[str, Any]) -> Any:
@@ -84,3 +104,15 @@ def _opened(stored: dict[str, Any]) -> Any:
     if encoded is None or _ORIENTATION in Image.open(BytesIO(encoded)).getexif():
         return None
     return Image.open(BytesIO(encoded))
+
+
+def _recording(column: str, stored: dict[str, Any], rate: int | None) -> Recording:
+    file, path = stored["bytes"], stored["path"]
+    if file is None and path is not None and Path(path).is_file():
+        file = Path(path).read_bytes()
+    if file is None:
+        raise TaskError(
+            f"{column}: the sound {path} is no file on this machine: unpack the archive that has "
+            "it, or publish the data set with sounds in its parquet files"
+        )
+    return Recording(file, path, rate)

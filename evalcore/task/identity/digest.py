@@ -15,6 +15,7 @@ import numpy as np
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
 from evalcore.model.pictures import image_json, is_image
+from evalcore.model.sounds import Recording, Sound
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
 
@@ -127,7 +128,8 @@ _WRITTEN_AS_TEXT = (
 def json_ready(value: Any) -> Any:
     """The same value in what JSON can hold: functions by digest; bytes, dates, NaN as text.
 
-    A part of a task's configuration becomes what its file could say, an image its digest and size.
+    A part of a task's configuration becomes what its file could say, an image its digest and
+    size, a sound its digest, length and rate.
     Raises TypeError for what has no place in JSON, such as an object of a task's own class.
     """
     if value is None or isinstance(value, str | bool | int):
@@ -146,6 +148,8 @@ def json_ready(value: Any) -> Any:
         return {"function": value.name, "digest": value.digest()}
     if is_image(value):
         return image_json(value)
+    if isinstance(value, Recording):
+        return Sound(value).as_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return resolved_config(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON: {value!r}")

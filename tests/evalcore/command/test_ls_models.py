@@ -6,7 +6,7 @@ import pytest
 
 from evalcore.cli import main
 from evalcore.errors import ModelError
-from evalcore.model.base import Adapting
+from evalcore.model.protocols import Adapting
 from evalcore.model.registry import MODELS, backend_of
 from tests.hub import ROOT
 
@@ -47,6 +47,7 @@ def test_a_row_is_the_statement_of_the_backend(listed: Table) -> None:
             "whole texts": can.rolling,
             "writing": can.generate,
             "images": can.images,
+            "sound": can.sounds,
             "adapters": can.adapters,
             "quantised": can.quantised,
             "copies": can.copies,

@@ -57,6 +57,7 @@ def not_asked(report):
 ELSEWHERE_EXAMINED = {
     "vllm": "tests/backends/vllm/test_conformance.py",
     "hf-multimodal": "tests/evalcore/model/hf/test_multimodal.py",
+    "hf-audiolm-qwen": "tests/evalcore/model/hf/test_audio.py",
 }
 """Backends that want an environment, or a model, of their own, and where each is examined."""
 HERE = {

@@ -1,4 +1,5 @@
-"""Questions with images: a thumbnail with size and digest, none where it may not be shown."""
+"""Questions with images: a thumbnail with size and digest, none where it may not be shown; of
+sounds length and rate with the digest."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from django.test import Client
 from PIL import Image
 
 from evalcore.model.pictures import Picture
+from evalcore.model.sounds import Recording, Sound
 from leaderboard.runs.dialects import DIALECTS
 from tests.drawn import drawn
+from tests.hearing import sound_file, tone
 from tests.leaderboard import engine_runs
 from tests.leaderboard.runs.test_page import get
 
@@ -69,3 +72,12 @@ def test_every_file_of_such_a_run_can_be_fetched(client: Client, tmp_path: Path)
         sent = b"".join(response) if response.streaming else response.content
         if file.endswith(".json"):
             json.loads(sent)
+
+
+def test_each_sound_stands_above_its_prompt_with_length_rate_and_digest(
+    client: Client, tmp_path: Path
+) -> None:
+    run = engine_runs.heard(tmp_path)
+    page = get(client, f"/runs/{run.pk}?doc=1")
+    assert "Sound 1, 0.5 s at 16,000 samples a second" in page
+    assert f"sha256:{Sound(Recording(sound_file(tone(1)), None, None)).digest}" in page

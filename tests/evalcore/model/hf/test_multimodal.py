@@ -97,7 +97,7 @@ def test_rows_that_would_change_each_other_are_written_alone(folders: dict[str, 
     requests = [asked("<image>What is it?", number) for number in range(3)]
     expected = [response.text for response in answers(loaded(folders["llava"], 1), requests)]
     model = loaded(folders["llava"])
-    model._eyes._processor = Confused(model._eyes._processor)
+    model._sense._processor = Confused(model._sense._processor)
     assert [response.text for response in answers(model, requests)] == expected
     assert model.execution["generate_until"]["step"] == "one by one"
 
@@ -197,7 +197,7 @@ def test_loglikelihoods_are_those_of_the_model_itself(
         )
         for context, continuation, numbers in asked_
     ]
-    processor, network = model._eyes._processor, model._model
+    processor, network = model._sense._processor, model._model
     mark = processor.tokenizer.decode([network.config.image_token_id])
     for response, (context, continuation, numbers) in zip(
         answers(model, requests), asked_, strict=True
@@ -242,7 +242,7 @@ class Blind(Confused):
 
 def test_an_image_that_would_not_be_seen_is_refused(folders: dict[str, Path]) -> None:
     model = loaded(folders["llava"], weights=False)
-    model._eyes._processor = Blind(model._eyes._processor)
+    model._sense._processor = Blind(model._sense._processor)
     with pytest.raises(ModelError, match="no tokens for 1 image, which would not be seen: state"):
         model.encode([asked("<image>?", 0)])
 
@@ -250,7 +250,7 @@ def test_an_image_that_would_not_be_seen_is_refused(folders: dict[str, Path]) ->
 @pytest.mark.parametrize(
     ("stated", "complaint"),
     [
-        ({"peft": "some/adapter"}, "argument 'peft' is not taken: models that see are evaluated"),
+        ({"peft": "some/adapter"}, "argument 'peft' is not taken: models that see or hear are"),
         ({"add_bos_token": True}, "argument 'add_bos_token' is not taken: the processor adds"),
         ({"max_imges": 3}, "unknown argument 'max_imges' (did you mean max_images"),
         ({"max_images": "some"}, "max_images: expected a count of images, got 'some'"),
