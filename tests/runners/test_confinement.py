@@ -29,8 +29,8 @@ from tests.runners.test_process import is_alive, until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NAMESPACES, LANDLOCK = WAYS[0], WAYS[2]
-OPEN_TO_LANDLOCK = {"a socket with a path", "processes", "a namespace"}
-"""What Landlock alone leaves open (docs/sandbox.md); processes where the worker is root."""
+OPEN_TO_LANDLOCK = {"processes"}
+"""What Landlock and seccomp leave open (docs/sandbox.md), where the worker is root."""
 
 
 def way(wanted: Way) -> Way:
