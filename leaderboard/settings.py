@@ -44,6 +44,8 @@ PLUMBLINE_VLLM_ARGS = env.arguments(
 PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
 # Models whose own code is run: repositories whose code the operator has read, each at a commit.
 PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
+# Whether workers run models where nothing confines them: docs/sandbox.md.
+PLUMBLINE_UNCONFINED = env.boolean("PLUMBLINE_UNCONFINED")
 # Who answers for this site: a name, and an address or page; shown on /about.
 PLUMBLINE_OPERATOR = env.text("PLUMBLINE_OPERATOR", "")
 PLUMBLINE_CONTACT = env.text("PLUMBLINE_CONTACT", "")

@@ -66,7 +66,12 @@ def _gpus() -> list[tuple[str, int]]:
 
 
 def announce(
-    name: str, capacity: Capacity, backend: str = TRANSFORMERS, *, runs_code: bool = False
+    name: str,
+    capacity: Capacity,
+    backend: str = TRANSFORMERS,
+    *,
+    runs_code: bool = False,
+    confinement: str = "",
 ) -> Worker:
     """Write the worker's row, or its heartbeat where the row is there already."""
     holds = {
@@ -75,6 +80,7 @@ def announce(
         "dtypes": list(Dtype.values),
         "quantisations": installed_methods(),
         "runs_code": runs_code,
+        "confinement": confinement,
         "seen": Now(),
     }
     # Pages name the device, so that only another one is written as such.

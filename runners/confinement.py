@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from django.conf import settings
 
 from runners import landlock, seccomp
 from runners.capacity import host_memory
@@ -163,6 +164,19 @@ def here() -> Way:
     return LIMITS_ALONE
 
 
+def refusal() -> str | None:
+    """Why no model may be run here; None where one may."""
+    if settings.PLUMBLINE_UNCONFINED or here() != LIMITS_ALONE:
+        return None
+    return f"nothing here confines a model's process. {REMEDY}"
+
+
+REMEDY = (
+    "Allow user namespaces (Linux 5.12 or later, unshare of util-linux; in a container its seccomp "
+    "profile must let them through) or Landlock (Linux 5.13 or later, lsm=landlock); or set "
+    "PLUMBLINE_UNCONFINED=yes where workers own nothing and nobody else submits models "
+    "(docs/sandbox.md)"
+)
 OPEN_WITHOUT_NAMESPACES = (
     "NO NAMESPACES HERE: models are confined by Landlock and seccomp alone. Their process sees "
     "other processes and the machine's /proc, and what leaves its session is looked for and "
@@ -170,8 +184,8 @@ OPEN_WITHOUT_NAMESPACES = (
 )
 OPEN = (
     "MODELS ARE NOT CONFINED HERE: there are neither namespaces nor Landlock, so a model's process "
-    "can read and write all that this user can, the database and the secret key among it, and use "
-    "the network. Run workers as a user who owns nothing else, or on a machine of their own "
+    "can read and write all that this user can, the database and the secret key among it. Run "
+    "workers as a user who owns nothing else, or on a machine of their own "
     "(docs/sandbox.md). %s"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -14,9 +15,19 @@ from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from leaderboard.tasks import items
-from runners import backends, broker, capacity, hub_cache, leftovers, trusted_code
+from runners import (
+    backends,
+    broker,
+    capacity,
+    confinement,
+    hub_cache,
+    leftovers,
+    trusted_code,
+)
 from runners.celery import EXPIRES, app
 from runners.execute import evaluate_claim
+
+logger = logging.getLogger(__name__)
 
 stopping = threading.Event()
 
@@ -31,9 +42,15 @@ worker_shutting_down.connect(stop_evaluating)
 @app.task(name="evaluate_next", bind=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
 def evaluate_next(self: Task) -> None:
     """Evaluate what waits and fits, until nothing does."""
-    own = backends.backend()
+    if why := confinement.refusal():
+        logger.error("no model is run here: %s", why)
+        return
     worker = capacity.announce(
-        self.request.hostname, capacity.detect(), own, runs_code=trusted_code.runs_code()
+        self.request.hostname,
+        capacity.detect(),
+        backends.backend(),
+        runs_code=trusted_code.runs_code(),
+        confinement=confinement.here().name,
     )
     while not stopping.is_set() and (claim := claims.claim_next(worker)):
         evaluate_claim(claim, worker, stopping)
