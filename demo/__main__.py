@@ -78,6 +78,8 @@ def demo(home: Path, how: list[str], folders: Sequence[Path] = ()) -> Ended:
             "HF_ENDPOINT": supervisor.address(hub_port),
             "PLUMBLINE_SUITE": "demo",
             "PLUMBLINE_OPEN_SUBMIT": "1",
+            # Systems that cannot confine a model can run the demo's: only this machine reaches it.
+            "PLUMBLINE_UNCONFINED": "1",
         }
         variables = supervisor.settle(home, port)
         print(f"demo: files in {home}; preparing the database", flush=True)

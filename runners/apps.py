@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from django.apps import AppConfig
+from django.core.checks import register
 
 from runners.prctl import hide_from_peers
 
@@ -17,9 +18,11 @@ class RunnersConfig(AppConfig):
 
     def ready(self) -> None:
         from leaderboard.signals import runs_queued
+        from runners import checks
 
         # Site, workers and beat all hold secrets; models run under the same user.
         hide_from_peers()
+        register(checks.models_are_confined, checks.CONFINEMENT)
         runs_queued.connect(send_hint, dispatch_uid="hint")
 
 

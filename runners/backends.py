@@ -12,8 +12,8 @@ from pathlib import Path
 from django.conf import settings
 
 from leaderboard.models.variant import TRANSFORMERS, VLLM
-from runners.confinement import PARTS_OF_PYTHON
 from runners.process import PYTHON
+from runners.shown import PARTS_OF_PYTHON
 
 OPTIONS_OF_VLLM = "VLLM_"
 """How variables begin that vLLM takes settings from, such as the memory for its cache."""

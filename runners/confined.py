@@ -2,7 +2,7 @@
 
 ORDER is JSON that `runners/confinement.py` writes. With namespaces (we are then the first process
 of a process table of our own) the command sees a root of its own with only the named folders in
-it; Landlock and limits are laid over that, or stand alone where there are no namespaces.
+it; Landlock, seccomp and limits are laid over that, or stand alone where there are no namespaces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from evalcore.task.transforms.code_child import (
     make_read_only,
     mount,
 )
-from runners import landlock
+from runners import landlock, seccomp
 
 ROOT_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 256 << 20
@@ -56,8 +56,10 @@ def main(arguments: list[str]) -> None:
     for name, value in order["limits"].items():
         limit(getattr(resource, name), value)
     if order["landlock"]:
-        tcp = bool(order["loopback"])
-        landlock.restrict([*read, Path("/proc"), Path("/sys")], write, devices, tcp=tcp)
+        readable = [*read, Path("/proc"), Path("/sys")]
+        landlock.restrict(readable, write, devices, tcp=order["tcp"])
+    if order["sockets"] is not None:
+        seccomp.restrict(order["sockets"], alone=not order["namespaces"])
     if order["namespaces"] and (pid := os.fork()):
         os._exit(first_process(pid))
     os.execvp(command[0], command)  # noqa: S606 - an argument list of our own

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,31 +22,19 @@ from typing import Any
 import psutil
 from django.conf import settings
 
-import evalcore
-from evalcore.task.transforms.code_child import DEVICES, SYSTEM_FOLDERS
-from evalcore.task.yaml_file import OWN_TASKS
-from runners import landlock
+from runners import landlock, seccomp
 from runners.capacity import host_memory
+from runners.shown import devices, to_be_read, with_targets
 
 logger = logging.getLogger(__name__)
 
 NAMESPACES = (
-    *("unshare", "--user", "--map-root-user", "--mount", "--net", "--ipc", "--pid"),
+    *("unshare", "--user", "--map-root-user", "--mount", "--ipc", "--pid"),
     *("--fork", "--kill-child"),
 )
-SYSTEM_FILES = tuple(
-    f"/etc/{name}"
-    for name in (
-        *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
-        *("nsswitch.conf", "passwd", "group", "hosts"),
-        # The Hub's client reads certificates before it notices that it is offline.
-        *("ssl/certs", "ssl/openssl.cnf", "pki/tls/certs"),
-    )
-)
-PARTS_OF_PYTHON = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
-ACCELERATORS = ("nvidia*", "kfd", "dri", "accel")
-"""Devices that a model computes on, below `/dev`."""
+OF_ITS_OWN = "--net"
 FILE_BYTES = 1 << 30
+OPEN_FILES = 4096
 PROCESSES = 301
 PROCESSES_PER_CORE = 8
 OWN_MEMORY = 4 << 30
@@ -65,7 +53,7 @@ class Way:
     @property
     def network(self) -> str:
         """What a record says of the network that the model had."""
-        if self.namespaces:
+        if self.namespaces or seccomp.available():
             return "none"
         return "no TCP" if self.landlock and landlock.abi() >= landlock.TCP_ABI else "not isolated"
 
@@ -91,6 +79,15 @@ class Needs:
     """Of each of its processes."""
     loopback: bool = False
     """Whether it connects to itself, as torch's process groups do: in a network of its own only."""
+    network: bool = False
+    """Whether it has the machine's network, as a download must; and then no GPU."""
+    file_bytes: int = FILE_BYTES
+    """The largest file that it may write."""
+
+    @property
+    def sockets(self) -> tuple[int, ...]:
+        """Families of sockets that it may open where it shares the machine's network."""
+        return seccomp.ONLINE if self.network else seccomp.OFFLINE
 
 
 def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
@@ -99,46 +96,28 @@ def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list
     if sys.platform != "linux":
         return list(wanted)
     programs = [path for path in map(Path, wanted) if path.is_absolute() and path.is_file()]
-    devices = [Path(device) for device in DEVICES]
-    devices += [found for name in ACCELERATORS for found in Path("/dev").glob(name)]
     write = list(needs.write)
     if not way.namespaces:
         write += [needs.folder, Path("/dev/shm")]  # noqa: S108 - that of the machine
+    own_network = way.namespaces and not needs.network
+    sockets = seccomp.OF_ITS_OWN if own_network else needs.sockets
     order: dict[str, Any] = {
         "namespaces": way.namespaces,
         "landlock": way.landlock,
+        "sockets": sockets if seccomp.available() else None,
         "loopback": needs.loopback and way.namespaces,
+        "tcp": needs.network or (needs.loopback and way.namespaces),
         "folder": str(needs.folder),
-        "read": _texts([*_system(), *programs, *needs.read]),
-        "write": _texts(write),
-        "devices": _texts(devices),
+        "read": with_targets([*to_be_read(network=needs.network), *programs, *needs.read]),
+        "write": with_targets(write),
+        "devices": with_targets(devices(accelerators=not needs.network)),
         "processes": _processes(),
         "limits": _limits(way, needs),
     }
     confined = [sys.executable, "-P", "-s", "-m", "runners.confined", json.dumps(order), *wanted]
-    return [*(NAMESPACES if way.namespaces else ()), *confined]
-
-
-def _texts(places: Iterable[Path]) -> list[str]:
-    """Each path as it is written, and where it leads, should it be a link."""
-    found = dict.fromkeys(place for path in places for place in (path, path.resolve()))
-    return [str(place) for place in found if place.exists()]
-
-
-def _system() -> list[Path]:
-    libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    # Not a whole prefix: an environment may have been made in a folder that holds other things.
-    python = [f"{prefix}/{part}" for prefix in sorted(prefixes) for part in PARTS_OF_PYTHON]
-    ours = [Path(evalcore.__file__).parent, Path(__file__).parent]
-    named = (
-        *SYSTEM_FOLDERS,
-        *SYSTEM_FILES,
-        "/opt/rocm",
-        *python,
-        *filter(os.path.isabs, libraries),
-    )
-    return [*map(Path, named), *ours, OWN_TASKS, settings.PLUMBLINE_TASKS]
+    if not way.namespaces:
+        return confined
+    return [*NAMESPACES, *((OF_ITS_OWN,) if own_network else ()), *confined]
 
 
 def _processes() -> int:
@@ -148,7 +127,8 @@ def _processes() -> int:
 def _limits(way: Way, needs: Needs) -> dict[str, int]:
     memory = host_memory()
     limits = {
-        "RLIMIT_FSIZE": FILE_BYTES,
+        "RLIMIT_FSIZE": needs.file_bytes,
+        "RLIMIT_NOFILE": OPEN_FILES,
         # Private memory, not addresses: CUDA reserves terabytes of these. Twice, as weights that
         # are mapped from their files count, too.
         "RLIMIT_DATA": 2 * memory + OWN_MEMORY,
@@ -184,16 +164,28 @@ def here() -> Way:
     return LIMITS_ALONE
 
 
+def refusal() -> str | None:
+    """Why no model may be run here; None where one may."""
+    if settings.PLUMBLINE_UNCONFINED or here() != LIMITS_ALONE:
+        return None
+    return f"nothing here confines a model's process. {REMEDY}"
+
+
+REMEDY = (
+    "Allow user namespaces (Linux 5.12 or later, unshare of util-linux; in a container its seccomp "
+    "profile must let them through) or Landlock (Linux 5.13 or later, lsm=landlock); or set "
+    "PLUMBLINE_UNCONFINED=yes where workers own nothing and nobody else submits models "
+    "(docs/sandbox.md)"
+)
 OPEN_WITHOUT_NAMESPACES = (
-    "NO NAMESPACES HERE: models are confined by Landlock alone. Their process sees other processes "
-    "and the machine's /proc, can use UDP and connect to sockets that have a path (that of a "
-    "database in /var/run among them), and what leaves its session is looked for and killed, not "
-    "ended by the kernel (docs/sandbox.md). %s"
+    "NO NAMESPACES HERE: models are confined by Landlock and seccomp alone. Their process sees "
+    "other processes and the machine's /proc, and what leaves its session is looked for and "
+    "killed, not ended by the kernel (docs/sandbox.md). %s"
 )
 OPEN = (
     "MODELS ARE NOT CONFINED HERE: there are neither namespaces nor Landlock, so a model's process "
-    "can read and write all that this user can, the database and the secret key among it, and use "
-    "the network. Run workers as a user who owns nothing else, or on a machine of their own "
+    "can read and write all that this user can, the database and the secret key among it. Run "
+    "workers as a user who owns nothing else, or on a machine of their own "
     "(docs/sandbox.md). %s"
 )
 

@@ -1,7 +1,7 @@
 """From a claim to stored results: read `evaluate_claim` first.
 
-Two children, one after the other. The first downloads what is pinned and runs nothing of it; the
-second runs the model, offline. They are the commands that the run's page shows.
+Two children, one after the other, both confined. The first downloads what is pinned and runs
+nothing of it; the second runs the model, offline. They are the commands that the run's page shows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from runners.logtail import harmless, tail
 from runners.process import Child
 from runners.protocol import ERRORS, Failure, TaskDone
 from runners.reconnect import persistently
-from runners.sandbox import child_environment, readable
+from runners.sandbox import child_environment, downloads, readable
 from runners.watch import Failed, Stopping, Taken, Watch
 from runners.withheld import REASON, may_be_quoted
 
@@ -50,6 +50,8 @@ STOPPED = 75
 """Exit status of an engine that stopped because it was asked to."""
 NO_ROOM = DISK_FULL | {errno.ENOMEM}
 """What the system says to the worker itself where its machine is full."""
+DOWNLOADED_FILE_BYTES = 1 << 40
+"""More than any file of weights on the Hub has."""
 
 
 def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
@@ -127,14 +129,25 @@ def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
 
 
 def _fetch(watch: Watch, folder: Path, log: Path) -> None:
-    hub_cache.make_room(next(iter(watch.runs.values())).variant)
+    variant = next(iter(watch.runs.values())).variant
+    hub_cache.make_room(variant)
     tasks = str(settings.PLUMBLINE_TASKS)
     command = reproduce.fetch_command(*watch.runs.values(), include_path=tasks)
     command += ["--progress", "json"]
     environment = child_environment(folder, online=True)
-    with Child(
-        [*backends.python(), "-m", *command], environment=environment, folder=folder, log=log
-    ) as child:
+    needs = Needs(
+        folder=folder,
+        read=backends.folders(),
+        write=[
+            *downloads(variant, watch.runs.values()),
+            *(Path(environment[name]) for name in ("HOME", "TMPDIR")),
+        ],
+        cpu_seconds=int(watch.longest_download() * (os.cpu_count() or 1)),
+        network=True,
+        file_bytes=DOWNLOADED_FILE_BYTES,
+    )
+    confined = confinement.command([*backends.python(), "-m", *command], needs)
+    with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "download"):
             if isinstance(event, Failure):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import time
 
@@ -39,6 +41,7 @@ def make_room(variant: Variant | None = None) -> int:
     The number of bytes that were freed.
     """
     folder = home() / "hub"
+    _drop_spoiled(folder)
     try:
         cache = scan_cache_dir(folder)
     except CacheNotFound:
@@ -71,16 +74,44 @@ def _lacking(cache: HFCacheInfo, folder: Path, variant: Variant) -> int:
     return RESERVE + needed - shutil.disk_usage(folder).free
 
 
+def _drop_spoiled(folder: Path) -> None:
+    """Remove what no client of the Hub has written, before one of its tools follows it.
+
+    A download that was taken over can leave a link to the database where a file of its model should
+    be: whoever evicts the model then removes what the link names.
+    """
+    for repo in folder.glob("*--*"):
+        if not repo.is_symlink() and any(map(partial(_leads_out, repo), _entries(repo))):
+            logger.error("%s has links out of it, or what is no file: removed", repo)
+            shutil.rmtree(repo, ignore_errors=True)
+
+
+def _entries(repo: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(repo):
+        yield from (Path(folder, name) for name in (*folders, *files))
+
+
+def _leads_out(repo: Path, entry: Path) -> bool:
+    with suppress(FileNotFoundError):  # a download is at work
+        if entry.is_symlink():
+            target = Path(os.path.normpath(entry.parent / entry.readlink()))
+            return target.is_dir() or repo / "blobs" not in target.parents
+        return not (entry.is_dir() or entry.is_file())
+    return False
+
+
 def _evictable(cache: HFCacheInfo) -> Iterable[CachedRevisionInfo]:
-    """By the commit alone: it names the content, and a repository may have been renamed."""
+    """Of repositories that no living run is of: their download may be writing into them.
+
+    By name, and by commit too: that names the content, and a repository may have been renamed.
+    """
     alive = Run.objects.filter(state__in=(State.QUEUED, State.RUNNING))
     variants = Variant.objects.filter(runs__in=alive).select_related("hub_model").distinct()
-    needed = {commit for variant in variants for _, commit in variant.repositories}
+    needed = {part for variant in variants for pin in variant.repositories for part in pin}
     for repo in cache.repos:
-        if repo.repo_type == "model":
-            yield from (
-                revision for revision in repo.revisions if revision.commit_hash not in needed
-            )
+        commits = {revision.commit_hash for revision in repo.revisions}
+        if repo.repo_type == "model" and needed.isdisjoint({repo.repo_id, *commits}):
+            yield from repo.revisions
 
 
 def _last_used(revision: CachedRevisionInfo) -> float:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import django
 from django.conf import settings
 from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+
+from runners import checks
 
 
 def main() -> None:
@@ -15,6 +19,10 @@ def main() -> None:
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
 
+    try:
+        call_command("check", tags=[checks.CONFINEMENT])
+    except SystemCheckError as problem:
+        sys.exit(str(problem))
     keep_to_this_user()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")

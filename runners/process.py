@@ -136,8 +136,9 @@ class Child:
         self._closing.set()
         self.kill()
         os.close(self._lifeline)
-        self._reader.join()
-        os.close(self._output)
+        self._reader.join(LAST_WORDS)
+        if not self._reader.is_alive():  # else it still reads there: another file must not be
+            os.close(self._output)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process.returncode is None:

@@ -16,7 +16,7 @@ from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.queue import launches
-from runners import backends, capacity, trusted_code
+from runners import backends, capacity, confinement, trusted_code
 from runners.capacity import Capacity
 from runners.reconnect import persistently
 
@@ -44,6 +44,7 @@ class Registration:
             holds,
             backends.backend(),
             runs_code=trusted_code.runs_code(),
+            confinement=confinement.here().name,
             launch=self._launch,
             is_new=self._is_new,
         )
@@ -82,6 +83,7 @@ def write(
     backend: str = TRANSFORMERS,
     *,
     runs_code: bool = False,
+    confinement: str = "",
     launch: UUID | None = None,
     is_new: bool = False,
 ) -> Worker:
@@ -92,6 +94,7 @@ def write(
         "dtypes": list(holds.dtypes),
         "quantisations": installed_methods(),
         "runs_code": runs_code,
+        "confinement": confinement,
         "launch_id": launch,
         "seen": Now(),
         "ended": None,

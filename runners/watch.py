@@ -136,6 +136,10 @@ class Watch:
         runs = self.runs.values()
         return sum(budget.seconds(run, self._worker, budget.MOST) for run in runs)
 
+    def longest_download(self) -> float:
+        """Seconds that the download for them may take."""
+        return DOWNLOAD + next(iter(self.runs.values())).needed_bytes / DOWNLOAD_SPEED
+
     def begun(self) -> list[Run]:
         """The runs that the child was at: all of them until it has begun to answer."""
         if self._phase not in ANSWERING:
@@ -235,8 +239,7 @@ class Watch:
     def _check_time(self) -> None:
         taken = monotonic() - self._child_began
         if self._phase == "download":
-            run = next(iter(self.runs.values()), None)
-            if run and taken > DOWNLOAD + run.needed_bytes / DOWNLOAD_SPEED:
+            if self.runs and taken > self.longest_download():
                 raise Failed(ErrorClass.INFRA, f"the download took {taken / 3600:.1f} hours")
             return
         # Before anything is answered, the load has the time of the first.

@@ -61,8 +61,12 @@ def main(options: argparse.Namespace) -> int:
     for number in STOPS:
         signal.signal(number, lambda *_: stopping.set())
     django.setup()
+    from runners.confinement import refusal
     from runners.own_name import own_name
 
+    if why := refusal():
+        sys.stderr.write(f"plumbline: {why}\n")
+        return 1
     try:
         gpus = devices.chosen(options.devices)
         with own_name(settings.PLUMBLINE_HOME, gpus) as name:

@@ -51,7 +51,7 @@ class Worker(Fact):
 
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
-        *("ended", "launch", "full_until"),
+        *("ended", "launch", "full_until", "confinement"),
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
@@ -65,6 +65,8 @@ class Worker(Fact):
     """The methods of quantised weights whose libraries it has."""
     runs_code = models.BooleanField(default=False)
     """Whether it takes models with code of their own, which it keeps from everything else."""
+    confinement = models.CharField(max_length=40, blank=True)
+    """What keeps its models from everything else, in the words of their records."""
     started = models.DateTimeField()
     seen = models.DateTimeField(db_index=True)
     ended = models.DateTimeField(null=True, blank=True)

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 
 import evalcore
+from leaderboard.models import Worker
 from leaderboard.queue import claims
-from runners import confinement, landlock
+from runners import confinement, jobs, landlock
 from runners.confinement import WAYS, Needs, Way
 from runners.execute import evaluate_claim
 from runners.process import Child
@@ -29,8 +32,8 @@ from tests.runners.test_process import is_alive, until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NAMESPACES, LANDLOCK = WAYS[0], WAYS[2]
-OPEN_TO_LANDLOCK = {"a socket with a path", "processes", "a namespace"}
-"""What Landlock alone leaves open (docs/sandbox.md); processes where the worker is root."""
+OPEN_TO_LANDLOCK = {"processes"}
+"""What Landlock and seccomp leave open (docs/sandbox.md), where the worker is root."""
 
 
 def way(wanted: Way) -> Way:
@@ -156,6 +159,25 @@ def test_what_a_kernel_does_not_offer_is_said_aloud(
         assert "MODELS ARE NOT CONFINED HERE" in caplog.text
     finally:
         confinement.here.cache_clear()
+
+
+def test_where_nothing_confines_models_none_is_run_unless_the_operator_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, settings: Any
+) -> None:
+    (run,) = rows.queued("arc")
+    monkeypatch.setattr(confinement, "here", lambda: confinement.LIMITS_ALONE)
+    with pytest.raises(SystemCheckError, match=r"runners\.E001[\s\S]*PLUMBLINE_UNCONFINED=yes"):
+        call_command("check")
+    jobs.evaluate_next.apply()
+    assert "no model is run here" in caplog.text
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == ("queued", 0)
+    assert not Worker.objects.exists()
+    settings.PLUMBLINE_UNCONFINED = True
+    call_command("check")
+    monkeypatch.setattr(claims, "claim_next", lambda _: None)
+    jobs.evaluate_next.apply()
+    assert Worker.objects.get().confinement == "limits alone"
 
 
 HOLDS_THE_PIPE = """

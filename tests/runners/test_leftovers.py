@@ -96,6 +96,24 @@ def test_room_is_made_for_a_model_that_the_disk_does_not_hold(home: Path) -> Non
     assert kept(home) == {"org/queued"}
 
 
+def test_a_link_out_of_the_cache_is_removed_and_what_it_names_is_not(home: Path) -> None:
+    """As a download leaves one that its own repository took over."""
+    database, secrets = home / "db.sqlite3", home / "artifacts" / "aa"
+    secrets.mkdir(parents=True)
+    for file in (database, secrets / "file"):
+        file.write_text("nobody else's business")
+    models(home, linked=40, deep=40, honest=40)
+    repos = {name: home / "hf/hub" / f"models--org--{name}" for name in ("linked", "deep")}
+    ((snapshot,), (other,)) = ([*repo.glob("snapshots/*")] for repo in repos.values())
+    (snapshot / "config.json").symlink_to(database)
+    (other / "more").symlink_to(secrets.parent)
+    hub_cache.make_room()
+    assert database.is_file()
+    assert (secrets / "file").is_file()
+    assert not any(repo.exists() for repo in repos.values())
+    assert not kept(home)
+
+
 def test_journals_of_variants_that_failed_go_after_two_weeks(home: Path) -> None:
     failed, waiting, fresh = (rows.variant(f"org/{name}") for name in ("a", "b", "c"))
     rows.queued("arc", variant=waiting)

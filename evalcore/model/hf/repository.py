@@ -14,6 +14,7 @@ from typing import Any
 
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub import errors as hub
+from huggingface_hub.file_download import repo_folder_name
 
 from evalcore.errors import InfraError, ModelError
 from evalcore.model.hf.code import MODULES
@@ -174,7 +175,8 @@ def _check_size(name: str, file: str, size: int | None) -> None:
 
 def _check_room(name: str, needed: int) -> None:
     """Raises InfraError where the disk of the cache would not keep a reserve."""
-    place = Path(constants.HF_HUB_CACHE)
+    # The model's own folder, should it be there: a confined fetch sees no other part of the cache.
+    place = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
