@@ -57,7 +57,7 @@ bench-backends: $(BACKENDS)/.installed  ## Time vLLM by evalcore beside lm-evalu
 bench-site: $(VENV)/.dev  ## Time the site with 10,000 models on PostgreSQL
 	@$(BIN)/python -m bench.site --output docs/benchmarks/site.json $(BENCH_ARGS)
 
-image-check: $(VENV)/.dev  ## Build the images of site and worker, start them, evaluate a model (root, buildah)
+image-check: $(VENV)/.dev  ## Build the images of site and workers, start them, evaluate a model (root, buildah)
 	@$(BIN)/python .ci/image_check.py
 
 lint: $(VENV)/.dev  ## Check style, types, imports and migrations

@@ -26,9 +26,7 @@ def test_on_every_address_the_site_answers_under_its_own_names_alone(tmp_path: P
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    with pytest.raises(
-        supervisor.CannotStart, match="this machine has no such address"
-    ):
+    with pytest.raises(supervisor.CannotStart, match="this machine has no such address"):
         supervisor.check_port(8000, "PLUMBLINE_PORT", "203.0.113.9")
 
 
