@@ -1,5 +1,5 @@
-# Two images. `site` serves pages and does everything but evaluate: no torch, so it stays small.
-# `worker` evaluates. Build either with `docker build --target site .` (docs/configuration.md).
+# Three images. `site` serves pages and does everything but evaluate: no torch, so it stays small.
+# `worker` evaluates, `worker-cuda` does on NVIDIA's GPUs. Build any with `docker build --target site .` (docs/configuration.md).
 ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BASE} AS python
@@ -35,6 +35,19 @@ print(*project['dependencies'], *project['optional-dependencies']['quantised'], 
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt torch \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r worker.txt
 
+FROM site-packages AS cuda-packages
+# Where pip finds builds of torch for CUDA; its own index has them for most platforms.
+ARG TORCH_INDEX=
+RUN python3 -c "import tomllib; \
+project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+print(*project['dependencies'], *project['optional-dependencies']['quantised'], sep='\n')" > worker.txt \
+    && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch \
+    && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r worker.txt
+# Else the worker would compute on the processor, and nobody would be told. Empty: not looked at.
+ARG REQUIRE_CUDA=1
+RUN test -z "${REQUIRE_CUDA}" || python -c "import sys, torch; \
+torch.version.cuda or sys.exit('this torch was built without CUDA: name an index that has such builds, --build-arg TORCH_INDEX=...')"
+
 FROM python AS site
 COPY --from=site-packages /opt/plumbline /opt/plumbline
 WORKDIR /srv/plumbline
@@ -55,5 +68,18 @@ COPY . .
 RUN pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation -e .
 USER plumbline
 VOLUME /var/lib/plumbline
+HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m", "runners.health"]
+CMD ["python", "-m", "runners", "evaluate"]
+
+# The driver comes from the machine, by its container toolkit; everything else of CUDA with torch.
+FROM python AS worker-cuda
+COPY --from=cuda-packages /opt/plumbline /opt/plumbline
+WORKDIR /srv/plumbline
+COPY . .
+RUN pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation -e .
+USER plumbline
+VOLUME /var/lib/plumbline
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
 HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m", "runners.health"]
 CMD ["python", "-m", "runners", "evaluate"]

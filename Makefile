@@ -64,7 +64,7 @@ bench-scale: $(VENV)/.dev  ## Time the queue with 100,000 runs and up to 1,000 w
 chaos: $(VENV)/.dev  ## A thousand rounds in which something goes wrong while a model is evaluated (a day; as root)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(CHAOS)
 
-image-check: $(VENV)/.dev  ## Build the images of site and worker, start them, evaluate a model (root, buildah)
+image-check: $(VENV)/.dev  ## Build the images of site and workers, start them, evaluate a model (root, buildah)
 	@$(BIN)/python .ci/image_check.py
 
 lint: $(VENV)/.dev  ## Check style, types, imports and migrations

@@ -1,4 +1,4 @@
-"""`make image-check`: build both images with buildah, start what compose.yaml starts, use it.
+"""`make image-check`: build the images with buildah, start what compose.yaml starts, use it.
 
 Wants root, buildah and debootstrap (Debian packages), PostgreSQL and Redis on 127.0.0.1, and no
 Docker engine. The base image is made of the machine's own Debian mirror, or is the one that
@@ -29,6 +29,7 @@ import psycopg2
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+TARGETS = ("site", "worker", "worker-cuda")
 MODEL = Path("models/plumbline-demo/scholar-llama")
 OWNER = 10001
 POSTGRESQL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
@@ -46,12 +47,12 @@ def main() -> int:
         os.environ.setdefault("STORAGE_DRIVER", "overlay" if overlays(work) else "vfs")
         say("base image")
         base = os.environ.get("PLUMBLINE_IMAGE_BASE") or make_base(work)
-        for target in ("site", "worker"):
+        for target in TARGETS:
             say(f"image of the {target}")
             build(target, base, work)
         containers = {
             target: stack.enter_context(container(f"localhost/plumbline-{target}"))
-            for target in ("site", "worker")
+            for target in TARGETS
         }
         check_images(containers)
         use(stack, containers, work)
@@ -107,10 +108,12 @@ def build(target: str, base: str, work: Path) -> None:
     Stages that both images begin with are built once. The base is another one in each run, so
     nothing of an earlier run is taken.
     """
+    # Where CI runs there is no build of torch for CUDA, and no GPU to try one on.
+    cuda = ["--build-arg", "REQUIRE_CUDA="] if target == "worker-cuda" else []
     volumes = [part for volume in pip_configuration(work) for part in ("--volume", volume)]
     buildah(
         "build", "--quiet", "--layers", "--format", "docker", "--target", target,
-        "--build-arg", f"BASE={base}", *volumes, "--tag", f"localhost/plumbline-{target}",
+        "--build-arg", f"BASE={base}", *cuda, *volumes, "--tag", f"localhost/plumbline-{target}",
         str(ROOT),
     )  # fmt: skip
 
@@ -156,7 +159,8 @@ def check_images(containers: Mapping[str, str]) -> None:
         configuration = json.loads(buildah("inspect", name))["Docker"]["config"]
         assert configuration["Healthcheck"]["Test"], f"{target}: no health check"
         assert inside(name, "id", "-u") == str(OWNER), f"{target}: runs as root"
-    assert "usage: evalcore" in inside(containers["worker"], "evalcore", "--help")
+    for target in ("worker", "worker-cuda"):
+        assert "usage: evalcore" in inside(containers[target], "evalcore", "--help")
     assert "arc_easy" in inside(containers["worker"], "evalcore", "ls", "tasks")
     small = "import importlib.util as u; print(u.find_spec('torch'))"
     assert inside(containers["site"], "python", "-c", small) == "None", "site: holds torch"

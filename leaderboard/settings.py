@@ -150,7 +150,7 @@ LOGOUT_REDIRECT_URL = "board"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "artifacts": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "BACKEND": "leaderboard.samples.storage.Folder",
         "OPTIONS": {"location": PLUMBLINE_HOME / "artifacts"},
     },
     "staticfiles": {
@@ -159,6 +159,26 @@ STORAGES = {
         else "whitenoise.storage.CompressedManifestStaticFilesStorage"
     },
 }
+# Stored files in a bucket of S3, of which each machine keeps copies of what it read of late.
+PLUMBLINE_S3_BUCKET = env.text("PLUMBLINE_S3_BUCKET", "")
+PLUMBLINE_S3_ENDPOINT = env.text("PLUMBLINE_S3_ENDPOINT", "")
+# Without a key boto3 looks for one where the machine has it, as on a cloud's own machines.
+PLUMBLINE_S3_SECRET_KEY = env.secret("PLUMBLINE_S3_SECRET_KEY", "")
+if PLUMBLINE_S3_BUCKET:
+    STORAGES["artifacts"] = {
+        "BACKEND": "leaderboard.samples.storage.Bucket",
+        "OPTIONS": {
+            "here": PLUMBLINE_HOME / "fetched",
+            "most_bytes": env.integer("PLUMBLINE_FETCHED_GB", 50) * 10**9,
+            "bucket_name": PLUMBLINE_S3_BUCKET,
+            "endpoint_url": PLUMBLINE_S3_ENDPOINT or None,
+            "region_name": env.text("PLUMBLINE_S3_REGION", "us-east-1"),
+            "access_key": env.secret("PLUMBLINE_S3_ACCESS_KEY", "") or None,
+            "secret_key": PLUMBLINE_S3_SECRET_KEY or None,
+            # Servers of one's own seldom have a name for each bucket.
+            "addressing_style": "path" if PLUMBLINE_S3_ENDPOINT else "auto",
+        },
+    }
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
@@ -203,7 +223,13 @@ PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
 LOGGING = logs.configuration(
     PLUMBLINE_LOG,
     (
-        *(SECRET_KEY, *SECRET_KEY_FALLBACKS, HF_TOKEN, PLUMBLINE_METRICS_TOKEN),
+        *(
+            SECRET_KEY,
+            *SECRET_KEY_FALLBACKS,
+            PLUMBLINE_S3_SECRET_KEY,
+            HF_TOKEN,
+            PLUMBLINE_METRICS_TOKEN,
+        ),
         str(DATABASES["default"].get("PASSWORD", "")),
         urlsplit(PLUMBLINE_BROKER_URL).password or "",
     ),

@@ -95,7 +95,7 @@ def after_snapshots(server: Server, suite: Suite, count: int) -> Times:
     finally:
         for row in published:
             row.delete()
-            artifacts.path_of(row.sha256).unlink()
+            artifacts.remove(row.sha256)
     return times(slowest)
 
 

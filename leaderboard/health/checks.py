@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.files.storage import storages
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -24,6 +21,8 @@ from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
 from leaderboard.health import stand
+from leaderboard.samples import Bucket
+from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, Unreadable, published
 
 logger = logging.getLogger(__name__)
@@ -107,15 +106,17 @@ def _queue() -> dict[str, Any]:
 
 
 def _artifacts() -> dict[str, Any]:
-    """The free disk of the artifacts' folder, into which a byte was written and is gone again."""
-    folder = Path(storages["artifacts"].path(""))
+    """The free disk of this machine's files; into a folder of artifacts a byte was written."""
+    storage = artifacts.storage()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"x")
-            file.flush()
-        return {"free_disk_bytes": shutil.disk_usage(folder).free}
+        storage.check()
+        return {"free_disk_bytes": shutil.disk_usage(storage.here).free}
     except OSError as problem:
+        if isinstance(storage, Bucket):
+            raise NotReady(
+                "the bucket of the artifacts cannot be used: see that it is there, and that the "
+                "PLUMBLINE_S3_… variables are right"
+            ) from problem
         raise NotReady(
             f"the artifacts folder cannot be written ({problem.strerror}): make room on its disk, "
             "and let the site's user write into PLUMBLINE_HOME/artifacts"

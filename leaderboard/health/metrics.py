@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 
 from django.conf import settings
-from django.core.files.storage import FileSystemStorage, storages
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -25,6 +24,8 @@ from prometheus_client.registry import Collector
 from leaderboard.health import stand
 from leaderboard.health.checks import UNCACHED
 from leaderboard.health.requests import SECONDS
+from leaderboard.samples import Folder
+from leaderboard.samples import store as artifacts
 
 logger = logging.getLogger(__name__)
 
@@ -115,9 +116,8 @@ def _board() -> Iterator[Metric]:
 
 def _disks() -> Iterator[Metric]:
     folders = {"home": str(settings.PLUMBLINE_HOME)}
-    store = storages["artifacts"]
-    if isinstance(store, FileSystemStorage):
-        folders["artifacts"] = str(store.location)
+    if isinstance(storage := artifacts.storage(), Folder):
+        folders["artifacts"] = str(storage.here)
     free = {}
     for name, folder in folders.items():
         try:

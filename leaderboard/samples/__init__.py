@@ -19,6 +19,7 @@ from leaderboard.samples.question import (
     read_question,
 )
 from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
+from leaderboard.samples.storage import Bucket, Folder
 from leaderboard.samples.store import StoredFile, path_of
 from leaderboard.samples.vectors import Layout, Vector, by_result
 
@@ -31,8 +32,10 @@ __all__ = [
     "OUTCOMES",
     "QUESTIONS_ON_PAGE",
     "SORTS",
+    "Bucket",
     "Choice",
     "Facts",
+    "Folder",
     "Layout",
     "Line",
     "Numbered",

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.apps import apps
-from django.core.files.storage import storages
 from django.db.models import QuerySet
+from django.utils import timezone
 
-from evalcore.digest import digest_of_file
 from leaderboard.models import Artifact, BoardSnapshot, ItemAnalysis
-from leaderboard.samples.store import path_of
+from leaderboard.samples import store
 
 ORPHAN_AFTER = timedelta(days=1)
 """A file is written before the row that names it: a younger one may be waiting for its row."""
@@ -33,7 +29,8 @@ _STORED = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}|(incoming|collected)-[^/]+")
 class Fault:
     """A file that is not as the rows say, and what to do."""
 
-    file: Path
+    name: str
+    """In the store."""
     wrong: str
     remedy: str
 
@@ -48,56 +45,66 @@ def faults() -> Iterator[Fault]:
     for analysis in ItemAnalysis.objects.order_by("pk").iterator():
         whose = f"questions of column {analysis.comparability_key[:12]}"
         yield from _of_row(whose, analysis.sha256, None, OF_QUESTIONS)
-    for file in orphans():
-        yield Fault(file, "left over", OF_NOBODY)
+    for name in orphans():
+        yield Fault(name, "left over", OF_NOBODY)
 
 
 def _of_row(whose: str, sha256: str, size: int | None, remedy: str) -> Iterator[Fault]:
-    file = path_of(sha256)
     wrong = ""
     try:
-        found = file.stat().st_size
+        found = store.size(sha256)
         if size is not None and found != size:
             wrong = f"{found} bytes, {size} were stored"
-        elif digest_of_file(file) != sha256:
+        elif store.digest(sha256) != sha256:
             wrong = "its content is not what was stored"
     except OSError as problem:
         wrong = problem.strerror or str(problem)
     # Old boards go, file and row, while thousands of others are read.
-    if wrong and _is_named(file):
-        yield Fault(file, f"{whose}: {wrong}", remedy)
+    if wrong and _is_named(sha256):
+        yield Fault(store.name_of(sha256), f"{whose}: {wrong}", remedy)
 
 
-def orphans() -> Iterator[Path]:
-    """The store's files older than a day that no row names."""
-    folder = Path(storages["artifacts"].path(""))
+def orphans() -> Iterator[str]:
+    """The names of the store's files that are older than a day and that no row names."""
     named = {digest for rows in _named() for digest in rows}
-    for file in sorted((*folder.glob("*-*"), *folder.glob("??/*"))):
-        ours = _STORED.fullmatch(str(file.relative_to(folder)))
-        if ours and file.name not in named and _is_old(file):
-            yield file
+    for name in _stored():
+        digest = name.rpartition("/")[2]
+        if _STORED.fullmatch(name) and digest not in named and _is_old(name):
+            yield name
 
 
-def collect(file: Path) -> bool:
+def collect(name: str) -> bool:
     """Remove an orphan; False where somebody stored the same again in the meantime.
 
     It gets another name first: what is then found under that is what is removed, and no file that
     was put in its place a moment ago.
     """
-    taken = Path(storages["artifacts"].path(f"collected-{uuid4().hex}"))
+    storage = store.storage()
     try:
-        file.rename(taken)
+        aside = storage.set_aside(name)
     except FileNotFoundError:
         return False
-    if _is_named(file) or not _is_old(taken):
-        taken.rename(file)
+    if _is_named(name.rpartition("/")[2]) or not (storage.copies or _is_old(aside)):
+        storage.put_back(aside, name)
         return False
-    taken.unlink()
+    storage.delete(aside)
     return True
 
 
-def _is_named(file: Path) -> bool:
-    return any(rows.filter(sha256=file.name).exists() for rows in _named())
+def _stored() -> Iterator[str]:
+    storage = store.storage()
+    try:
+        folders, files = storage.listdir("")
+    except FileNotFoundError:
+        return
+    yield from sorted(files)
+    for folder in sorted(folders):
+        if re.fullmatch(r"[0-9a-f]{2}", folder):
+            yield from sorted(f"{folder}/{file}" for file in storage.listdir(folder)[1])
+
+
+def _is_named(sha256: str) -> bool:
+    return any(rows.filter(sha256=sha256).exists() for rows in _named())
 
 
 def _named() -> list[QuerySet[Any, str]]:
@@ -110,8 +117,9 @@ def _named() -> list[QuerySet[Any, str]]:
     ]
 
 
-def _is_old(file: Path) -> bool:
+def _is_old(name: str) -> bool:
     try:
-        return time.time() - file.stat().st_mtime > ORPHAN_AFTER.total_seconds()
+        written: datetime = store.storage().get_modified_time(name)
     except FileNotFoundError:
         return False
+    return timezone.now() - written > ORPHAN_AFTER

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from django.core.files.storage import storages
 
 from evalcore.digest import digest_of_file
+from leaderboard.samples.storage import Bucket, Folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,41 +39,75 @@ def store_open(source: BinaryIO, *, kind: str, rows: int | None = None) -> Store
 
     What is stored is what was read, whatever becomes of the file or of its name.
     """
-    folder = Path(storages["artifacts"].path(""))
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="incoming-", delete=False) as copy:
+    here = storage().here
+    here.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=here, prefix="incoming-", delete=False) as copy:
         try:
             shutil.copyfileobj(source, copy)
             copy.flush()
             os.fsync(copy.fileno())
             # The digest is of what lies here, not of what the file was when somebody else read it.
-            sha256 = digest_of_file(Path(copy.name))
-            target = path_of(sha256)
-            target.parent.mkdir(exist_ok=True)
-            Path(copy.name).chmod(0o644)
-            Path(copy.name).rename(target)
+            sha256, size = digest_of_file(Path(copy.name)), copy.tell()
+            storage().put(Path(copy.name), name_of(sha256))
         except BaseException:
             Path(copy.name).unlink(missing_ok=True)
             raise
-    _sync_folder(target.parent)
-    return StoredFile(kind=kind, sha256=sha256, bytes=target.stat().st_size, rows=rows)
+    return StoredFile(kind=kind, sha256=sha256, bytes=size, rows=rows)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def storage() -> Folder | Bucket:
+    return cast(Folder | Bucket, storages["artifacts"])
+
+
+def name_of(sha256: str) -> str:
+    """What the file with this digest is called in the store. Raises ValueError for no digest."""
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise ValueError(f"artifact: expected 64 hexadecimal digits, got {sha256!r}")
+    return f"{sha256[:2]}/{sha256}"
 
 
 def path_of(sha256: str) -> Path:
-    """Where the file with this digest lies. Raises ValueError for what is no digest."""
-    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
-        raise ValueError(f"artifact: expected 64 hexadecimal digits, got {sha256!r}")
-    return Path(storages["artifacts"].path(f"{sha256[:2]}/{sha256}"))
+    """Where the file can be read on this machine, brought here first from a bucket.
+
+    No file is there where the store has none. Raises OSError where a bucket does not answer.
+    """
+    return storage().local(name_of(sha256))
 
 
 def open(sha256: str) -> BinaryIO:
     """The stored file, for reading. Raises FileNotFoundError where the store has none."""
     return path_of(sha256).open("rb")
+
+
+def part(sha256: str, start: int, end: int) -> Iterator[bytes] | None:
+    """The bytes from `start` to before `end` from a bucket; None where the file is here to read."""
+    return storage().part(name_of(sha256), start, end)
+
+
+def holds(sha256: str) -> bool:
+    """Whether the store has the file; nothing of it is read."""
+    return bool(storage().exists(name_of(sha256)))
+
+
+def size(sha256: str) -> int:
+    """Raises FileNotFoundError where the store has no such file."""
+    return int(storage().size(name_of(sha256)))
+
+
+def digest(sha256: str) -> str:
+    """Of what lies under this name in the store, all of which is read."""
+    found = hashlib.sha256()
+    with storage().open(name_of(sha256)) as file:
+        for piece in file.chunks():
+            found.update(piece)
+    return found.hexdigest()
+
+
+def remove(sha256: str) -> None:
+    """Of a file that is not there nothing is said."""
+    storage().delete(name_of(sha256))
+
+
+def folder_beside(name: str) -> Path:
+    """A folder of this machine beside the stored files, for what can be made of them again."""
+    return storage().here / name

@@ -27,7 +27,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
-from django.core.files.storage import storages
 from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
@@ -316,4 +315,4 @@ def folder_of(sha256: str) -> Path:
 
 
 def _folder() -> Path:
-    return Path(storages["artifacts"].path("boards"))
+    return artifacts.folder_beside("boards")

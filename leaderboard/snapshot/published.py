@@ -17,7 +17,6 @@ from django.db.models import Max, OuterRef, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from evalcore.digest import digest_of_file
 from leaderboard.catalogue import newest_suite, suites_called
 from leaderboard.models import BoardSnapshot, Edition, Run, Suite
 from leaderboard.models import edition as editions
@@ -221,7 +220,7 @@ def thin_out() -> int:
     BoardSnapshot.objects.filter(pk__in=[pk for pk, _ in going]).delete()
     for sha256 in {sha256 for _, sha256 in going}:
         if not BoardSnapshot.objects.filter(sha256=sha256).exists():
-            artifacts.path_of(sha256).unlink(missing_ok=True)
+            artifacts.remove(sha256)
     published = BoardSnapshot.objects.filter(published=True)
     newest = published.values("suite", "style").annotate(last=Max("pk")).values("last")
     current = BoardSnapshot.objects.filter(pk__in=newest).values_list("sha256", flat=True)
@@ -244,18 +243,17 @@ def _is_whole(row: BoardSnapshot) -> bool:
 
     All of it is read once a process, only its size is asked for each time.
     """
-    file = artifacts.path_of(row.sha256)
     try:
-        found = file.stat().st_size == row.bytes
+        found = artifacts.size(row.sha256) == row.bytes
         if found and row.sha256 not in _whole:
-            found = digest_of_file(file) == row.sha256
+            found = artifacts.digest(row.sha256) == row.sha256
     except OSError:
         found = False
     if found:
         _whole.add(row.sha256)
     else:
         _whole.discard(row.sha256)
-        logger.warning("board %s: its file %s is missing or damaged: built again", row, file)
+        logger.warning("board %s: its file %s is missing or damaged: built again", row, row.sha256)
     return found
 
 

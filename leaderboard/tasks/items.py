@@ -127,7 +127,7 @@ def newest(comparability_key: str) -> ItemAnalysis | None:
     """The newest analysis of a column; None where there is none, or its file is lost."""
     rows = ItemAnalysis.objects.filter(comparability_key=comparability_key)
     row = rows.order_by("-built", "-pk").first()
-    return row if row and artifacts.path_of(row.sha256).is_file() else None
+    return row if row and artifacts.holds(row.sha256) else None
 
 
 def table(analysis: ItemAnalysis) -> Table:
@@ -285,7 +285,7 @@ def _forget_before(row: ItemAnalysis) -> None:
     older.delete()
     kept = set(ItemAnalysis.objects.filter(sha256__in=digests).values_list("sha256", flat=True))
     for sha256 in digests - kept:
-        artifacts.path_of(sha256).unlink(missing_ok=True)
+        artifacts.remove(sha256)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from leaderboard.samples import checking
+from leaderboard.samples import checking, store
 
 
 class Command(BaseCommand):
@@ -26,11 +26,12 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, collect: bool, **_options: Any) -> None:
         found = 0
         for fault in checking.faults():
-            if collect and fault.remedy == checking.OF_NOBODY and checking.collect(fault.file):
-                self.stdout.write(f"{fault.file}: removed")
+            shown = store.storage().shown(fault.name)
+            if collect and fault.remedy == checking.OF_NOBODY and checking.collect(fault.name):
+                self.stdout.write(f"{shown}: removed")
                 continue
             found += 1
-            self.stdout.write(f"{fault.file}: {fault.wrong}: {fault.remedy}")
+            self.stdout.write(f"{shown}: {fault.wrong}: {fault.remedy}")
         self.stdout.write(f"{found} fault{'' if found == 1 else 's'}")
         if found:
             sys.exit(1)

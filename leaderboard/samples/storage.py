@@ -1,0 +1,244 @@
+"""Where stored files lie: in a folder that all machines share, or in a bucket of S3.
+
+Both are Django storages, chosen by `STORAGES["artifacts"]`, in which a file lies under its digest.
+What reads parquet at random places wants a file on this machine: of a bucket's it is fetched once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from django.core.files.base import File
+from django.core.files.storage import FileSystemStorage
+from storages.backends.s3 import S3Storage
+
+from evalcore.digest import digest_of_file
+
+logger = logging.getLogger(__name__)
+
+PIECE = 256 * 1024
+"""Bytes of a download that are read at once."""
+
+
+class Folder(FileSystemStorage):
+    """A folder; a file is there whole, and on its disk, or not at all."""
+
+    copies = False
+    """Whether a file that is set aside is as old as it is set aside."""
+
+    @property
+    def here(self) -> Path:
+        """Where this machine keeps files of its own beside what is stored."""
+        return Path(self.location)
+
+    def put(self, file: Path, name: str) -> None:
+        """Store this file of `here`, which goes."""
+        target = Path(self.path(name))
+        target.parent.mkdir(exist_ok=True)
+        file.chmod(0o644)
+        file.rename(target)
+        _sync(target.parent)
+
+    def local(self, name: str) -> Path:
+        """The file on this machine; none is there where none is stored."""
+        return Path(self.path(name))
+
+    def part(self, name: str, start: int, end: int) -> Iterator[bytes] | None:  # noqa: ARG002
+        """None: whoever wants a part of a file reads it on this machine."""
+        return None
+
+    def set_aside(self, name: str) -> str:
+        """Give a file another name, by which nobody will find it. Raises FileNotFoundError."""
+        aside = f"collected-{uuid4().hex}"
+        Path(self.path(name)).rename(self.path(aside))
+        return aside
+
+    def put_back(self, aside: str, name: str) -> None:
+        Path(self.path(aside)).rename(self.path(name))
+
+    def shown(self, name: str) -> str:
+        """For whoever looks for it."""
+        return str(self.path(name))
+
+    def check(self) -> None:
+        """Raises OSError where nothing can be stored."""
+        self.here.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.here) as file:
+            file.write(b"x")
+            file.flush()
+
+
+class Bucket(S3Storage):  # type: ignore[misc]
+    """A bucket of S3, or of what speaks like it, with a bounded copy of what was read of late."""
+
+    copies = True
+
+    def __init__(
+        self, *, here: Path, most_bytes: int, addressing_style: str, **settings: Any
+    ) -> None:
+        # A bucket that does not answer must not hold a thread of the site for minutes.
+        patience = Config(
+            s3={"addressing_style": addressing_style},
+            signature_version="s3v4",
+            connect_timeout=5,
+            read_timeout=30,
+            retries={"mode": "standard", "total_max_attempts": 3},
+        )
+        super().__init__(client_config=patience, file_overwrite=True, **settings)
+        self.here, self._most = Path(here), most_bytes
+
+    def put(self, file: Path, name: str) -> None:
+        with file.open("rb") as content:
+            self.save(name, File(content))
+        self._keep(file, name)
+
+    def local(self, name: str) -> Path:
+        target = self.here / name
+        try:
+            os.utime(target)  # what was asked for last goes last
+        except FileNotFoundError:
+            self._fetch(name)
+        return target
+
+    def part(self, name: str, start: int, end: int) -> Iterator[bytes] | None:
+        """These bytes as they come from the bucket; None where the file is on this machine."""
+        if (self.here / name).is_file():
+            return None
+        return self._pieces(name, start, end)
+
+    def set_aside(self, name: str) -> str:
+        aside = f"collected-{uuid4().hex}"
+        self._rename(name, aside)
+        (self.here / name).unlink(missing_ok=True)
+        return aside
+
+    def put_back(self, aside: str, name: str) -> None:
+        self._rename(aside, name)
+
+    def shown(self, name: str) -> str:
+        return f"s3://{self.bucket_name}/{self._key(name)}"
+
+    def check(self) -> None:
+        self.here.mkdir(parents=True, exist_ok=True)
+        self.exists("ready")
+
+    # What django-storages does, with failures that the callers of any storage know.
+
+    def _open(self, name: str, mode: str = "rb") -> Any:
+        with _told():
+            return super()._open(name, mode)
+
+    def _save(self, name: str, content: File[bytes]) -> str:
+        with _told():
+            return str(super()._save(name, content))
+
+    def exists(self, name: str) -> bool:
+        with _told():
+            return bool(super().exists(name))
+
+    def delete(self, name: str) -> None:
+        (self.here / name).unlink(missing_ok=True)
+        with _told():
+            super().delete(name)
+
+    def listdir(self, path: str) -> tuple[list[str], list[str]]:
+        with _told():
+            folders, files = super().listdir(path)
+            return folders, files
+
+    def size(self, name: str) -> int:
+        with _told():
+            return int(super().size(name))
+
+    def get_modified_time(self, name: str) -> Any:
+        with _told():
+            return super().get_modified_time(name)
+
+    def _fetch(self, name: str) -> None:
+        self.here.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.here, prefix="incoming-", delete=False) as copy:
+            incoming = Path(copy.name)
+            try:
+                with _told(), self.open(name) as content:
+                    shutil.copyfileobj(content, copy)
+                copy.flush()
+            except FileNotFoundError:
+                incoming.unlink()
+                return
+            except BaseException:
+                incoming.unlink(missing_ok=True)
+                raise
+        if digest_of_file(incoming) != Path(name).name:
+            incoming.unlink()
+            logger.error("%s in the bucket is not what was stored: it counts as missing", name)
+            return
+        self._keep(incoming, name)
+
+    def _keep(self, file: Path, name: str) -> None:
+        target = self.here / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(target)
+        self._make_room(but=target)
+
+    def _make_room(self, but: Path) -> None:
+        """Remove copies, those asked for longest ago first; who reads one goes on reading it."""
+        kept = []
+        for file in self.here.glob("??/*"):
+            try:
+                facts = file.stat()
+            except FileNotFoundError:
+                continue
+            kept.append((facts.st_mtime, facts.st_size, file))
+        total = sum(size for _, size, _ in kept)
+        for _, size, file in sorted(kept):
+            if total <= self._most:
+                return
+            if file != but:
+                file.unlink(missing_ok=True)
+                total -= size
+
+    def _pieces(self, name: str, start: int, end: int) -> Iterator[bytes]:
+        with _told():
+            asked = self.bucket.Object(self._key(name)).get(Range=f"bytes={start}-{end - 1}")
+            yield from asked["Body"].iter_chunks(PIECE)
+
+    def _rename(self, old: str, new: str) -> None:
+        with _told():
+            source = {"Bucket": self.bucket_name, "Key": self._key(old)}
+            self.bucket.Object(self._key(new)).copy(source)
+            self.bucket.Object(self._key(old)).delete()
+
+    def _key(self, name: str) -> str:
+        return str(self._normalize_name(name))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Failures of a bucket as those of a disk: missing is missing, all else is our trouble."""
+    try:
+        yield
+    except ClientError as problem:
+        status = problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if status == 404:
+            raise FileNotFoundError(str(problem)) from problem
+        raise OSError(f"the bucket refused: {problem}") from problem
+    except BotoCoreError as problem:
+        raise OSError(f"the bucket does not answer: {problem}") from problem
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,188 @@
+"""Stored files in a bucket of a real S3 server: what a site does with them is what it does else."""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from leaderboard.models import Artifact, BoardSnapshot, Run, Suite
+from leaderboard.samples import Bucket, checking, path_of
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import OWN, published
+from leaderboard.snapshot import file as snapshot_file
+from tests import s3
+from tests.leaderboard import factories as make
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3.server(tmp_path_factory.mktemp("s3")) as address:
+        yield address
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    return tmp_path / "fetched"
+
+
+@pytest.fixture
+def bucket(server: str, here: Path, settings: Any) -> Bucket:
+    """An empty bucket in which this site stores, by the settings of the site."""
+    options = {
+        "here": here,
+        "most_bytes": 10**9,
+        "bucket_name": f"plumbline-{uuid.uuid4().hex[:8]}",
+        "endpoint_url": server,
+        "region_name": "us-east-1",
+        "access_key": s3.ACCESS,
+        "secret_key": s3.SECRET,
+        "addressing_style": "path",
+    }
+    backend = {"BACKEND": "leaderboard.samples.storage.Bucket", "OPTIONS": options}
+    settings.STORAGES = {**settings.STORAGES, "artifacts": backend}
+    made = artifacts.storage()
+    assert isinstance(made, Bucket)
+    made.bucket.create()
+    return made
+
+
+@pytest.fixture
+def site(bucket: Bucket, here: Path, settings: Any) -> Suite:
+    """A run in each column, and a board; then as on a machine that has read nothing yet."""
+    suite = make.make_suite(benchmarks=("facts",), styles=("cloze", "mmlu"))
+    settings.PLUMBLINE_SUITE = suite.name
+    make.evaluated("lab/first", suite, {"cloze": 0.6, "mmlu": 0.4}, n=30)
+    published.build(suite, OWN)
+    forget(here)
+    return suite
+
+
+def forget(here: Path) -> None:
+    for file in here.glob("??/*"):
+        file.unlink()
+    snapshot_file._boards.clear()
+    for folder in (here / "boards").iterdir():
+        snapshot_file._remove(folder)
+
+
+def answer(client: Client, address: str, **headers: str) -> tuple[int, bytes, Any]:
+    response = client.get(address, headers=headers)
+    return response.status_code, b"".join(response), response.headers
+
+
+def test_board_run_and_downloads_come_from_the_bucket(
+    client: Client, site: Suite, here: Path
+) -> None:
+    run = Run.objects.filter(state="done").first()
+    assert run is not None
+    samples = run.artifacts.get(kind="samples")
+    address = reverse("run-parquet", args=[run.pk])
+    status, whole, headers = answer(client, address)
+    assert (status, len(whole)) == (200, samples.bytes) == (200, int(headers["Content-Length"]))
+    assert not list(here.glob("??/*")), "streamed, and not fetched before"
+    for asked, part in (
+        ("bytes=0-9", whole[:10]),
+        (f"bytes=100-{2**40}", whole[100:]),
+        ("bytes=-7", whole[-7:]),
+    ):
+        status, content, headers = answer(client, address, range=asked)
+        assert (status, content) == (206, part)
+        assert headers["Content-Range"].endswith(f"/{samples.bytes}")
+    assert answer(client, address, range=f"bytes={samples.bytes}-")[0] == 416
+    page = client.get(run.get_absolute_url())
+    assert page.status_code == 200
+    assert "Which tool number" in page.content.decode()
+    assert path_of(samples.sha256).read_bytes() == whole
+    assert answer(client, address, range="bytes=5-8")[1] == whole[5:9], "from this machine"
+    assert "lab/first" in client.get("/").content.decode()
+    ready = client.get("/readyz").json()
+    assert (ready["wrong"], ready["ready"]) == ([], True)
+
+
+def test_a_file_that_is_missing_or_another_one_is_told_and_never_read(
+    client: Client, site: Suite, bucket: Bucket
+) -> None:
+    assert told() == ["0 faults"]
+    first, second = Artifact.objects.filter(kind="samples")
+    bucket.bucket.Object(artifacts.name_of(first.sha256)).delete()
+    bucket.bucket.Object(artifacts.name_of(second.sha256)).put(Body=b"x" * second.bytes)
+    lines = told()
+    assert lines[-1] == "2 faults"
+    assert lines[0].startswith(f"s3://{bucket.bucket_name}/{artifacts.name_of(first.sha256)}: ")
+    assert "its content is not what was stored" in lines[1]
+    assert client.get(reverse("run-parquet", args=[first.run_id])).status_code == 404
+    assert not path_of(first.sha256).exists()
+    assert not path_of(second.sha256).exists()
+
+
+def test_a_board_whose_file_is_gone_is_built_again(site: Suite, bucket: Bucket) -> None:
+    row = BoardSnapshot.objects.get()
+    published.forget()
+    assert published._is_whole(row)
+    artifacts.remove(row.sha256)
+    assert not published._is_whole(row)
+    published.build(site, OWN)
+    newest = BoardSnapshot.objects.latest()
+    assert newest.pk != row.pk
+    assert artifacts.holds(newest.sha256)
+
+
+def test_only_old_files_that_nothing_names_are_collected(
+    site: Suite, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = artifacts.store_open(io.BytesIO(b"nobody's"), kind="lost")
+    assert list(checking.orphans()) == []
+    time.sleep(1.1)  # a bucket's times have no parts of seconds
+    monkeypatch.setattr(checking, "ORPHAN_AFTER", timedelta(seconds=0.5))
+    assert list(checking.orphans()) == [artifacts.name_of(lost.sha256)]
+    assert told("--collect")[-1] == "0 faults"
+    assert not artifacts.holds(lost.sha256)
+    assert told() == ["0 faults"]
+
+
+def test_copies_are_bounded_and_those_asked_for_last_stay(bucket: Bucket, here: Path) -> None:
+    stored = [
+        artifacts.store_open(io.BytesIO(bytes([number]) * 1000), kind="lost") for number in range(4)
+    ]
+    assert len(list(here.glob("??/*"))) == 4
+    bucket._most = 2500
+    path_of(stored[0].sha256)
+    artifacts.store_open(io.BytesIO(b"y" * 1000), kind="lost")
+    left = {file.name for file in here.glob("??/*")}
+    assert len(left) == 2
+    assert stored[0].sha256 in left
+    assert path_of(stored[1].sha256).read_bytes() == bytes([1]) * 1000
+
+
+def test_a_bucket_that_does_not_answer_is_our_trouble_and_told(
+    client: Client, site: Suite, bucket: Bucket, settings: Any, here: Path
+) -> None:
+    options = {**settings.STORAGES["artifacts"]["OPTIONS"], "endpoint_url": "http://127.0.0.1:1"}
+    backend = {**settings.STORAGES["artifacts"], "OPTIONS": options}
+    settings.STORAGES = {**settings.STORAGES, "artifacts": backend}
+    with pytest.raises(OSError, match="the bucket does not answer"):
+        artifacts.store_open(io.BytesIO(b"z"), kind="lost")
+    assert not list(here.glob("incoming-*"))
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    assert "the bucket of the artifacts cannot be used" in str(ready.json()["wrong"])
+
+
+def told(*arguments: str) -> list[str]:
+    said = io.StringIO()
+    with suppress(SystemExit):
+        call_command("check_artifacts", *arguments, stdout=said)
+    return said.getvalue().splitlines()

@@ -1,0 +1,102 @@
+"""A real S3 server for tests: Ceph's object gateway with a cluster of one, whose disk is memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.error import URLError
+
+from tests.services import free_port, missing
+
+ACCESS, SECRET = "the-key-of-a-test", "the-secret-of-a-test"
+PROGRAMS = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "radosgw", "radosgw-admin")
+CONFIGURATION = """\
+[global]
+fsid = {cluster}
+mon host = [v2:127.0.0.1:{monitor}]
+mon initial members = a
+keyring = {folder}/keyring
+mon data = {folder}/mon
+osd data = {folder}/osd
+rgw data = {folder}
+rgw frontends = beast endpoint=127.0.0.1:{port}
+run dir = {folder}
+admin socket =
+log file =
+log to stderr = true
+osd objectstore = memstore
+memstore device bytes = 1073741824
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 1
+osd pool default pg autoscale mode = off
+osd crush chooseleaf type = 0
+mon allow pool size one = true
+mon data avail crit = 1
+"""
+ALL = ("--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *")
+SECONDS = 90.0
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """Its address; the account is ACCESS with SECRET. Everything that was started ends with it."""
+    if lacking := [program for program in PROGRAMS if shutil.which(program) is None]:
+        missing(f"NO S3 SERVER: {', '.join(lacking)} not installed: ceph-mon ceph-osd radosgw")
+    port, cluster, disk = free_port(), str(uuid.uuid4()), str(uuid.uuid4())
+    for part in ("mon", "osd"):
+        (folder / part).mkdir(parents=True)
+    configuration = folder / "ceph.conf"
+    configuration.write_text(
+        CONFIGURATION.format(cluster=cluster, folder=folder, port=port, monitor=free_port())
+    )
+    environment = {**os.environ, "CEPH_ARGS": f"--conf {configuration}"}
+    keys = str(folder / "keyring")
+
+    def run(*command: str) -> None:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr[-2000:])
+
+    with ExitStack() as started, (folder / "log").open("wb") as log:
+
+        def start(*command: str) -> None:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            started.callback(process.wait, 30)
+            started.callback(process.kill)
+
+        run("ceph-authtool", "-C", keys, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
+        run("ceph-authtool", keys, "--gen-key", "-n", "client.admin", *ALL)
+        run("ceph-authtool", keys, "--gen-key", "-n", "osd.0", *ALL)
+        run("ceph-mon", "--mkfs", "-i", "a", "--keyring", keys, "--fsid", cluster)
+        start("ceph-mon", "-f", "-i", "a")
+        run("ceph", "osd", "new", disk)
+        run("ceph", "auth", "import", "-i", keys)
+        run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", disk, "--no-mon-config")
+        start("ceph-osd", "-f", "-i", "0")
+        user = ("--uid", "plumbline", "--display-name", "plumbline")
+        run(
+            "radosgw-admin", "user", "create", *user, "--access-key", ACCESS, "--secret-key", SECRET
+        )
+        start("radosgw", "-f", "-n", "client.admin")
+        address = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + SECONDS
+        while not _answers(address):
+            assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+            time.sleep(0.2)
+        yield address
+
+
+def _answers(address: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(address, timeout=5).status == 200)
+    except (URLError, OSError):
+        return False
