@@ -3,7 +3,8 @@
 from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.order import PoolOrder
-from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
+from leaderboard.models.rerun import Rerun
+from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
@@ -12,6 +13,7 @@ from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
 __all__ = [
     "LIVE",
+    "MEASURED",
     "Agreement",
     "Artifact",
     "BoardSnapshot",
@@ -20,6 +22,7 @@ __all__ = [
     "ItemAnalysis",
     "PoolOrder",
     "QuestionSet",
+    "Rerun",
     "Result",
     "Run",
     "RunEvent",
