@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from leaderboard import models
-from leaderboard.queue import claims
+from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit
 
 FIRST = 100
@@ -43,8 +45,13 @@ class EventInline(admin.TabularInline):  # type: ignore[type-arg]
     has_add_permission = _never
 
 
+class WithReason(ActionForm):
+    reason = forms.CharField(required=False, label="Reason, of what runs again:")
+
+
 @admin.register(models.Run)
 class RunAdmin(ReadOnly):
+    action_form = WithReason
     list_display = (
         *("variant", "task", "shots", "state", "priority", "error_class", "worker", "created"),
     )
@@ -52,7 +59,7 @@ class RunAdmin(ReadOnly):
     search_fields = ("id", "variant__hub_model__repo_id", "error_message")
     list_select_related = ("variant__hub_model", "task", "worker")
     inlines = (EventInline,)
-    actions = ("cancel", "retry", "put_first", "put_last", "put_back")
+    actions = ("cancel", "retry", "put_first", "put_last", "put_back", "rerun")
 
     @admin.action(permissions=["operate"], description="Cancel, whoever wants them")
     def cancel(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
@@ -77,6 +84,19 @@ class RunAdmin(ReadOnly):
     def put_back(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         self._put(request, chosen, 0)
 
+    @admin.action(permissions=["operate"], description="Run again, and replace what is done")
+    def rerun(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        done = chosen.filter(state=models.Run.State.DONE, superseded_by=None)
+        runs = done.select_related("variant", "task").order_by("finished")
+        try:
+            by, reason = request.user.get_username(), request.POST.get("reason", "")
+            ordered = reruns.rerun(runs, by=by, reason=reason)
+        except reruns.NoReason as problem:
+            self.message_user(request, f"Nothing is queued. {problem}", messages.ERROR)
+            return
+        queued = len(ordered.queued)
+        self._said(request, [True] * queued + [False] * (len(chosen) - queued), "queued again")
+
     def _put(self, request: HttpRequest, chosen: QuerySet[models.Run], priority: int) -> None:
         by = request.user.get_username()
         moved = [claims.put(run, priority, by=by) for run in chosen]
@@ -88,6 +108,13 @@ class RunAdmin(ReadOnly):
         also = f" {left} could not be: look at their state." if left else ""
         level = messages.WARNING if left else messages.SUCCESS
         self.message_user(request, f"{sum(done)} of {len(done)} runs were {what}.{also}", level)
+
+
+@admin.register(models.Rerun)
+class RerunAdmin(ReadOnly):
+    """Given by an action on runs, or by `manage.py supersede`."""
+
+    list_display = ("reason", "by", "at")
 
 
 @admin.register(models.PoolOrder)

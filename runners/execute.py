@@ -31,7 +31,7 @@ from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
-from runners import backends, confinement, hub_cache, trusted_code
+from runners import backends, confinement, hub_cache, leftovers, trusted_code
 from runners.confinement import Needs
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
@@ -302,7 +302,8 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
 
 
 def _journal(run: Run) -> Path:
-    return Path(settings.PLUMBLINE_HOME / "journal" / str(run.variant_id))
+    """What is measured again is asked again: its order has a journal of its own."""
+    return Path(settings.PLUMBLINE_HOME / "journal" / leftovers.journal_of(run))
 
 
 @contextmanager
@@ -322,8 +323,9 @@ def _tidy(claim: claims.Claim, log: Path) -> None:
     if Run.objects.filter(pk__in=[run.pk for run in claim.runs]).exclude(state=State.DONE).exists():
         return
     log.unlink(missing_ok=True)
+    first = claim.runs[0]
     unfinished = Run.objects.filter(
-        variant_id=claim.runs[0].variant_id, state__in=(State.QUEUED, State.RUNNING)
+        variant_id=first.variant_id, rerun=first.rerun_id, state__in=(State.QUEUED, State.RUNNING)
     )
     if not unfinished.exists():
         shutil.rmtree(_journal(claim.runs[0]), ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -77,19 +78,26 @@ def _is_in_use(folder: Path) -> bool:
     return False
 
 
+def journal_of(run: Run) -> str:
+    """The name of its journal: its variant's, or that of its variant in an order to measure again.
+
+    Answers that are to be replaced must not be taken up.
+    """
+    return f"{run.variant_id}-{run.rerun_id}" if run.rerun_id else str(run.variant_id)
+
+
 def _unwanted_journals() -> Iterator[Path]:
     """Those that no run needs and that are too old, or of those the oldest until the rest fits.
 
-    A journal is its variant's, whose number is its name: what a queued or running run of that
-    variant will take up is never removed.
+    What a queued or running run will take up is never removed.
     """
     journals = [
         folder
         for folder in (settings.PLUMBLINE_HOME / "journal").glob("*")
-        if folder.name.isdecimal()
+        if re.fullmatch(r"\d+(-\d+)?", folder.name)
     ]
     alive = Run.objects.filter(state__in=(State.QUEUED, State.RUNNING))
-    needed = {str(variant) for variant in alive.order_by().values_list("variant", flat=True)}
+    needed = {journal_of(run) for run in alive.order_by().only("variant", "rerun")}
     found = {journal: _written(journal) for journal in journals}
     surplus = sum(size for _, size in found.values()) - settings.PLUMBLINE_JOURNAL_BYTES
     for journal, (written, size) in sorted(found.items(), key=lambda pair: pair[1]):

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from leaderboard.board import rows_named
 from leaderboard.compare.lineup import MOST
-from leaderboard.models import Run
+from leaderboard.models import MEASURED, Run
 from leaderboard.queue import listed
 from leaderboard.snapshot import Board
 
@@ -68,7 +68,7 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
         run = found.get(key)
         if run is None:
             problems.append(Problem(f"run: there is no run {key}. Copy its address from its page."))
-        elif run.state != Run.State.DONE:
+        elif run.state not in MEASURED:
             problems.append(
                 Problem(
                     f"run: {run.variant.hub_model.repo_id} on {_title(run)} is "

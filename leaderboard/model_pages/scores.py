@@ -122,7 +122,9 @@ def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
         for run, metric, of_filter, key, pk, value, low, high, n, *counts in results
     }
     cells: dict[str, Cell] = {}
-    ended = runs.exclude(state=Run.State.CANCELLED).order_by("created", "pk")
+    ended = runs.exclude(state__in=(Run.State.CANCELLED, Run.State.SUPERSEDED)).order_by(
+        "created", "pk"
+    )
     for pk, run_key, state in ended.values_list("pk", "run_key", "state"):
         if run_key not in by_key:
             continue

@@ -4,7 +4,8 @@ from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
-from leaderboard.models.run import LIVE, Artifact, Result, Run, RunEvent, Worker
+from leaderboard.models.rerun import Rerun
+from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
@@ -13,6 +14,7 @@ from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
 __all__ = [
     "LIVE",
+    "MEASURED",
     "Agreement",
     "Artifact",
     "BoardSnapshot",
@@ -22,6 +24,7 @@ __all__ = [
     "Launch",
     "PoolOrder",
     "QuestionSet",
+    "Rerun",
     "Result",
     "Run",
     "RunEvent",

@@ -28,10 +28,14 @@ class State(models.TextChoices):
     DONE = "done", "Done"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
+    SUPERSEDED = "superseded", "Superseded"
 
 
 LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 """States in which a second run of the same variant and key would be a waste."""
+WAITING = (State.QUEUED, State.RUNNING)
+MEASURED = (State.DONE, State.SUPERSEDED)
+"""States of runs that have numbers and files; only those that are done stand on boards."""
 
 
 IN_TURN = ("-priority", "due", "id")
@@ -144,6 +148,17 @@ class Run(models.Model):
     error_class = models.CharField(max_length=16, choices=ErrorClass.choices, blank=True)
     error_message = models.TextField(blank=True)
     log_tail = models.TextField(blank=True)
+    rerun = models.ForeignKey(
+        "leaderboard.Rerun", null=True, blank=True, on_delete=models.PROTECT, related_name="runs"
+    )
+    """The operator's order to measure again what stands already."""
+    replaces = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="replacements"
+    )
+    """The finished run in whose place this one will stand, until it does."""
+    superseded_by = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="supersedes"
+    )
     environment = models.JSONField(default=dict, blank=True)
     engine_version = models.CharField(max_length=32, blank=True)
     computed_by = models.CharField(max_length=64, blank=True)
@@ -163,8 +178,21 @@ class Run(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["variant", "run_key"],
-                condition=Q(state__in=LIVE),
+                condition=Q(state__in=LIVE, replaces=None),
                 name="one_live_run_per_variant_and_key",
+            ),
+            models.UniqueConstraint(
+                fields=["variant", "run_key"],
+                condition=Q(state__in=WAITING),
+                name="one_waiting_run_per_variant_and_key",
+            ),
+            # With the first of them: never two results of one variant and key.
+            models.CheckConstraint(
+                condition=~Q(state=State.DONE) | Q(replaces=None), name="done_replaces_nothing"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.SUPERSEDED) | Q(superseded_by__isnull=False),
+                name="superseded_by_a_run",
             ),
             models.CheckConstraint(
                 condition=Q(

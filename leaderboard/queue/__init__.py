@@ -8,6 +8,7 @@ from leaderboard.queue import (
     orders,
     records,
     reproduce,
+    reruns,
     room,
     unserved,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "reason",
     "records",
     "reproduce",
+    "reruns",
     "room",
     "standing",
     "unserved",

@@ -23,7 +23,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, ErrorClass, State
-from leaderboard.queue import orders, records
+from leaderboard.queue import orders, records, supersession
 from leaderboard.queue.history import NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, path_of, vectors
 
@@ -61,14 +61,14 @@ class Claim:
     runs: tuple[Run, ...]
 
 
-def enqueue(runs: Iterable[Run], *, by: str) -> list[Run]:
+def enqueue(runs: Iterable[Run], *, by: str, why: str = "submitted") -> list[Run]:
     """Insert new runs as queued; listeners of `runs_queued` hear of it after the commit."""
     with changing():
         inserted = list(runs)
         for run in inserted:
             run.state = State.QUEUED
             run.save(force_insert=True)
-        tell(inserted, State.QUEUED, by=by, why="submitted")
+        tell(inserted, State.QUEUED, by=by, why=why)
         if inserted:
             announce()
     return inserted
@@ -94,6 +94,7 @@ def claim_next(worker: Worker) -> Claim | None:
             mode=first.mode,
             fewshot_draw=first.fewshot_draw,
             fewshot_seed=first.fewshot_seed,
+            rerun=first.rerun_id,
         )
         _take(same, token, worker)
         runs = tuple(
@@ -187,12 +188,14 @@ def complete(
         path, own = path_of(samples.sha256), record.own_results()
         by_question = vectors.read(path, own, same_questions=same)
     with changing():
+        supersession.take_place(run, by=holder(run))
         moved = (
             held(token)
             .filter(pk=run.pk)
             .update(
                 state=State.DONE,
                 finished=Now(),
+                replaces=None,
                 progress_done=F("progress_total"),
                 environment=record.environment,
                 engine_version=str(record.engine.get("version", "")),
@@ -264,7 +267,12 @@ def retry(run: Run, *, by: str) -> bool:
 
     False where it has not ended so, or another run of the same variant and key stands in its place.
     """
-    ended = Run.objects.filter(pk=run.pk, state__in=(State.FAILED, State.CANCELLED))
+    ended = Run.objects.filter(
+        # What was to be replaced may have been, by another.
+        Q(replaces=None) | Q(replaces__in=Run.objects.filter(state=State.DONE, superseded_by=None)),
+        pk=run.pk,
+        state__in=(State.FAILED, State.CANCELLED),
+    )
     try:
         with changing():
             moved = ended.update(**UNTRIED)

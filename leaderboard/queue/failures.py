@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from leaderboard.models import LIVE, Run
-from leaderboard.models.run import ErrorClass, State
+from leaderboard.models import Run
+from leaderboard.models.run import WAITING, ErrorClass, State
 from leaderboard.queue.listing import by_benchmark, listed, named, of_model
 
 NAMED = 5
@@ -39,10 +39,19 @@ class Cause:
 
 def standing(runs: QuerySet[Run]) -> QuerySet[Run]:
     """The failed ones among a few `runs` in whose place no later run was made."""
-    # There is one live run of a variant and key at most, so a live one is always the later.
-    instead = Q(state__in=LIVE) | Q(state=State.FAILED, created__gt=OuterRef("created"))
-    later = Run.objects.filter(instead, variant=OuterRef("variant"), run_key=OuterRef("run_key"))
-    return runs.filter(~Exists(later), state=State.FAILED)
+    same = Run.objects.filter(variant=OuterRef("variant"), run_key=OuterRef("run_key"))
+    later = same.filter(state=State.FAILED, created__gt=OuterRef("created"))
+    return runs.filter(~Exists(later), _not_made_good(same), state=State.FAILED)
+
+
+def _not_made_good(same: QuerySet[Run]) -> Q:
+    """That none of these runs, of the same variant and key, is alive in its place.
+
+    There is one at most, so it is always the later; but for the one that a failed rerun was to
+    replace, and did not.
+    """
+    waits, done = same.filter(state__in=WAITING), same.filter(state=State.DONE)
+    return ~Exists(waits) & (Q(replaces__state=State.DONE) | ~Exists(done))
 
 
 def by_cause(runs: Iterable[Run]) -> list[Cause]:
@@ -107,12 +116,9 @@ class Causes:
 def _standing(model: str) -> list[Failed]:
     """The failed runs in whose place none was made, the newest first."""
     failed = of_model(Run.objects.filter(state=State.FAILED), model)
-    # There is one live run of a variant and key at most, so a live one is always the later.
-    live = Run.objects.filter(
-        variant=OuterRef("variant"), run_key=OuterRef("run_key"), state__in=LIVE
-    )
+    same = Run.objects.filter(variant=OuterRef("variant"), run_key=OuterRef("run_key"))
     rows: QuerySet[Run, Any] = (
-        failed.filter(~Exists(live))
+        failed.filter(_not_made_good(same))
         .order_by("-finished", "pk")
         .values_list("pk", "variant_id", "run_key", "error_class", "error_message")
     )

@@ -29,8 +29,13 @@ def gap(parameters: int) -> timedelta:
 
 def due(others: QuerySet[Submission]) -> datetime:
     """When the turn is of what is asked for now by whom these submissions are."""
+    return due_after(Run.objects.filter(submissions__in=others))
+
+
+def due_after(others: QuerySet[Run]) -> datetime:
+    """When the turn is of what is asked for now beside these runs, as far as they wait."""
     now = timezone.now()
-    waiting = Run.objects.filter(state=Run.State.QUEUED, submissions__in=others)
+    waiting = others.filter(state=Run.State.QUEUED)
     last = waiting.order_by("-due").values_list("due", "variant__parameters").first()
     return max(now, last[0] + gap(last[1])) if last else now
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from django.db.models import Exists, OuterRef
+
 from evalcore.record import RunRecord
 from leaderboard.models import Result, Run, SuiteEntry
 from leaderboard.models.variant import TRANSFORMERS
@@ -102,7 +104,16 @@ def store(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None
         vectors.store(own, by_question)
     for row in record.own_results():
         for key in ("", "chat_"):
-            shown = {f"{key}run_key": run.run_key, f"{key}comparability_key": ""}
-            SuiteEntry.objects.filter(metric=row.metric, filter=row.filter, **shown).update(
-                **{f"{key}comparability_key": row.comparability_key}
+            fixed = f"{key}comparability_key"
+            columns = SuiteEntry.objects.filter(
+                **{"metric": row.metric, "filter": row.filter, f"{key}run_key": run.run_key}
             )
+            if run.rerun_id:
+                # Where all that stood was replaced, the new ones fix it anew.
+                standing = Result.objects.filter(
+                    comparability_key=OuterRef(fixed), run__state=Run.State.DONE
+                )
+                open_columns = columns.filter(~Exists(standing))
+            else:
+                open_columns = columns.filter(**{fixed: ""})
+            open_columns.update(**{fixed: row.comparability_key})

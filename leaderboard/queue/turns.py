@@ -105,7 +105,7 @@ def _positions(turns: Iterable[Turn]) -> list[tuple[int, UUID]]:
 
 def _by_pk(wanted: Iterable[UUID]) -> dict[UUID, Run]:
     runs = listed(Run.objects.filter(pk__in=list(wanted)))
-    light = runs.defer("log_tail", "environment", "dataset_commits")
+    light = runs.select_related("rerun").defer("log_tail", "environment", "dataset_commits")
     return {run.pk: run for run in light.prefetch_related("submissions")}
 
 

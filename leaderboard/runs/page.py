@@ -66,7 +66,8 @@ def _with_what_is_said_elsewhere() -> QuerySet[Run]:
     entries = SuiteEntry.objects.filter(
         SuiteEntry.asking(OuterRef("run_key")), task=OuterRef("task")
     )
-    return listed(Run.objects.all()).annotate(
+    runs = Run.objects.select_related("rerun", "superseded_by__task", "superseded_by__rerun")
+    return listed(runs).annotate(
         suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
     )
 
@@ -104,6 +105,8 @@ def _page(
         "events": shown.events.all(),
         "live": shown.state in LIVE_NOW,
         "ahead": _ahead(shown),
+        "in_place_of": shown.supersedes.select_related("task").first(),
+        "again": shown.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
         "browser": browser,
         "searchable": searchable,
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,

@@ -101,7 +101,7 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
         asked |= Q(task_id__in=numbers) & ~Q(run_key__in=taken)
     runs = (
         Run.objects.filter(asked)
-        .exclude(state=Run.State.CANCELLED)
+        .exclude(state__in=(Run.State.CANCELLED, Run.State.SUPERSEDED))
         .order_by("created")
         .values_list("pk", "variant_id", "run_key", "state")
     )

@@ -15,6 +15,7 @@ from leaderboard.hub import state as hub_state
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.edition import changing
 from leaderboard.models.packing import packing_of
+from leaderboard.models.run import State
 from leaderboard.queue import claims, fairness
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import PLAIN, Facts, Way
@@ -150,7 +151,8 @@ def _runs(variant: Variant, suite: Suite, turn: datetime, *, by: str) -> list[Ru
     keys = set(key_of.values())
     there = variant.runs.filter(state__in=LIVE, run_key__in=keys)
     fairness.advance(there, turn)
-    live = {run.run_key: run for run in there}
+    # Of two of a key the one that stands: the other is to replace it, and will here as well.
+    live = {run.run_key: run for run in sorted(there, key=lambda run: run.state == State.DONE)}
     missing = {
         key_of[entry]: Run(
             variant=variant,
@@ -182,7 +184,7 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
             return []
         submission.refresh_from_db(fields=["state"])
         wanted = Run.objects.filter(submissions__state=Submission.State.ACTIVE)
-        unwanted = submission.runs.exclude(pk__in=wanted.values("pk"))
+        unwanted = submission.runs.filter(rerun=None).exclude(pk__in=wanted.values("pk"))
         why = "the submission was withdrawn"
         return [run for run in unwanted if claims.cancel(run, by=str(user), why=why)]
 

@@ -41,7 +41,14 @@ MEANINGS = {
 
 register = template.Library()
 
-_MARKS = {"done": "ok", "failed": "fail", "running": "now", "queued": "wait", "cancelled": "off"}
+_MARKS = {
+    "done": "ok",
+    "failed": "fail",
+    "running": "now",
+    "queued": "wait",
+    "cancelled": "off",
+    "superseded": "off",
+}
 _PHASES = {
     "": "starting",
     "fetch": "downloading model and questions",
