@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # vLLM wants versions of its own: an environment beside ours, by `python -m` alone.
 BACKENDS := $(VENV)/vllm
+RAY := $(VENV)/ray
 TEST_ARGS ?=
 # How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
 TEST_PROCESSES := -n logical --dist loadscope
@@ -41,11 +42,12 @@ test: $(VENV)/.dev  ## Set up and run all tests
 test-quick: $(VENV)/.dev  ## The tests of two minutes: no browser, no service, no evaluation from end to end
 	@$(BIN)/python -m pytest $(TEST_PROCESSES) --quick $(TEST_ARGS)
 
-test-backends: $(BACKENDS)/.installed $(VENV)/.dev  ## Set up vLLM's environment (3.4 GB) and run the tests that need it
+test-backends: $(BACKENDS)/.installed $(RAY)/.installed $(VENV)/.dev  ## Set up vLLM's environment (3.4 GB) and Ray's, and run the tests that need them
 	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m pytest -c tests/backends/pytest.ini --rootdir=. \
 		--confcutdir=tests/backends --durations=10 --durations-min=5 --ignore=tests/backends/worker \
 		tests/backends $(TEST_ARGS)
-	@PLUMBLINE_VLLM_PYTHON=$(abspath $(BACKENDS))/bin/python $(BIN)/python -m pytest -c pyproject.toml \
+	@PLUMBLINE_VLLM_PYTHON=$(abspath $(BACKENDS))/bin/python PLUMBLINE_RAY=$(abspath $(RAY))/bin/ray \
+		$(BIN)/python -m pytest -c pyproject.toml \
 		--rootdir=. -o addopts="-ra --strict-markers" tests/backends/worker $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
@@ -107,6 +109,12 @@ $(VENV)/.dev: $(VENV)/.demo
 
 # What of torch's family vLLM asks for besides torch are builds for CUDA, which fail beside torch for
 # processors; nothing here imports them.
+# Not beside ours or vLLM's: it is a program that is started, of the cluster's version.
+$(RAY)/.installed: Makefile
+	@test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[default]==2.60.0'
+	@touch $@
+
 $(BACKENDS)/.installed: constraints-vllm.txt pyproject.toml
 	@echo "Setting up $(BACKENDS) (once; 3.4 GB) ..."
 	@test -x $(BACKENDS)/bin/python || $(PYTHON) -m venv $(BACKENDS)

@@ -63,11 +63,11 @@ def test_without_workers_it_says_what_becomes_of_submissions(client: Client) -> 
 def test_its_queries_do_not_grow_with_workers_and_runs(
     client: Client, suite: Suite, django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         client.get("/pool")
     for number in range(5):
         submission = make.make_submission(make.make_variant(f"lab/m-{number}"), suite)
         make.start(submission.runs.order_by("task__name")[0], 3, 160)
         make.make_worker(f"worker-{number}")
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         client.get("/pool")

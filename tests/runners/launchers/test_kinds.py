@@ -8,6 +8,10 @@ import pytest
 import yaml
 
 from runners import launchers
+from runners.launchers.kubernetes_jobs import KubernetesJobs
+from runners.launchers.ray_jobs import RayJobs
+from runners.launchers.slurm import Slurm
+from tests.runners.place import ROOT
 
 GOOD = {
     "engine": "slurm",
@@ -66,3 +70,16 @@ def test_options_that_the_engine_does_not_take_are_refused(tmp_path: Path) -> No
     plan = launchers.read(write(tmp_path, options={"partitions": "gpu"}))
     with pytest.raises(launchers.WrongFile, match=r"'partitions': slurm takes account.*partition"):
         launchers.launcher_of(plan)
+
+
+GUIDE = (ROOT / "docs" / "launching.md").read_text()
+
+
+def test_the_guide_shows_a_file_that_is_one_and_names_every_option(tmp_path: Path) -> None:
+    blocks = [block.partition("```")[0] for block in GUIDE.split("```yaml\n")[1:]]
+    (tmp_path / "launch.yaml").write_text(blocks[0])
+    launchers.launcher_of(launchers.read(tmp_path / "launch.yaml"))
+    assert all(isinstance(yaml.safe_load(block), dict) for block in blocks)
+    for heading, engine in (("Slurm", Slurm), ("Kubernetes", KubernetesJobs), ("Ray", RayJobs)):
+        section = GUIDE.partition(f"### {heading}\n")[2].partition("\n##")[0]
+        assert [option for option in engine.OPTIONS if f"`{option}`" not in section] == []

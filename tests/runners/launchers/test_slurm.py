@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,10 +37,22 @@ LAUNCHES_OF_WORKERS = "print(*(w.launch.kind for w in Worker.objects.all()))"
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder, slurm(Path(folder)) as variables:
         yield variables
+
+
+def test_the_script_for_workers_by_hand_is_one_that_slurm_takes(cluster: dict[str, str]) -> None:
+    script = place.ROOT / "docs" / "deploy" / "slurm" / "worker.sbatch"
+    # What is here of a cluster in place of what the script asks for.
+    here = ["--partition=all", "--gres=none", "--cpus-per-task=1", "--mem=0"]
+    tried = subprocess.run(
+        ["sbatch", "--test-only", *here, str(script)],
+        env={**os.environ, **cluster}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert tried.returncode == 0, tried.stderr
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
 
 
 def test_slurm_starts_the_worker_that_is_missing_and_ends_it(
