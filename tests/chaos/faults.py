@@ -271,11 +271,11 @@ def hub_faulty(**fault: object) -> Strike:
         if not _downloads(arena, model):
             return None
         times = rng.randint(1, 6)
-        set_faults(arena.hub_url, [{"match": f"*{model}*", "times": times, **fault}])
+        set_faults(arena.faults_of_hub, [{"match": f"*{model}*", "times": times, **fault}])
         try:
             place.wait_until(lambda: not _downloads(arena, model), 180, arena.told)
         finally:
-            set_faults(arena.hub_url, [])
+            set_faults(arena.faults_of_hub, [])
         return f"{times} answers of the Hub: {fault}"
 
     return strike
