@@ -80,8 +80,9 @@ class Arena:
     tree: subprocess.Popen[bytes] | None = None
 
     @property
-    def hub_url(self) -> str:
-        return f"http://{self.hub.host}:{self.hub.port}"
+    def faults_of_hub(self) -> str:
+        """Where the Hub is told to fail."""
+        return f"http://{HERE}:{self.hub.port}"
 
     def ask(self, code: str) -> str:
         return self.onlooker.ask(code)

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from tests.chaos.arena import FAR_WORKER, Arena
-from tests.hub import set_faults
+from tests.hub import get_json, set_faults
 from tests.runners import place
 
 Strike = Callable[[Arena, str, Random], str | None]
@@ -271,12 +271,14 @@ def hub_faulty(**fault: object) -> Strike:
         if not _downloads(arena, model):
             return None
         times = rng.randint(1, 6)
-        set_faults(arena.hub_url, [{"match": f"*{model}*", "times": times, **fault}])
+        set_faults(arena.faults_of_hub, [{"match": f"*{model}*", "times": times, **fault}])
         try:
             place.wait_until(lambda: not _downloads(arena, model), 180, arena.told)
+            (left,) = get_json(arena.faults_of_hub, "/_faults")
         finally:
-            set_faults(arena.hub_url, [])
-        return f"{times} answers of the Hub: {fault}"
+            set_faults(arena.faults_of_hub, [])
+        used = times - left["times"]
+        return f"{used} answers of the Hub: {fault}" if used else None
 
     return strike
 

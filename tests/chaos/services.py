@@ -119,7 +119,8 @@ def hub(content: Path, host: str) -> Server:
     return Server(
         lambda port: [
             *(sys.executable, "-m", "demo.hub", str(content)),
-            *("--host", host, "--port", str(port)),
+            # Faults are told to it from 127.0.0.1 alone.
+            *("--host", "0.0.0.0", "--port", str(port)),
         ],
         host,
     )
