@@ -33,6 +33,7 @@ from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, leftovers, trusted_code
 from runners.confinement import Needs
+from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
 from runners.leftovers import in_use
@@ -149,7 +150,7 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     confined = confinement.command([*backends.python(), "-m", *command], needs)
     with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
-        for event in watch.follow(child, "download"):
+        for event in watch.follow(child, "download", Footprint([folder], [hub_cache.home()])):
             if isinstance(event, Failure):
                 failure = event
         _judge(child.kill(), failure, watch)
@@ -178,7 +179,7 @@ def _evaluate(watch: Watch, folder: Path, log: Path) -> None:
     confined = confinement.command([*backends.python(), "-m", *command], needs)
     with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
-        for event in watch.follow(child, "load"):
+        for event in watch.follow(child, "load", Footprint([folder, journal])):
             if isinstance(event, TaskDone) and event.task in watch.runs:
                 _store(watch, event, folder)
             elif isinstance(event, Failure):

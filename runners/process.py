@@ -40,6 +40,8 @@ LONGEST_DEATH = 30.0
 class Use:
     memory_bytes: int
     written_bytes: int
+    said_bytes: int = 0
+    """By its standard output and into its log."""
 
 
 class Child:
@@ -53,7 +55,10 @@ class Child:
     ) -> None:
         lifeline, self._lifeline = os.pipe()
         self._output, output = os.pipe()
+        self._said = 0
+        self._log = log
         with log.open("ab") as stderr:
+            self._log_before = stderr.tell()
             self._process = subprocess.Popen(
                 [*PYTHON, "-m", "runners.child", *command],
                 env=dict(environment),
@@ -122,7 +127,7 @@ class Child:
                 written += process.io_counters().write_chars
             except psutil.Error:
                 continue  # ended since it was listed
-        return Use(memory, written)
+        return Use(memory, written, self._said + self._log.stat().st_size - self._log_before)
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +151,7 @@ class Child:
                 os.killpg(self._process.pid, number)
 
     def _read(self) -> None:
-        for line in _lines(self._output, self._closing):
+        for line in self._lines():
             if (event := parse(line)) is not None:
                 self._put(event)
         self._put(END)
@@ -159,21 +164,21 @@ class Child:
                 continue
             return
 
+    def _lines(self) -> Iterator[bytes]:
+        """What is said, until it ends or we close: somebody may hold the stream open for ever.
 
-def _lines(descriptor: int, closing: threading.Event) -> Iterator[bytes]:
-    """Lines of a stream, until it ends or `closing` is set: somebody may hold it open for ever.
-
-    One that is longer than any event of ours is dropped, not collected.
-    """
-    rest = b""
-    while not closing.is_set():
-        if not select.select([descriptor], [], [], 0.2)[0]:
-            continue
-        if not (chunk := os.read(descriptor, 65536)):
-            break
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-        if len(rest) > LONGEST_LINE:
-            rest = b"\0"  # makes the line's end unreadable too
-    if rest:
-        yield rest
+        A line that is longer than any event of ours is dropped, not collected.
+        """
+        rest = b""
+        while not self._closing.is_set():
+            if not select.select([self._output], [], [], 0.2)[0]:
+                continue
+            if not (chunk := os.read(self._output, 65536)):
+                break
+            self._said += len(chunk)
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+            if len(rest) > LONGEST_LINE:
+                rest = b"\0"  # makes the line's end unreadable too
+        if rest:
+            yield rest

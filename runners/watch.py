@@ -14,6 +14,7 @@ from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims
 from runners import budget
 from runners.capacity import host_memory
+from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
 from runners.protocol import Event, Phase, Progress
@@ -26,6 +27,8 @@ STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.
 """Seconds without a sign of life after which a child is given up, by phase."""
 DOWNLOAD, DOWNLOAD_SPEED = 3600.0, 2e6
 """Seconds, and bytes in a second: a download that takes longer is given up."""
+SAID_BYTES = 1 << 30
+"""A day of progress is some 50 MB; an endless output is more within seconds."""
 NEARLY_FULL = 0.85
 ANSWERING = ("prepare", "evaluate")
 """Phases in which a child is at certain tasks; before, it works for all of them."""
@@ -92,17 +95,19 @@ class Watch:
         if worker.device.startswith("cpu"):
             self._memory_limit = min(self._memory_limit, worker.memory_bytes)
         self._use = Use(0, 0)
+        self._footprint = Footprint(())
         self._peak = 0
         self._machine_full = False
 
-    def follow(self, child: Child, phase: str) -> Iterator[Event]:
-        """What the child says until it ends.
+    def follow(self, child: Child, phase: str, footprint: Footprint) -> Iterator[Event]:
+        """What the child says until it ends; `footprint` is what it may not outgrow.
 
         Raises Taken, Stopping, or Failed where the child went past a limit; the caller's `with`
         then kills it.
         """
         self._enter(phase)
         self._child_began, self._allowed = monotonic(), {}
+        self._footprint = footprint
         while not child.has_ended():
             event = child.next_event(0.2)
             if event is not None:
@@ -227,6 +232,16 @@ class Watch:
                 f"out of memory: the model's process took {use.memory_bytes / 2**30:.1f} GiB, "
                 f"this worker has {self._memory_limit / 2**30:.1f} GiB for it",
             )
+        if use.said_bytes > SAID_BYTES:
+            raise Failed(
+                ErrorClass.MODEL,
+                f"the process printed {use.said_bytes >> 20} MiB, and {SAID_BYTES >> 20} MiB is "
+                "the most",
+            )
+        if taken := self._footprint.too_large():
+            raise Failed(ErrorClass.MODEL, f"the model's process took {taken} of the disk")
+        if self._footprint.fills_the_disk():
+            raise Failed(ErrorClass.INFRA, "the worker's disk is full")
         if monotonic() - self._alive > STALLED[self._phase]:
             raise Failed(
                 ErrorClass.INFRA,

@@ -103,6 +103,20 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             held = bytearray(os.urandom(1024)) * (300 * 1024)
             wait_for_ever()
             del held
+        case "talker":
+            while True:
+                sys.stdout.write("x" * 10_000 + "\n")
+        case "complainer":
+            while True:
+                sys.stderr.write("x" * 10_000 + "\n")
+        case "hoarder":
+            for number in range(10):
+                Path(os.environ["TMPDIR"], str(number)).write_bytes(b"x" * 2**20)
+            wait_for_ever()
+        case "collector":
+            for number in range(100):
+                Path(os.environ["TMPDIR"], str(number)).mkdir()
+            wait_for_ever()
         case "chatty-failure":
             token = "hf_" + "a" * 20
             sys.stderr.write(f"Loading from {os.environ['HF_HOME']} with {token}\n\x1b[31mred\n")

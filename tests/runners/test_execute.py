@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -174,6 +175,37 @@ def test_a_model_that_takes_more_memory_than_the_worker_has_is_stopped() -> None
     run.refresh_from_db()
     assert (run.state, run.error_class) == ("failed", "ModelError")
     assert run.error_message.startswith("out of memory")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "says"),
+    [
+        ("talker", "the process printed .* MiB, and 4 MiB is the most"),
+        ("complainer", "the process printed .* MiB, and 4 MiB is the most"),
+        ("hoarder", r"the model's process took \d+\.\d GiB of files of the disk"),
+        ("collector", "the model's process took more than 50 files of the disk"),
+    ],
+)
+def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
+    behaviour: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runners.watch.SAID_BYTES", 4 * 2**20)
+    monkeypatch.setattr("runners.footprint.DISK_BYTES", 8 * 2**20)
+    monkeypatch.setattr("runners.footprint.FILES", 50)
+    (run,) = evaluate(behaviour)
+    assert (run.state, run.error_class) == ("failed", "ModelError")
+    assert re.fullmatch(says, run.error_message)
+
+
+def test_a_child_that_is_at_work_as_the_disk_runs_full_is_ended_and_not_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = itertools.chain([2**30], itertools.repeat(2**20))
+    monkeypatch.setattr("runners.footprint._free", lambda disks: next(free) if disks else 0)
+    monkeypatch.setattr("runners.execute._fetch", lambda *_: None)
+    (run,) = evaluate("stubborn")
+    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert run.error_message == "the worker's disk is full"
 
 
 def test_a_child_that_gives_no_sign_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from leaderboard.models import Run
 from leaderboard.queue import claims
+from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
 from runners.protocol import Event, Phase, Progress, TaskDone
@@ -48,7 +49,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def after(watch: Watch, phase: str, *events: Event) -> dict[str, tuple[str, int, int]]:
     """How the runs stand once the child has said all that."""
-    for _ in watch.follow(cast(Child, Script(*events)), phase):
+    for _ in watch.follow(cast(Child, Script(*events)), phase, Footprint(())):
         pass
     fields = Run.objects.values_list("task__name", "phase", "progress_done", "progress_total")
     return {name: (now, done, total) for name, now, done, total in fields}
@@ -86,7 +87,7 @@ def test_tasks_that_are_answered_together_each_have_their_counts(watch: Watch) -
     stands = after(watch, "load", *events)
     assert stands == {"arc": ("evaluate", 8, 40), "mmlu": ("evaluate", 3, 90)}
     script = Script(*events, TaskDone("arc", "record", "samples"))
-    for event in watch.follow(cast(Child, script), "load"):
+    for event in watch.follow(cast(Child, script), "load", Footprint(())):
         if isinstance(event, TaskDone):
             watch.finished("arc")
     mmlu = Run.objects.get(task__name="mmlu")
