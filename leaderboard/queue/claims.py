@@ -23,7 +23,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, ErrorClass, State
-from leaderboard.queue import orders, records, supersession
+from leaderboard.queue import orders, records, sharing, supersession
 from leaderboard.queue.history import NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, path_of, vectors
 
@@ -31,6 +31,10 @@ LEASE = timedelta(seconds=60)
 BACK_OFF = {1: timedelta(seconds=30), 2: timedelta(minutes=5)}
 """How long a run rests after its first and second failure of ours."""
 MAX_ATTEMPTS = len(BACK_OFF) + 1
+
+JOINS = timedelta(seconds=15)
+"""A run whose rest ends so soon is taken with its companions: those that failed together rest until
+moments side by side, and would else be a load of the model each."""
 
 WAITS = "turn"
 """The phase of a run that its worker has not yet begun, but a companion of it."""
@@ -77,9 +81,10 @@ def enqueue(runs: Iterable[Run], *, by: str, why: str = "submitted") -> list[Run
 def claim_next(worker: Worker) -> Claim | None:
     """Take the first run by priority and turn that fits `worker`, and its companions with it.
 
-    Companions are all other queued runs of the same variant, shots, draw and mode: one child
-    process answers them all, so that the model is loaded once. None where nothing fits, the
-    operator has told the worker to take nothing, or its machine was full a moment ago.
+    Companions are all other queued runs of the same variant, shots, draw and mode, or a part of
+    them where other workers are idle (sharing.py): one child process answers them, so that the
+    model is loaded once. None where nothing fits, the operator has told the worker to take
+    nothing, or its machine was full a moment ago.
     """
     if orders.standing(worker.name) or _is_full(worker):
         return None
@@ -87,8 +92,8 @@ def claim_next(worker: Worker) -> Claim | None:
     with changing():
         if not _take(_fitting(worker)[:1], token, worker):
             return None
-        first = Run.objects.get(lease_token=token)
-        same = _fitting(worker).filter(
+        first = Run.objects.select_related("variant", "task").get(lease_token=token)
+        same = _fitting(worker, joins=JOINS).filter(
             variant=first.variant,
             shots=first.shots,
             mode=first.mode,
@@ -96,7 +101,9 @@ def claim_next(worker: Worker) -> Claim | None:
             fewshot_seed=first.fewshot_seed,
             rerun=first.rerun_id,
         )
-        _take(same, token, worker)
+        together = [first, *same.select_related("task")]
+        shared = [run.pk for run in sharing.part(together, worker)]
+        _take(same.filter(pk__in=shared), token, worker)
         runs = tuple(
             Run.objects.filter(lease_token=token)
             .select_related("variant__hub_model", "task")
@@ -110,9 +117,9 @@ def _is_full(worker: Worker) -> bool:
     return Worker.objects.filter(pk=worker.pk, full_until__gt=Now()).exists()
 
 
-def _fitting(worker: Worker) -> QuerySet[Run]:
+def _fitting(worker: Worker, *, joins: timedelta = timedelta(0)) -> QuerySet[Run]:
     return Run.objects.filter(
-        Q(not_before=None) | Q(not_before__lte=Now()),
+        Q(not_before=None) | Q(not_before__lte=Now() + joins),
         ~Q(full_on=worker.name) | Q(full_until=None) | Q(full_until__lte=Now()),
         _runnable(worker.quantisations),
         Q() if worker.runs_code else Q(variant__code=""),

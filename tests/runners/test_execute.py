@@ -421,7 +421,8 @@ def test_a_child_sees_neither_the_workers_environment_nor_its_parents(
     allowed = {
         *("PATH", "HOME", "LANG", "TMPDIR", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
         "HF_MODULES_CACHE",
-        *("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "LC_CTYPE"),
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+        *("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "LC_CTYPE"),
     }
     assert set(seen["environment"]) <= allowed
     assert seen["environment"]["HF_HUB_OFFLINE"] == "1"

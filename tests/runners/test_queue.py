@@ -10,8 +10,8 @@ from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from leaderboard.models import Result, Run, Worker
-from leaderboard.queue import claims
+from leaderboard.models import Result, Run, TaskVersion, Worker
+from leaderboard.queue import claims, orders
 from leaderboard.signals import runs_queued
 from tests.runners import rows
 
@@ -84,6 +84,71 @@ def test_a_claim_takes_all_runs_of_the_same_variant_shots_and_mode() -> None:
     rows.queued("arc", variant=rows.variant("tiny/gpt2"))
     claim = claimed_by(rows.worker())
     assert {run.pk for run in claim.runs} == {run.pk for run in together}
+
+
+def names(count: int, benchmarks: int) -> list[TaskVersion]:
+    """Tasks of so many benchmarks, in the order of the benchmarks."""
+    made = [rows.task(f"task{number:02}") for number in range(count)]
+    for number, task in enumerate(made):
+        task.benchmark = f"benchmark{number * benchmarks // count}"
+        task.save()
+    return made
+
+
+def test_idle_workers_share_what_is_asked_of_one_model_by_whole_benchmarks() -> None:
+    tasks = names(24, benchmarks=4)
+    rows.queued(*(task.name for task in tasks))
+    ada, bo = rows.worker("ada"), rows.worker("bo")
+    Worker.objects.create(
+        name="small", device="cpu", memory_bytes=1, dtypes=["float32"], started=Now(), seen=Now()
+    )
+    gone = rows.worker("gone")
+    Worker.objects.filter(pk=gone.pk).update(ended=Now())
+    first, second = claimed_by(ada), claimed_by(bo)
+    # Of three, one is too small and one has ended.
+    assert (len(first.runs), len(second.runs)) == (12, 12)
+    asked = [{run.task.benchmark for run in claim.runs} for claim in (first, second)]
+    assert asked == [{"benchmark0", "benchmark1"}, {"benchmark2", "benchmark3"}]
+
+
+def test_nothing_is_left_to_workers_that_are_busy_paused_or_needed_elsewhere() -> None:
+    tasks = names(24, benchmarks=4)
+    ada, bo = rows.worker("ada"), rows.worker("bo")
+    everything = rows.queued(*(task.name for task in tasks), priority=1)
+    (other,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+    assert len(claimed_by(ada).runs) == 24  # bo is needed for the other
+    assert [run.pk for run in claimed_by(bo).runs] == [other.pk]
+
+    for run in everything:
+        claims.cancel(run, by="the operator")
+        claims.retry(run, by="the operator")
+    assert len(claimed_by(ada).runs) == 24  # bo is busy
+    claims.cancel(other, by="the operator")
+    for run in everything:
+        claims.cancel(run, by="the operator")
+        claims.retry(run, by="the operator")
+    orders.give("pause", "bo", by="the operator")
+    assert len(claimed_by(ada).runs) == 24
+
+
+def test_few_runs_are_not_shared() -> None:
+    rows.queued(*(task.name for task in names(6, benchmarks=6)))
+    ada, _ = rows.worker("ada"), rows.worker("bo")
+    assert len(claimed_by(ada).runs) == 6
+
+
+def test_those_that_failed_together_are_taken_together_again() -> None:
+    runs = rows.queued("arc", "mmlu", "facts")
+    ada = rows.worker()
+    claim = claimed_by(ada)
+    for run in claim.runs:
+        claims.fail(claim.token, run, error_class="InfraError", message="the Hub is down")
+    assert claims.claim_next(ada) is None
+    for run, seconds in zip(runs, (-1, 5, 60), strict=True):
+        moment = Now() + timedelta(seconds=seconds)
+        Run.objects.filter(pk=run.pk).update(not_before=moment)
+    # The last of them has failed at another time, and rests on.
+    assert {run.pk for run in claimed_by(ada).runs} == {run.pk for run in runs[:2]}
 
 
 def test_a_run_goes_to_a_worker_that_can_hold_it() -> None:

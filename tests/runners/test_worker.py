@@ -83,6 +83,45 @@ def test_it_gives_back_what_it_has_within_ten_seconds(
         onlooker.end()
 
 
+def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
+    tmp_path: Path, hubs: tuple[str, str]
+) -> None:
+    variables, onlooker = prepared(tmp_path, hubs[0])
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    cards = "".join(f"echo '{n}, GPU-{n}, A stand-in, {n + 1}000, 7.5'\n" for n in range(2))
+    smi.write_text(f"#!/bin/sh\n{cards}")
+    smi.chmod(0o755)
+    variables["PATH"] = f"{smi.parent}:{variables['PATH']}"
+    log = tmp_path / "log"
+    workers = subprocess.Popen(
+        [sys.executable, "-m", "runners", "evaluate"],
+        cwd=place.ROOT, env=variables, stdout=log.open("wb"), stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    told = (
+        "print(sorted((w.name.partition('/')[2], w.memory_bytes >> 20, w.dtypes, bool(w.ended))"
+        " for w in Worker.objects.all()))"
+    )
+
+    def rows(ended: bool) -> str:
+        dtypes = ["float32", "float16"]
+        return str([(f"cuda:{n}", (n + 1) * 1000, dtypes, ended) for n in range(2)])
+
+    try:
+        place.wait_until(
+            lambda: onlooker.ask(told) == rows(False),
+            60,
+            lambda: onlooker.ask(told) + log.read_text(),
+        )
+        workers.send_signal(signal.SIGTERM)
+        assert workers.wait(15) == 0, log.read_text()
+        assert onlooker.ask(told) == rows(True)
+    finally:
+        workers.kill()
+        workers.wait()
+        onlooker.end()
+
+
 def test_a_hint_ends_the_wait_and_without_one_it_ends_by_itself() -> None:
     with hints.Hints(threading.Event()) as waiting:
         waiting.wait(0.3)
