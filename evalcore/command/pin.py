@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evalcore.authoring.pin import Pinner, problem_with
 from evalcore.command.selection import folder_to_change
-from evalcore.errors import EvalError, TaskError
+from evalcore.errors import EvalError, InfraError, TaskError
 from evalcore.task.identity.lock import LOCK, PUBLIC_HUB, Pin, read_pins, write_pins
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
@@ -67,7 +67,8 @@ def _found(folder: Path) -> Iterator[Pin | str]:
 
 def _with_commits(folder: Path, pins: dict[tuple[str, str], Pin]) -> Iterator[Pin]:
     """All pins, those of the versions in use with their data set's commit of today."""
-    from huggingface_hub import HfApi
+    import httpx2
+    from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError
 
     library = TaskLibrary([folder])
@@ -80,6 +81,11 @@ def _with_commits(folder: Path, pins: dict[tuple[str, str], Pin]) -> Iterator[Pi
         if found.dataset not in commits:
             try:
                 commits[found.dataset] = HfApi().dataset_info(found.dataset).sha
+            except httpx2.TransportError as error:
+                raise InfraError(
+                    f"--update: {constants.ENDPOINT} does not answer ({error}): nothing was "
+                    "written; try again from where it can be reached"
+                ) from error
             except (HfHubHTTPError, OSError) as error:
                 sys.stdout.write(f"{found.dataset}: its commit could not be read: {error}\n")
                 commits[found.dataset] = None

@@ -10,8 +10,9 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 PIECE = 256 * 1024
 """Bytes of a download that are read at once."""
+LONGEST_FETCH = 86_400.0
+"""Seconds after which a copy that is not whole is nobody's any more."""
 
 
 class Folder(FileSystemStorage):
@@ -192,6 +195,10 @@ class Bucket(S3Storage):  # type: ignore[misc]
 
     def _make_room(self, but: Path) -> None:
         """Remove copies, those asked for longest ago first; who reads one goes on reading it."""
+        for file in self.here.glob("incoming-*"):  # of processes that were killed
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > LONGEST_FETCH:
+                    file.unlink()
         kept = []
         for file in self.here.glob("??/*"):
             try:

@@ -123,6 +123,10 @@ def test_update_reads_commits_from_the_hub_and_never_a_local_hubs_for_our_own(
     commits = {pin.commit for pin in pins if pin.dataset == "plumbline/demo-world"}
     assert len(commits) == 1
     assert len(str(commits.pop())) == 40
+    written = (tasks / LOCK).read_bytes()
+    with pytest.raises(AssertionError, match=r"InfraError: --update: .* does not answer .*nothing"):
+        run_client(command.format(repr(str(tasks))), url, tmp_path / "home")
+    assert (tasks / LOCK).read_bytes() == written
 
 
 def test_a_pinned_commit_is_read_from_the_public_hub_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -22,6 +25,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, published
 from leaderboard.snapshot import file as snapshot_file
 from tests import s3
+from tests.hub import ROOT
 from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
@@ -165,6 +169,37 @@ def test_copies_are_bounded_and_those_asked_for_last_stay(bucket: Bucket, here: 
     assert len(left) == 2
     assert stored[0].sha256 in left
     assert path_of(stored[1].sha256).read_bytes() == bytes([1]) * 1000
+
+
+STORE = """
+import io, django; django.setup()
+from leaderboard.samples import store
+stored = store.store_open(io.BytesIO(b"by its variables"), kind="lost")
+store.path_of(stored.sha256).unlink()
+print(store.storage().shown(store.name_of(stored.sha256)), store.open(stored.sha256).read())
+"""
+
+
+def test_the_variables_of_the_site_choose_the_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(s3.SECRET)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_DEBUG": "1",
+        "PLUMBLINE_HOME": str(tmp_path / "home"),
+        "PLUMBLINE_S3_BUCKET": bucket.bucket_name,
+        "PLUMBLINE_S3_ENDPOINT": bucket.endpoint_url,
+        "PLUMBLINE_S3_ACCESS_KEY": s3.ACCESS,
+        "PLUMBLINE_S3_SECRET_KEY_FILE": str(secret),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", STORE],
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(f"s3://{bucket.bucket_name}/")
+    assert done.stdout.endswith(" b'by its variables'\n")
 
 
 def test_a_bucket_that_does_not_answer_is_our_trouble_and_told(
