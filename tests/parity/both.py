@@ -17,6 +17,7 @@ from tests.hub import ROOT, client_environment
 from tests.parity.census import DRAWN, Candidate, Census, draw
 from tests.parity.compare import Compared, compare
 from tests.parity.orders import RARE_SETTINGS, Order, Setting
+from tests.parity.quick_start import INDEX
 
 AT_ONCE = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
 """Processes: where several test processes share the machine, one of each."""
@@ -58,10 +59,17 @@ class Pair:
         return compare(self.ours, self.theirs)
 
 
-def run_both(hub: str, home: Path, work: Path, parts: Mapping[str, Sequence[Order]]) -> list[Pair]:
-    """The pairs of all orders; `home` keeps the clients' caches, `work` the engines' files."""
+def run_both(
+    hub: str,
+    home: Path,
+    work: Path,
+    parts: Mapping[str, Sequence[Order]],
+    index: Path | None = None,
+) -> list[Pair]:
+    """The pairs of all orders; `home` keeps the clients' caches, `work` the engines' files, and
+    `index` what lm-evaluation-harness knows of its own tasks."""
     environment = client_environment(
-        hub, home, DISABLE_MULTIPROC="1", TQDM_DISABLE="1", PYTHONPATH=str(ROOT)
+        hub, home, DISABLE_MULTIPROC="1", TQDM_DISABLE="1", PYTHONPATH=str(ROOT), **kept_in(index)
     )
     shards = [
         (part, order, work / f"{place}-{number}")
@@ -104,12 +112,16 @@ def _outcomes(path: Path) -> dict[tuple[str, str | None], dict[str, Any]]:
         return {(outcome["name"], outcome["setting"]): outcome for outcome in outcomes}
 
 
-def census_of(test_data: Path) -> Census:
+def kept_in(index: Path | None) -> dict[str, str]:
+    return {} if index is None else {INDEX: str(index)}
+
+
+def census_of(test_data: Path, index: Path | None = None) -> Census:
     """lm-evaluation-harness's own tasks on this data; it is asked in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.parity.census", str(test_data)],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **kept_in(index)},
         capture_output=True,
         text=True,
         timeout=TIMEOUT,

@@ -17,6 +17,8 @@ from typing import Any
 
 import yaml
 
+from tests.parity.quick_start import keep_index, start_quickly
+
 DRAWN = 200
 SEED = 20260726
 """Written down before the first comparison was made, and never chosen again."""
@@ -200,6 +202,8 @@ def census(datasets: Path) -> Census:
 
 def main(arguments: Sequence[str]) -> None:
     logging.disable(logging.WARNING)
+    start_quickly()
+    keep_index()
     json.dump(census(Path(arguments[0]) / "hub" / "datasets").as_json(), sys.stdout)
 
 

@@ -26,8 +26,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def census(test_data: Path) -> Census:
-    return census_of(test_data)
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where lm-evaluation-harness keeps what it knows of its own tasks."""
+    return tmp_path_factory.mktemp("index") / "lm_eval"
+
+
+@pytest.fixture(scope="session")
+def census(test_data: Path, index: Path) -> Census:
+    return census_of(test_data, index)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +47,9 @@ def pairs(
     hub: str,
     home: Path,
     exported: Path,
+    index: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Pair]:
     """Both engines' outcomes for every task of every part under every setting."""
-    return run_both(hub, home, tmp_path_factory.mktemp("both"), parts_of(drawn, exported))
+    work = tmp_path_factory.mktemp("both")
+    return run_both(hub, home, work, parts_of(drawn, exported), index)

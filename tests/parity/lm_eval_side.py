@@ -27,6 +27,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.utils import env, handle_non_serializable, hash_string, sanitize_list
 
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
+from tests.parity.quick_start import keep_index
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
 
 # It compiles a template again for each document, and looks for what is punctuation among all of
@@ -97,6 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     folder = Path(arguments[0])
     order = Order.of(json.loads((folder / "order.json").read_text()))
     folders = list(order.exported or order.folders)
+    keep_index()
     manager = TaskManager(include_path=folders, include_defaults=order.lm_evals_own)
     model = RecordingLM(Table())
     with (folder / "lm_eval.jsonl").open("w") as out:
