@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from evalcore.digest import digest_of
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.media import Medium
+from evalcore.model.media import Medium, said_of
 from evalcore.model.pictures import Picture
 from evalcore.model.sounds import Sound
 
@@ -202,6 +202,12 @@ class Response:
             for name, value in asdict(self).items()
             if name not in LATER_FIELDS or value != LATER_FIELDS[name]
         }
+
+
+def told(response: Response, media: Sequence[Medium]) -> Response:
+    """The answer with what was seen and heard for it."""
+    images, sounds = said_of(media)
+    return replace(response, images=images, sounds=sounds)
 
 
 LATER_FIELDS: Mapping[str, Any] = {

@@ -18,6 +18,7 @@ MODELS = {
     "hf-multimodal": "evalcore.model.hf.multimodal:MultimodalLM",
     "hf-audiolm-qwen": "evalcore.model.hf.audio:AudioLM",
     "vllm": "evalcore.model.vllm.backend:VllmLM",
+    "vllm-vlm": "evalcore.model.vllm.vlm:VllmVLM",
     "dummy": "evalcore.model.fake:DummyLM",
     "local-completions": "evalcore.model.servers.completions:LocalCompletions",
     "local-chat-completions": "evalcore.model.servers.chat:LocalChatCompletions",
@@ -38,7 +39,7 @@ SERVICE = (
     "local-chat-completions), or evaluate the published model with --model hf"
 )
 ENGINE = "the weights are evaluated with transformers or vLLM: --model hf, or --model vllm"
-IMAGES = "models that see are evaluated with --model hf-multimodal"
+IMAGES = "models that see are evaluated with --model hf-multimodal, or --model vllm-vlm"
 
 _NOT_HERE = {
     SERVICE: ("anthropic-completions watsonx_llm"),
@@ -46,7 +47,7 @@ _NOT_HERE = {
         "ggml gguf habana ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime "
         "onnxruntime-genai openvino sglang steered trtllm winml"
     ),
-    IMAGES: "hf-mistral3 vllm-vlm",
+    IMAGES: "hf-mistral3",
 }
 ELSEWHERE = {
     **{name: why for why, names in _NOT_HERE.items() for name in names.split()},

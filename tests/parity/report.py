@@ -385,7 +385,9 @@ def by_vllm() -> Iterator[str]:
         "`vllm` of both engines for the same requests of a trained llama in float32, three "
         "documents each of ARC and PIQA without shots and of GSM8K with stop strings: "
         "loglikelihoods are within 1e-4 nats, greedy flags and texts equal. Prompts as long as the "
-        "model are left out: of those lm-evaluation-harness reads a token less."
+        "model are left out: of those lm-evaluation-harness reads a token less. "
+        "`tests/backends/vllm/test_seeing.py` asks `vllm-vlm` of both engines about a model like "
+        "Idefics3: prompts and texts are equal, with one image and two, and in conversations."
     )
     yield from prose(
         "The rest is held to transformers instead. `tests/backends/vllm/test_scoring.py` and "

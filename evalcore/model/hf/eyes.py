@@ -94,13 +94,14 @@ class Eyes:
         return self._read(list(texts), images, return_tensors="pt", padding="longest")
 
     def _read(self, texts: list[str], images: Sequence[Sequence[Medium]], **how: Any) -> Any:
-        shown = [
-            [self._shown(picture) for picture in several if isinstance(picture, Picture)]
-            for several in images
-        ]
+        shown = [self.shown(several) for several in images]
         stated = self._arguments.image_string
         with libraries_fault(f"its processor fails{f', image_string={stated}' if stated else ''}"):
             return self._processor(text=texts, images=shown, **how)
+
+    def shown(self, images: Sequence[Medium]) -> list[Any]:
+        """The images of Pillow that the processor sees."""
+        return [self._shown(picture) for picture in images if isinstance(picture, Picture)]
 
     def _shown(self, picture: Picture) -> Any:
         image = smaller(

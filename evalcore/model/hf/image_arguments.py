@@ -38,8 +38,7 @@ TYPES_WITH_MEDIA: Mapping[str, Callable[[Any], Any]] = {
 """What of `hf`'s arguments a model with a processor takes."""
 
 _PIXELS = number(1, "a count of pixels")
-_TYPES: Mapping[str, Callable[[Any], Any]] = {
-    **TYPES_WITH_MEDIA,
+OF_IMAGES: Mapping[str, Callable[[Any], Any]] = {
     "max_images": number(1, "a count of images"),
     "interleave": flag,
     "image_string": str,
@@ -51,6 +50,7 @@ _TYPES: Mapping[str, Callable[[Any], Any]] = {
     "min_pixels": _PIXELS,
     "max_pixels": _PIXELS,
 }
+"""How images are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class ImageArguments(Arguments):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        values = values_of(given, _TYPES, NOT_TAKEN_WITH_MEDIA)
+        values = values_of(given, {**TYPES_WITH_MEDIA, **OF_IMAGES}, NOT_TAKEN_WITH_MEDIA)
         sides = [name for name in ("image_width", "image_height") if name in values]
         if "image_max_side" in values and sides:
             raise ModelError(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from evalcore.errors import ModelError
-from evalcore.model.base import Answers, EncodedRequest, Response
+from evalcore.model.base import Answers, EncodedRequest, Response, told
 from evalcore.model.forward.head import Scores, response_of
 from evalcore.model.loglikelihood.scoring import Scorer
-from evalcore.model.media import Medium, said_of
+from evalcore.model.media import Medium
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,5 +76,4 @@ class SeeingScorer:
         wanted = said.gather(1, chosen[:, None])[:, 0].float()
         scores = Scores(tuple(wanted.tolist()), bool((said.argmax(dim=-1) == chosen).all()))
         response = response_of(request, scores, self._softmax)
-        images, sounds = said_of(request.media)
-        return replace(response, images=images, sounds=sounds)
+        return told(response, request.media)

@@ -78,8 +78,8 @@ class VllmLM(Reader):
         self._files = download(reading, weights=weights)
         if arguments.trusts_code:
             refuse_code(self._files.model, "--model hf alone runs such code")
-        tokenizer = load_tokenizer(reading, self._files.tokenizer)
         self._config = load_configuration(reading, self._files.model)
+        tokenizer = self._tokenizer_of(self._files)
         if self._config.is_encoder_decoder:
             raise ModelError(
                 f"{reading.pretrained} is an encoder-decoder model, which --model hf alone computes"
@@ -110,9 +110,25 @@ class VllmLM(Reader):
             with models_fault(f"{self._files.adapter.name}: vLLM cannot put it on"):
                 check_effective(self._engine, self._files.adapter.name, vocabulary)
         is_half = self._dtype != "float32"
-        self._scorer = VllmScorer(self._engine, is_half=is_half)
-        self._writer = VllmWriter(self._engine, tokenizer, configured, defaults)
+        self._scorer: Any = VllmScorer(self._engine, is_half=is_half)
+        self._writer = self._writer_of(configured, defaults)
         _ = self.encoder.digest, self.encoder.special_tokens
+
+    def _tokenizer_of(self, files: Files) -> Any:
+        return load_tokenizer(self._stated.reading, files.tokenizer)
+
+    def _writer_of(self, configured: Any, defaults: Mapping[str, Any]) -> VllmWriter:
+        return VllmWriter(self._engine, self.tokenizer, configured, defaults)
+
+    def _options(self, batch_size: int | None, adapters_rank: int | None) -> dict[str, Any]:
+        return options_of(
+            self._stated,
+            self._files,
+            dtype=self._dtype,
+            length=self.encoder.max_length,
+            batch_size=batch_size,
+            adapters_rank=adapters_rank,
+        )
 
     def _started(self, batch_size: int | None) -> Engine:
         files, name = self._files, self._stated.reading.pretrained
@@ -121,17 +137,7 @@ class VllmLM(Reader):
             adapter = Adapter(files.adapter.name, files.adapter.folder)
             room = room_for(self._stated.reading, files, self._stated.engine.get("max_lora_rank"))
         with models_fault(f"{name}: vLLM cannot load it", folder=files.model.folder, name=name):
-            return Engine(
-                options_of(
-                    self._stated,
-                    files,
-                    dtype=self._dtype,
-                    length=self.encoder.max_length,
-                    batch_size=batch_size,
-                    adapters_rank=room,
-                ),
-                adapter,
-            )
+            return Engine(self._options(batch_size, room), adapter)
 
     @classmethod
     def from_arguments(
@@ -145,6 +151,12 @@ class VllmLM(Reader):
     ) -> Self:
         """Raises ModelError also for a `device`: vLLM takes what its build is for. One GPU of
         several (`cuda:1`) is that of a copy in a process of its own, which sees no other."""
+        cls._check_device(device)
+        stated = VllmArguments.of(arguments)
+        return cls(stated, batch_size=batch_size, mode=mode, weights=weights)
+
+    @staticmethod
+    def _check_device(device: str | None) -> None:
         if device is not None and (one := GPU.fullmatch(device)):
             see(int(one[1]))
         elif device not in (None, "cpu", "cuda"):
@@ -152,8 +164,6 @@ class VllmLM(Reader):
                 f"--device: vLLM computes on the devices that it was built for, and not on "
                 f"{device!r}: leave the option out; CUDA_VISIBLE_DEVICES says which GPUs it sees"
             )
-        stated = VllmArguments.of(arguments)
-        return cls(stated, batch_size=batch_size, mode=mode, weights=weights)
 
     @property
     def first_forward(self) -> float | None:

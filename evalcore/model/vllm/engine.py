@@ -29,8 +29,11 @@ SETTINGS = {
 UNDER_WAY = 512
 """Requests that vLLM is given before it has answered; it decides how many it computes at once."""
 
-Asked = tuple[int, Sequence[int], Any]
-"""A number of the caller's, the tokens of the prompt, and vLLM's SamplingParams."""
+Prompt = Sequence[int] | Mapping[str, Any]
+"""Tokens; or, with images, the text and what vLLM is shown, under its own names for them."""
+
+Asked = tuple[int, Prompt, Any]
+"""A number of the caller's, the prompt, and vLLM's SamplingParams."""
 
 
 def check_installed() -> None:
@@ -177,12 +180,14 @@ class Engine:
             new = next(waiting, None)
             if new is None:
                 return
-            number, tokens, params = new
+            number, prompt, params = new
             self._n_asked += 1
             name = str(self._n_asked)
             self._engine.add_request(
                 name,
-                TokensPrompt(prompt_token_ids=list(tokens)),
+                prompt
+                if isinstance(prompt, Mapping)
+                else TokensPrompt(prompt_token_ids=list(prompt)),
                 params,
                 lora_request=adapter,
             )

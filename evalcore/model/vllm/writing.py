@@ -10,7 +10,7 @@ from typing import Any
 
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
-from evalcore.model.vllm.engine import Engine
+from evalcore.model.vllm.engine import UNDER_WAY, Engine, Prompt
 from evalcore.model.writing.defaults import NEUTRAL
 from evalcore.model.writing.drawing import TOP_K
 from evalcore.model.writing.ending import (
@@ -36,6 +36,9 @@ TEXTS_PER_PACK = 16
 
 class VllmWriter:
     """Writes what is asked for, each distinct request once."""
+
+    at_once = UNDER_WAY
+    """Requests that vLLM has before it has answered."""
 
     def __init__(
         self, engine: Engine, tokenizer: Any, configured: Any, defaults: Mapping[str, Any]
@@ -82,34 +85,49 @@ class VllmWriter:
         """As they end."""
         rules: dict[str, StopRule] = {}
         texts: list[Text] = []
-        asked = []
-        for number, request in enumerate(requests):
+        params = []
+        for request in requests:
             plan = request.plan
             rule = rules.setdefault(repr(plan), StopRule(self._tokenizer, plan))
             most = most_new_tokens(plan, len(request.tokens), self._configured)
             ends = ends_of(plan, self._configured, self._tokenizer)
             texts.append(Text(rule, ends, most))
-            asked.append((number, request.tokens, self._params(request, most, ends)))
-        steps = self._engine.steps(asked)
+            params.append(self._params(request, most, ends))
+        asked = (
+            (number, self._prompt(request), params[number])
+            for number, request in enumerate(requests)
+        )
+        steps = self._engine.steps(asked, at_once=self.at_once)
         step = next(steps, None)
         while step is not None:
             number, output = step
             text, request = texts[number], requests[number]
+            self._check(request, output)
             # It may have written on before it is told that a text is over.
             is_over = any(text.take(token) for token in output.outputs[0].token_ids)
             if is_over or output.finished:
-                yield response_of(
-                    request,
-                    text.tokens,
-                    stopped_after=text.stopped_after,
-                    ends=ends_of(request.plan, self._configured, self._tokenizer),
-                    tokenizer=self._tokenizer,
-                    path="plain",
-                )
+                yield self._response(request, text)
             try:
                 step = steps.send(is_over)
             except StopIteration:
                 return
+
+    def _prompt(self, request: GenerationRequest) -> Prompt:
+        """Made when vLLM is given it."""
+        return request.tokens
+
+    def _check(self, request: GenerationRequest, output: Any) -> None:
+        """Raises ModelError where vLLM was not asked what we read."""
+
+    def _response(self, request: GenerationRequest, text: Text) -> Response:
+        return response_of(
+            request,
+            text.tokens,
+            stopped_after=text.stopped_after,
+            ends=ends_of(request.plan, self._configured, self._tokenizer),
+            tokenizer=self._tokenizer,
+            path="plain",
+        )
 
     def _params(self, request: GenerationRequest, most: int, ends: frozenset[int]) -> Any:
         from vllm import SamplingParams

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from evalcore.errors import ModelError
-from evalcore.model.base import Answers, Response
+from evalcore.model.base import Answers, Response, told
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
-from evalcore.model.media import Medium, said_of
+from evalcore.model.media import Medium
 from evalcore.model.writing.generation import GenerationRequest, Generations
 from evalcore.model.writing.plan import Company, Writer
 
@@ -77,7 +77,7 @@ class SeeingWriter(Writer):
 
     def _write(self, requests: Sequence[GenerationRequest]) -> list[Response]:
         return [
-            _told(response, request) if isinstance(request, SeeingRequest) else response
+            told(response, request.media) if isinstance(request, SeeingRequest) else response
             for request, response in zip(requests, super()._write(requests), strict=True)
         ]
 
@@ -121,8 +121,3 @@ class SeeingWriter(Writer):
             output_logits=True,
         )
         return written.logits[0]  # type: ignore[no-any-return]
-
-
-def _told(response: Response, request: SeeingRequest) -> Response:
-    images, sounds = said_of(request.media)
-    return replace(response, images=images, sounds=sounds)

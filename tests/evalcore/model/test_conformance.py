@@ -56,6 +56,7 @@ def not_asked(report):
 
 ELSEWHERE_EXAMINED = {
     "vllm": "tests/backends/vllm/test_conformance.py",
+    "vllm-vlm": "tests/backends/vllm/test_seeing.py",
     "hf-multimodal": "tests/evalcore/model/hf/test_multimodal.py",
     "hf-audiolm-qwen": "tests/evalcore/model/hf/test_audio.py",
 }
