@@ -12,14 +12,19 @@ import os
 import resource
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-CLONE_NEWUSER = 0x10000000
+CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x20000
+PTRACE_SEIZE = 0x4206
+ADD_KEY = 248 if os.uname().machine == "x86_64" else 217
+USER_KEYRING = -4
 TIB = 2**40
 NORESERVE = 0x4000  # of Linux; the module does not name it
 MARK = "a-model-that-got-away"
@@ -27,6 +32,15 @@ MARK = "a-model-that-got-away"
 
 def read(path: str) -> str:
     return f"read {Path(path).read_bytes()[:20]!r}"
+
+
+def read_some(path: str) -> str:
+    """Of a device, which has no end."""
+    device = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return f"read {os.read(device, 8192)[:20]!r}"
+    finally:
+        os.close(device)
 
 
 def write(path: str) -> str:
@@ -55,6 +69,106 @@ def connect(address: Any) -> str:
         client.settimeout(2)
         client.connect(address)
     return "connected"
+
+
+def send(address: Any) -> str:
+    with socket.socket(type=socket.SOCK_DGRAM) as client:
+        client.sendto(b"x", tuple(address))
+    return "sent"
+
+
+def open_socket(family: int) -> str:
+    with socket.socket(family):
+        return "opened"
+
+
+def find_variable(name: str) -> str:
+    if name not in os.environ:
+        raise OSError("not in the environment")
+    return os.environ[name]
+
+
+def follow_a_link(path: str) -> str:
+    link = Path(os.environ["TMPDIR"], "link")
+    link.symlink_to(path)
+    return read(str(link))
+
+
+def make_a_hard_link(path: str) -> str:
+    os.link(path, Path(os.environ["TMPDIR"], "hard"))
+    return "linked"
+
+
+def open_for_writing(path: str) -> str:
+    os.close(os.open(path, os.O_WRONLY))
+    return "opened for writing"
+
+
+def make_a_device(_: object) -> str:
+    device = Path(os.environ["TMPDIR"], "device")
+    os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    with device.open("rb") as zeroes:
+        return f"made it, read {zeroes.read(1)!r}"
+
+
+def trace(pid: int) -> str:
+    _call("ptrace", PTRACE_SEIZE, pid, 0, 0)
+    return "traces it"
+
+
+def slow_down(pid: int) -> str:
+    os.setpriority(os.PRIO_PROCESS, pid, 5)
+    return "slowed it down"
+
+
+def limit_another(pid: int) -> str:
+    resource.prlimit(pid, resource.RLIMIT_CPU, (10_000, 10_000))
+    return "limited it"
+
+
+def set_the_clock(_: object) -> str:
+    time.clock_settime(time.CLOCK_REALTIME, time.time())
+    return "set it"
+
+
+def attach_shared_memory(key: int) -> str:
+    _call("shmget", key, 0, 0)
+    return "found it"
+
+
+def keep_in_the_kernel(_: object) -> str:
+    _call("syscall", ADD_KEY, b"user", b"plumbline-test", b"x", 1, USER_KEYRING)
+    return "kept a key"
+
+
+def mount(_: object) -> str:
+    """In a process of its own, whose mounts end with it."""
+    if pid := os.fork():
+        if os.waitpid(pid, 0)[1]:
+            raise OSError("cannot mount")
+        return "mounted"
+    libc = ctypes.CDLL(None)
+    done = libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)
+    os._exit(bool(done))
+
+
+def open_files(count: int) -> str:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    held: list[int] = []
+    try:
+        held.extend(os.dup(0) for _ in range(count))
+    finally:
+        for number in range(3, count + 100):
+            with suppress(OSError):
+                os.close(number)
+    return f"held {count} files open"
+
+
+def dump_core(_: object) -> str:
+    if not resource.getrlimit(resource.RLIMIT_CORE)[1]:
+        raise OSError("no core dumps")
+    return "may dump its memory"
 
 
 def signal(pid: int) -> str:
@@ -88,10 +202,14 @@ def compute_for_ever(_: object) -> str:
 
 
 def new_namespace(_: object) -> str:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWUSER):
-        raise OSError(ctypes.get_errno(), "unshare")
+    _call("unshare", CLONE_NEWUSER)
     return "has all capabilities again"
+
+
+def _call(name: str, *arguments: Any) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc[name](*arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
 
 
 def leave_a_daemon(_: object) -> str:
@@ -108,7 +226,10 @@ ATTEMPTS: dict[str, Callable[[Any], str]] = {
     function.__name__: function
     for function in (
         *(read, write, make, write_transaction, connect, signal, grow, hold),
-        *(compute_for_ever, new_namespace, leave_a_daemon, fork),
+        *(compute_for_ever, new_namespace, leave_a_daemon, fork, send, open_socket, find_variable),
+        *(follow_a_link, make_a_hard_link, open_for_writing, make_a_device, trace, slow_down),
+        *(limit_another, set_the_clock, attach_shared_memory, keep_in_the_kernel, mount),
+        *(open_files, dump_core, read_some),
     )
 }
 
@@ -133,3 +254,7 @@ def daemons() -> list[str]:
 def main(folder: Path) -> None:
     orders = json.loads((folder / "orders.json").read_text())
     (folder / "answers.json").write_text(json.dumps(attempt(orders)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import socket
-import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -19,130 +13,18 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-import evalcore
 from leaderboard.models import Worker
 from leaderboard.queue import claims
 from runners import confinement, jobs, landlock
 from runners.confinement import WAYS, Needs, Way
-from runners.execute import evaluate_claim
 from runners.process import Child
-from tests.runners import escapes, rows, standin
-from tests.runners.test_process import is_alive, until
+from tests.runners import rows
+from tests.runners.conftest import works
+from tests.runners.test_process import is_alive
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-NAMESPACES, LANDLOCK = WAYS[0], WAYS[2]
-OPEN_TO_LANDLOCK = {"processes"}
-"""What Landlock and seccomp leave open (docs/sandbox.md), where the worker is root."""
-
-
-def way(wanted: Way) -> Way:
-    if why := confinement._why_not(wanted):
-        if os.environ.get("CI"):
-            pytest.fail(f"{wanted.name}: {why}")
-        pytest.skip(f"{wanted.name}: {why}")
-    return wanted
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder as a site has it, with everything in it that a model must not have."""
-    home = tmp_path / "home"
-    for folder in ("artifacts/aa", "hf/hub/models--other--model", "work/another-run"):
-        (home / folder).mkdir(parents=True)
-    for file in (
-        *("secret_key", "hf/token", "hf/hub/models--other--model/weights"),
-        *("artifacts/aa/file", "work/another-run/answers"),
-    ):
-        (home / file).write_text("nobody else's business")
-    own = home / "hf/hub/models--standin--prisoner"
-    own.mkdir()
-    (own / "config.json").write_text("{}")
-    with closing(sqlite3.connect(home / "db.sqlite3")) as database:
-        database.execute("CREATE TABLE runs (id)")
-    settings.PLUMBLINE_HOME = home
-    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": home / "artifacts"}}
-    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
-    monkeypatch.setenv("HF_HOME", str(home / "hf"))
-    program = (sys.executable, str(Path(standin.__file__)))
-    monkeypatch.setattr("runners.backends.PYTHON", program)
-    monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
-    return home
-
-
-@pytest.fixture
-def listeners(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Servers on this machine: by TCP, at a path and in the abstract."""
-    with ExitStack() as stack:
-        tcp = stack.enter_context(socket.socket())
-        tcp.bind(("127.0.0.1", 0))
-        addresses: dict[str, Any] = {"TCP": tcp.getsockname()}
-        for name, address in (
-            ("a socket with a path", str(tmp_path / "s")),
-            ("an abstract socket", f"@plumbline-{os.getpid()}"),
-        ):
-            server = stack.enter_context(socket.socket(socket.AF_UNIX))
-            server.bind(address.replace("@", "\0"))
-            server.listen()
-            addresses[name] = address
-        tcp.listen()
-        yield addresses
-
-
-@pytest.mark.parametrize("confined", [NAMESPACES, LANDLOCK], ids=lambda way: way.name)
-def test_a_models_process_reaches_nothing_that_is_not_its_own(
-    site: Path, listeners: dict[str, Any], confined: Way, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(confinement, "here", lambda: way(confined))
-    source = Path(evalcore.__file__)
-    orders = [
-        (
-            "its own configuration",
-            "read",
-            str(site / "hf/hub/models--standin--prisoner/config.json"),
-        ),
-        ("the secret key", "read", str(site / "secret_key")),
-        ("a token", "read", str(site / "hf/token")),
-        ("the database", "read", str(site / "db.sqlite3")),
-        ("writing to the database", "write_transaction", str(site / "db.sqlite3")),
-        ("passwords", "read", "/etc/shadow"),
-        ("another model", "read", str(site / "hf/hub/models--other--model/weights")),
-        ("another run", "read", str(site / "work/another-run/answers")),
-        ("artifacts", "make", str(site / "artifacts")),
-        ("an artifact", "write", str(site / "artifacts/aa/file")),
-        ("its own model", "write", str(site / "hf/hub/models--standin--prisoner/config.json")),
-        ("the engine", "write", str(source)),
-        ("tasks", "make", str(source.parents[1] / "tasks")),
-        ("the kernel", "write", "/proc/sys/kernel/core_pattern"),
-        ("the worker's environment", "read", f"/proc/{os.getpid()}/environ"),
-        ("the worker", "signal", os.getpid()),
-        *((name, "connect", address) for name, address in listeners.items()),
-        ("a large file", "grow", 2),
-        ("addresses", "hold", 1),
-        ("processor time", "compute_for_ever", None),
-        ("a namespace", "new_namespace", None),
-        ("a daemon", "leave_a_daemon", None),
-        ("processes", "fork", 1000),
-    ]
-    worker, variant = rows.worker(), rows.variant("standin/prisoner")
-    folder = site / "journal" / str(variant.pk)
-    folder.mkdir(parents=True)
-    shutil.copy(escapes.__file__, folder)
-    (folder / "orders.json").write_text(json.dumps(orders))
-    (run,) = rows.queued("arc", variant=variant)
-    claim = claims.claim_next(worker)
-    assert claim is not None
-    evaluate_claim(claim, worker, threading.Event())
-    run.refresh_from_db()
-    assert run.state == "done", run.log_tail
-    assert run.environment["confinement"] == confined.name
-
-    came_of = json.loads((folder / "answers.json").read_text())
-    assert came_of.pop("its own configuration") == "read b'{}'"
-    assert came_of.pop("a daemon") == "left"
-    got = {name for name, what in came_of.items() if not what.startswith("refused")}
-    assert got <= (OPEN_TO_LANDLOCK if confined is LANDLOCK else set())
-    assert until(lambda: not escapes.daemons(), 5)
+NAMESPACES = WAYS[0]
 
 
 def test_what_a_kernel_does_not_offer_is_said_aloud(
@@ -227,7 +109,7 @@ def test_with_a_loopback_a_process_reaches_itself_and_nobody_else(
     needs.folder.mkdir()
     program = [sys.executable, "-P", "-s", "-c", REACHES, str(listeners["TCP"][1])]
     told = subprocess.run(
-        confinement.command(program, needs, way(confined)),
+        confinement.command(program, needs, works(confined)),
         cwd=needs.folder,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
