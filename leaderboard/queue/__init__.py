@@ -1,6 +1,16 @@
 """Runs that wait, run and fail: claims, turns, pace, and the pages of queue and pool."""
 
-from leaderboard.queue import claims, estimate, fairness, orders, records, reproduce, reruns, room
+from leaderboard.queue import (
+    claims,
+    estimate,
+    fairness,
+    orders,
+    records,
+    reproduce,
+    reruns,
+    room,
+    votes,
+)
 from leaderboard.queue.estimate import Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed, of_model
@@ -24,4 +34,5 @@ __all__ = [
     "reruns",
     "room",
     "standing",
+    "votes",
 ]
