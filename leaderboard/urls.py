@@ -39,6 +39,7 @@ urlpatterns = [
     path("submissions/<uuid:pk>", submission.submission, name="submission"),
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
+    path("submissions/<uuid:pk>/vote", submission.vote, name="submission-vote"),
     path("queue", queue.queue, name="queue"),
     path("pool", pool.pool, name="pool"),
     path("pool/orders", pool.tell, name="pool-orders"),

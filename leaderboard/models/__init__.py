@@ -7,7 +7,7 @@ from leaderboard.models.order import PoolOrder
 from leaderboard.models.rerun import Rerun
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
-from leaderboard.models.submission import Submission, User
+from leaderboard.models.submission import Submission, User, Vote
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.variant import HubModel, Variant
 from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
@@ -35,5 +35,6 @@ __all__ = [
     "TaskVersion",
     "User",
     "Variant",
+    "Vote",
     "Worker",
 ]

@@ -33,6 +33,8 @@ class State(models.TextChoices):
 
 LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 """States in which a second run of the same variant and key would be a waste."""
+MOST_VOTES = 8
+"""Of a run so many votes count."""
 WAITING = (State.QUEUED, State.RUNNING)
 MEASURED = (State.DONE, State.SUPERSEDED)
 """States of runs that have numbers and files; only those that are done stand on boards."""
@@ -125,6 +127,8 @@ class Run(models.Model):
     created = models.DateTimeField(auto_now_add=True)
     due = models.DateTimeField(default=timezone.now)
     """Whose turn comes first: `created`, or later where its submitter has others waiting."""
+    votes = models.PositiveSmallIntegerField(default=0)
+    """By how many votes its turn was moved forward."""
     not_before = models.DateTimeField(null=True, blank=True)
     """After a failure of ours: not to be tried again before this time."""
     started = models.DateTimeField(null=True, blank=True)
@@ -205,6 +209,7 @@ class Run(models.Model):
                 condition=~Q(state=State.FAILED) | (~Q(error_class="") & ~Q(error_message="")),
                 name="failed_says_why",
             ),
+            models.CheckConstraint(condition=Q(votes__lte=MOST_VOTES), name="votes_are_bounded"),
             models.CheckConstraint(
                 condition=Q(progress_done__lte=F("progress_total")), name="progress_within_total"
             ),

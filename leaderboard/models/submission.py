@@ -62,3 +62,37 @@ class Submission(Fact):
 
     def get_absolute_url(self) -> str:
         return reverse("submission", args=[self.id])
+
+
+class Vote(models.Model):
+    """Somebody without a part in a submission wants to see it sooner; one of each, for good."""
+
+    submission = models.ForeignKey(Submission, on_delete=models.CASCADE, related_name="votes")
+    voter = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="votes"
+    )
+    visitor = models.CharField(max_length=64, blank=True)
+    """Keyed digest of the address of who has no account."""
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["submission", "voter"],
+                condition=models.Q(voter__isnull=False),
+                name="one_vote_per_account",
+            ),
+            models.UniqueConstraint(
+                fields=["submission", "visitor"],
+                condition=models.Q(voter=None),
+                name="one_vote_per_visitor",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(voter__isnull=False, visitor="")
+                | (models.Q(voter=None) & ~models.Q(visitor="")),
+                name="somebody_votes",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.voter or 'a visitor'} for {self.submission}"

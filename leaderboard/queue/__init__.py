@@ -11,6 +11,7 @@ from leaderboard.queue import (
     reruns,
     room,
     unserved,
+    votes,
 )
 from leaderboard.queue.estimate import Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
@@ -37,4 +38,5 @@ __all__ = [
     "room",
     "standing",
     "unserved",
+    "votes",
 ]

@@ -23,6 +23,10 @@ LONGEST_GAP = timedelta(hours=4)
 """After a model that is larger still."""
 
 
+VOTE = timedelta(minutes=15)
+"""By so much a vote moves a turn forward."""
+
+
 def gap(parameters: int) -> timedelta:
     return next((time for most, time in GAPS if parameters <= most), LONGEST_GAP)
 
@@ -36,10 +40,20 @@ def due_after(others: QuerySet[Run]) -> datetime:
     """When the turn is of what is asked for now beside these runs, as far as they wait."""
     now = timezone.now()
     waiting = others.filter(state=Run.State.QUEUED)
-    last = waiting.order_by("-due").values_list("due", "variant__parameters").first()
-    return max(now, last[0] + gap(last[1])) if last else now
+    told = waiting.order_by().values_list("due", "votes", "variant__parameters").distinct()
+    # Votes for one model bring no other of its submitter forward.
+    turns = [(turn + votes * VOTE, parameters) for turn, votes, parameters in told]
+    if not turns:
+        return now
+    last, parameters = max(turns)
+    return max(now, last + gap(parameters))
 
 
 def advance(runs: QuerySet[Run], turn: datetime) -> int:
     """Give waiting runs that somebody else asks for, too, the earlier of both turns; how many."""
-    return runs.filter(state=Run.State.QUEUED, due__gt=turn).update(due=turn)
+    moved = 0
+    waiting = runs.filter(state=Run.State.QUEUED)
+    for votes in set(waiting.values_list("votes", flat=True)):
+        sooner = turn - votes * VOTE
+        moved += waiting.filter(votes=votes, due__gt=sooner).update(due=sooner)
+    return moved

@@ -14,6 +14,7 @@ from leaderboard.models import Run, Submission
 from leaderboard.models.variant import NAMES, TRANSFORMERS
 from leaderboard.queue.claims import WAITS
 from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
+from leaderboard.queue.fairness import VOTE
 from leaderboard.queue.listing import listed, named
 from leaderboard.templatetags.figures import filesize
 from leaderboard.web import Span, total_span
@@ -52,6 +53,11 @@ class Line:
     @property
     def more(self) -> int:
         return self.n - len(self.named)
+
+    @property
+    def voted(self) -> float:
+        """Seconds by which votes moved it forward."""
+        return VOTE.total_seconds() * self.run.votes
 
     @property
     def submission(self) -> Submission | None:

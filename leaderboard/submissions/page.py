@@ -25,12 +25,14 @@ from leaderboard.queue import (
     listed,
     reason,
     standing,
+    votes,
 )
 from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit
 from leaderboard.web import Problem, Refused, throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
+VOTES_PER_MINUTE = 10
 BOARD_WITHIN = timedelta(minutes=10)
 """So long after its last run a submission waits for the board that has it."""
 ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
@@ -69,6 +71,23 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
         waits = any(problem.wait_seconds for problem in refused.problems)
         return _page(request, earlier, refused.problems, status=429 if waits else 409)
     return redirect(submitted)
+
+
+@require_POST
+def vote(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Count a reader's vote; who has voted already is only shown so."""
+    voted_for = _get(pk)
+    if seconds := throttle.wait("votes", VOTES_PER_MINUTE, request):
+        message = f"More than {VOTES_PER_MINUTE} votes came from your network in a minute."
+        remedy = f"Vote again in {seconds} s."
+        too_many = Problem("vote", "throttled", message, remedy, wait_seconds=seconds)
+        return _page(request, voted_for, (too_many,), status=429)
+    try:
+        votes.cast(voted_for, request.user, throttle.visitor_digest(request))
+    except votes.NotCounted as problem:
+        refused = Problem("vote", "vote", str(problem), "")
+        return _page(request, voted_for, (refused,), status=409)
+    return redirect(f"{voted_for.get_absolute_url()}#votes")
 
 
 @require_POST
@@ -128,6 +147,7 @@ def _page(
         "done": sum(run.state == Run.State.DONE for run in runs),
         "failed": failed,
         "now": timezone.now(),
+        "votes": votes.shown(shown, request.user, throttle.visitor_digest(request)),
         "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
         "may_withdraw": active and submit.may_withdraw(shown, request.user),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Field = Literal["model", "revision", "dtype", "base", "packing", "asked", "engine", "form"]
+Field = Literal["model", "revision", "dtype", "base", "packing", "asked", "engine", "form", "vote"]
 """A field of the submission form; `form` is the form as a whole."""
 
 

@@ -14,7 +14,7 @@ from django.urls import get_resolver
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
-FORMS = {"submission-again", "submission-withdraw", "pool-orders"}
+FORMS = {"submission-again", "submission-vote", "submission-withdraw", "pool-orders"}
 NO_PAGES = FORMS | {"logout", "favicon", "cell"}
 """Addresses that take forms or lead elsewhere."""
 

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0025_oldest_waiting_run"),
+        ("leaderboard", "0020_oldest_waiting_run"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0017_reruns"),
+        ("leaderboard", "0018_votes"),
     ]
 
     operations = [

@@ -3,7 +3,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("leaderboard", "0020_launches")]
+    dependencies = [("leaderboard", "0019_launches")]
 
     operations = [
         migrations.AddIndex(
