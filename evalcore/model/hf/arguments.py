@@ -51,6 +51,8 @@ NOT_TAKEN = {
     "prices": "a model that is run here has no price",
     "use_accelerate": "the name is parallelize now",
     "device_map": "parallelize=True spreads the model over the devices",
+    "data_parallel_size": "the option --data_parallel says how many copies there are",
+    "data_parallel": "the option --data_parallel says how many copies there are",
 }
 """What lm-evaluation-harness or its tutorial takes and this engine does not."""
 

@@ -18,7 +18,7 @@ from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import code_options, errors_named, load_configuration
 from evalcore.model.hf.gguf import alone, check_complete
 from evalcore.model.hf.placed import check_placed, lack_named
-from evalcore.model.hf.quantised import loading_options
+from evalcore.model.hf.quantised import check_file_packed, loading_options
 from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Files
 
@@ -68,6 +68,8 @@ def _load_alone(arguments: Arguments, files: Files, device: str, kind: Any) -> A
     with errors_named(files.model), lack_named(name), alone(files.model) as folder:
         config = load_configuration(arguments, files.model)
         quantised = loading_options(arguments, config, device)
+        if quantised:
+            check_file_packed(arguments, folder)
         spread = _spread(arguments) if arguments.parallelize else {}
         if arguments.tp_plan is not None:
             spread = _divided()

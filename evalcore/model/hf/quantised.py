@@ -7,18 +7,24 @@ and no list of ours. What a method needs is known from config.json, before weigh
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from transformers import BitsAndBytesConfig
-from transformers.quantizers.auto import AutoHfQuantizer, AutoQuantizationConfig
+from transformers.quantizers.auto import (
+    AUTO_QUANTIZATION_CONFIG_MAPPING,
+    AutoHfQuantizer,
+    AutoQuantizationConfig,
+)
+from transformers.utils.quantization_config import QuantizationMethod
 
 from evalcore.errors import ModelError
 from evalcore.model.faults import reason_of
 from evalcore.model.hf.quantisation import at_loading, quantisation_of, stated_in
-from evalcore.model.hf.repository import read_object
+from evalcore.model.hf.repository import INDEX, WEIGHTS, read_object
 from evalcore.model.hf.snapshot import Arguments
 
 ROUNDS_WHAT_IT_COMPUTES = frozenset(("fp8", "mxfp8"))
@@ -26,6 +32,12 @@ ROUNDS_WHAT_IT_COMPUTES = frozenset(("fp8", "mxfp8"))
 as transformers does where there is no GPU for them, would give other numbers."""
 
 REMEDY = "install what it names, or evaluate it on a machine that has it"
+UNKNOWN_REMEDY = (
+    "correct quant_method in its config.json, or evaluate the model as it was before it was "
+    "quantised"
+)
+PACKED = {"load_in_4bit": ".quant_state.", "load_in_8bit": ".SCB"}
+"""What stands in the name of a weight beside each that bitsandbytes has packed."""
 
 
 def check_runs_here(arguments: Arguments, folder: Path, device: str) -> None:
@@ -43,6 +55,12 @@ def check_runs_here(arguments: Arguments, folder: Path, device: str) -> None:
         )
     said = at_loading(arguments) or quantisation_of({"quantization_config": stated})
     what = f"{name}: its weights are quantised ({said}), which cannot be run here"
+    method = str((stated or {}).get("quant_method", ""))
+    known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, *(each.value for each in QuantizationMethod)}
+    if wanted is None and method and method not in known:
+        raise ModelError(f"{what}: transformers knows no quant_method {method!r}: {UNKNOWN_REMEDY}")
+    # The weights' names where several files have them; of one file only the file says.
+    check_packed(arguments, folder, read_object(folder / INDEX).get("weight_map"))
     try:
         config = wanted or AutoQuantizationConfig.from_dict(dict(stated or {}))
         unpacked = bool(getattr(config, "dequantize", False))
@@ -58,6 +76,30 @@ def check_runs_here(arguments: Arguments, folder: Path, device: str) -> None:
             "give other numbers: evaluate it on such a GPU, or the model as it was before it was "
             "quantised"
         )
+
+
+def check_packed(arguments: Arguments, folder: Path, names: object) -> None:
+    """Raises ModelError where config.json says that bitsandbytes has packed weights whose `names`
+    are those of plain ones: they would be loaded, and fail in the first layer."""
+    stated = stated_in(read_object(folder / "config.json")) or {}
+    if stated.get("quant_method") != "bitsandbytes" or not isinstance(names, Collection):
+        return
+    for bits, mark in PACKED.items():
+        if stated.get(bits) is True and names and not any(mark in str(name) for name in names):
+            said = quantisation_of({"quantization_config": stated})
+            raise ModelError(
+                f"{arguments.pretrained}: its config.json says that its weights are quantised "
+                f"({said}), and they are plain: take quantization_config out of config.json, and "
+                f"state {bits}=True in --model_args to have them packed when they are loaded"
+            )
+
+
+def check_file_packed(arguments: Arguments, folder: Path) -> None:
+    """The same of a single file of weights, once it is here."""
+    file = folder / WEIGHTS
+    if file.is_file():
+        with safe_open(file, "pt") as weights:
+            check_packed(arguments, folder, weights.keys())
 
 
 def _said(problem: Exception) -> str:

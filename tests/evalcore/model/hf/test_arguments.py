@@ -95,6 +95,7 @@ def test_what_is_passed_over_is_said_once_and_no_secret_stands_in_a_file(tmp_pat
         ({"trust_remote_code": "True", "code_revision": "main"}, "expected a commit, in full"),
         ({"trust_remote_code": "True", "delta": "a/b"}, "trust_remote_code and delta: code is run"),
         ({"use_accelerate": "True"}, "the name is parallelize now"),
+        ({"data_parallel_size": "2"}, "is not taken: the option --data_parallel says how many"),
     ],
 )
 def test_every_other_argument_says_why_not_or_what_instead(stated, said):

@@ -299,10 +299,37 @@ CANNOT_RUN_HERE = {
         "compressed",
     ),
     "without": ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "requires bitsandbytes"),
-    "unknown": ({"quant_method": "folded", "bits": 3}, "got folded: install what it names"),
+    "unknown": (
+        {"quant_method": "folded", "bits": 3},
+        "transformers knows no quant_method 'folded': correct quant_method in its config.json",
+    ),
     "unnamed": ({"bits": 3}, "no `quant_method`"),
     "hostile": ({"quant_method": "torchao", "quant_type": {"default": "rm -rf"}}, "torchao"),
 }
+
+PLAIN = (
+    "its config.json says that its weights are quantised (bitsandbytes {}-bit), and they are plain"
+)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_plain_weights_under_a_configuration_of_packed_ones_are_refused(whole, tmp_path, bits):
+    """Of several files before they are there, as their index names what is in them."""
+    folder = shutil.copytree(whole, tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    stated = {"quant_method": "bitsandbytes", f"load_in_{bits}bit": True}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stated}))
+    with pytest.raises(ModelError) as refused:
+        loaded(folder)
+    assert PLAIN.format(bits) in str(refused.value)
+    assert f"state load_in_{bits}bit=True in --model_args" in str(refused.value)
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError) as refused:
+        loaded(folder)
+    assert PLAIN.format(bits) in str(refused.value)
+
 
 PROGRAM = """
 import sys
