@@ -10,14 +10,13 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from runners import checks
-
 
 def main() -> None:
     django.setup()
     from leaderboard.catalogue import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
+    from runners import checks
 
     try:
         call_command("check", tags=[checks.CONFINEMENT])
