@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +176,37 @@ def test_a_download_has_the_network_and_nothing_else(
     of_the_network = {"TCP", "UDP"}
     # A download's largest file is a shard of weights.
     assert succeeded(folder) - left_open == {"its own model", "a large file"} | of_the_network
+
+
+SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path(SYSTEM_PYTHON).exists() or not shutil.which("runuser"),
+    reason="only root can become an ordinary user, who needs a Python outside root's home",
+)
+def test_an_ordinary_users_model_is_held_by_each_way_too() -> None:
+    """By the number of its processes too, which binds no root."""
+    for way in WAYS:
+        works(way)
+    packages = f"{Path(pytest.__file__).parents[1]}:{Path(evalcore.__file__).parents[1]}"
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": packages,
+        "PLUMBLINE_DEBUG": "1",
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+    }
+    with tempfile.TemporaryDirectory(prefix="ordinary-") as name:
+        shutil.chown(name, "nobody")
+        script = str(Path(__file__).with_name("ordinary_user.py"))
+        told = subprocess.run(
+            ["runuser", "-u", "nobody", "--", SYSTEM_PYTHON, script, name],
+            env={**variables, "PLUMBLINE_HOME": name},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert told.returncode == 0, told.stderr
+    outcome = json.loads(told.stdout)
+    assert len(outcome.pop("free")) == 10
+    assert outcome == {way.name: [] for way in WAYS}
