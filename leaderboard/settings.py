@@ -150,7 +150,7 @@ LOGOUT_REDIRECT_URL = "board"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "artifacts": {
-        "BACKEND": "leaderboard.samples.storage.Folder",
+        "BACKEND": "leaderboard.samples.folder.Folder",
         "OPTIONS": {"location": PLUMBLINE_HOME / "artifacts"},
     },
     "staticfiles": {
@@ -166,7 +166,7 @@ PLUMBLINE_S3_ENDPOINT = env.text("PLUMBLINE_S3_ENDPOINT", "")
 PLUMBLINE_S3_SECRET_KEY = env.secret("PLUMBLINE_S3_SECRET_KEY", "")
 if PLUMBLINE_S3_BUCKET:
     STORAGES["artifacts"] = {
-        "BACKEND": "leaderboard.samples.storage.Bucket",
+        "BACKEND": "leaderboard.samples.bucket.Bucket",
         "OPTIONS": {
             "here": PLUMBLINE_HOME / "fetched",
             "most_bytes": env.integer("PLUMBLINE_FETCHED_GB", 50) * 10**9,

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
 from leaderboard.health import stand
-from leaderboard.samples import Bucket
+from leaderboard.samples import Folder
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, Unreadable, published
 
@@ -112,7 +112,7 @@ def _artifacts() -> dict[str, Any]:
         storage.check()
         return {"free_disk_bytes": shutil.disk_usage(storage.here).free}
     except OSError as problem:
-        if isinstance(storage, Bucket):
+        if not isinstance(storage, Folder):
             raise NotReady(
                 "the bucket of the artifacts cannot be used: see that it is there, and that the "
                 "PLUMBLINE_S3_… variables are right"

@@ -2,6 +2,7 @@
 
 from leaderboard.samples import checking, excerpts, store, vectors
 from leaderboard.samples.facts import NO_PICK, Facts, Numbered, facts_of
+from leaderboard.samples.folder import Folder
 from leaderboard.samples.listing import (
     OPENING_LENGTH,
     QUESTIONS_ON_PAGE,
@@ -19,7 +20,6 @@ from leaderboard.samples.question import (
     read_question,
 )
 from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
-from leaderboard.samples.storage import Bucket, Folder
 from leaderboard.samples.store import StoredFile, path_of
 from leaderboard.samples.vectors import Layout, Vector, by_result
 
@@ -32,7 +32,6 @@ __all__ = [
     "OUTCOMES",
     "QUESTIONS_ON_PAGE",
     "SORTS",
-    "Bucket",
     "Choice",
     "Facts",
     "Folder",

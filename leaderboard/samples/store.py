@@ -10,12 +10,15 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from django.core.files.storage import storages
 
 from evalcore.digest import digest_of_file
-from leaderboard.samples.storage import Bucket, Folder
+
+if TYPE_CHECKING:
+    from leaderboard.samples.bucket import Bucket
+    from leaderboard.samples.folder import Folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,8 @@ def store_open(source: BinaryIO, *, kind: str, rows: int | None = None) -> Store
 
 
 def storage() -> Folder | Bucket:
-    return cast(Folder | Bucket, storages["artifacts"])
+    chosen: Folder | Bucket = storages["artifacts"]  # type: ignore[assignment]
+    return chosen
 
 
 def name_of(sha256: str) -> str:

@@ -20,8 +20,9 @@ from django.test import Client
 from django.urls import reverse
 
 from leaderboard.models import Artifact, BoardSnapshot, Run, Suite
-from leaderboard.samples import Bucket, checking, path_of
+from leaderboard.samples import checking, path_of
 from leaderboard.samples import store as artifacts
+from leaderboard.samples.bucket import Bucket
 from leaderboard.snapshot import OWN, published
 from leaderboard.snapshot import file as snapshot_file
 from tests import s3
@@ -55,7 +56,7 @@ def bucket(server: str, here: Path, settings: Any) -> Bucket:
         "secret_key": s3.SECRET,
         "addressing_style": "path",
     }
-    backend = {"BACKEND": "leaderboard.samples.storage.Bucket", "OPTIONS": options}
+    backend = {"BACKEND": "leaderboard.samples.bucket.Bucket", "OPTIONS": options}
     settings.STORAGES = {**settings.STORAGES, "artifacts": backend}
     made = artifacts.storage()
     assert isinstance(made, Bucket)

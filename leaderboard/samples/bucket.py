@@ -1,7 +1,7 @@
-"""Where stored files lie: in a folder that all machines share, or in a bucket of S3.
+"""Stored files in a bucket of S3: the other Django storage that `STORAGES["artifacts"]` may name.
 
-Both are Django storages, chosen by `STORAGES["artifacts"]`, in which a file lies under its digest.
-What reads parquet at random places wants a file on this machine: of a bucket's it is fetched once.
+What reads parquet at random places wants a file on this machine, so one is fetched once and kept
+for a while. Imported only where it is chosen: Amazon's client takes most of a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from uuid import uuid4
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.core.files.base import File
-from django.core.files.storage import FileSystemStorage
 from storages.backends.s3 import S3Storage
 
 from evalcore.digest import digest_of_file
@@ -31,54 +30,6 @@ PIECE = 256 * 1024
 """Bytes of a download that are read at once."""
 LONGEST_FETCH = 86_400.0
 """Seconds after which a copy that is not whole is nobody's any more."""
-
-
-class Folder(FileSystemStorage):
-    """A folder; a file is there whole, and on its disk, or not at all."""
-
-    copies = False
-    """Whether a file that is set aside is as old as it is set aside."""
-
-    @property
-    def here(self) -> Path:
-        """Where this machine keeps files of its own beside what is stored."""
-        return Path(self.location)
-
-    def put(self, file: Path, name: str) -> None:
-        """Store this file of `here`, which goes."""
-        target = Path(self.path(name))
-        target.parent.mkdir(exist_ok=True)
-        file.chmod(0o644)
-        file.rename(target)
-        _sync(target.parent)
-
-    def local(self, name: str) -> Path:
-        """The file on this machine; none is there where none is stored."""
-        return Path(self.path(name))
-
-    def part(self, name: str, start: int, end: int) -> Iterator[bytes] | None:  # noqa: ARG002
-        """None: whoever wants a part of a file reads it on this machine."""
-        return None
-
-    def set_aside(self, name: str) -> str:
-        """Give a file another name, by which nobody will find it. Raises FileNotFoundError."""
-        aside = f"collected-{uuid4().hex}"
-        Path(self.path(name)).rename(self.path(aside))
-        return aside
-
-    def put_back(self, aside: str, name: str) -> None:
-        Path(self.path(aside)).rename(self.path(name))
-
-    def shown(self, name: str) -> str:
-        """For whoever looks for it."""
-        return str(self.path(name))
-
-    def check(self) -> None:
-        """Raises OSError where nothing can be stored."""
-        self.here.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.here) as file:
-            file.write(b"x")
-            file.flush()
 
 
 class Bucket(S3Storage):  # type: ignore[misc]
@@ -241,11 +192,3 @@ def _told() -> Iterator[None]:
         raise OSError(f"the bucket refused: {problem}") from problem
     except BotoCoreError as problem:
         raise OSError(f"the bucket does not answer: {problem}") from problem
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
