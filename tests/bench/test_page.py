@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.backends.__main__ import DOCUMENTS
+from bench.backends.__main__ import DOCUMENTS, median
 from bench.backends.page import section
 from bench.page import write_page
 from bench.workloads import WORKLOADS
@@ -29,3 +29,11 @@ def test_every_workload_of_the_backends_is_shown_beside_theirs_and_behind_server
 
 def test_where_no_backend_was_measured_nothing_is_said_of_them(tmp_path: Path):
     assert section(tmp_path) == ""
+
+
+def test_of_several_runs_each_workload_is_that_of_its_median():
+    def run(start: float, one: float, other: float) -> object:
+        return {"start": start, "workloads": {"a": {"seconds": one}, "b": {"seconds": other}}}
+
+    found = median([run(3.0, 1.0, 9.0), run(1.0, 8.0, 2.0), run(2.0, 4.0, 5.0)])
+    assert found == run(2.0, 4.0, 5.0)

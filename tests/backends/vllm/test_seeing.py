@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,18 @@ def test_texts_and_numbers_are_those_of_transformers(by_vllm, by_transformers):
         )
         assert one.loglikelihood == pytest.approx(other.loglikelihood, abs=1e-4)
         assert one.is_greedy == other.is_greedy
+
+
+def test_a_prompt_that_vllm_reads_otherwise_ends_the_run(by_vllm):
+    images = (Picture(drawn(0)),)
+    asked = [
+        Request("generate_until", "<image>What?", generation=SHORT, images=images),
+        Request("loglikelihood", "<image>What?", " x", images=images),
+    ]
+    for request in by_vllm.encode(asked):
+        other = replace(request, text="More. " + request.text)
+        with pytest.raises(ModelError, match="vLLM reads a prompt as "):
+            list(by_vllm.answer([other]))
 
 
 def test_it_conforms(by_vllm):
