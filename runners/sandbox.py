@@ -75,7 +75,7 @@ def downloads(variant: Variant, runs: Iterable[Run]) -> list[Path]:
     """The cache's folders that a fetch for these runs writes, made here: none of another model.
 
     A download that exploits a bug of its client can spoil what it downloads, and nothing else but
-    prepared data sets, whose documents are compared with their pins.
+    prepared data sets.
     """
     hub = hub_cache.home() / "hub"
     prepared = hub_cache.home() / "datasets"
