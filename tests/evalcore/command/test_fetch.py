@@ -127,7 +127,7 @@ def test_a_model_that_the_disk_does_not_hold_is_our_matter(
     model = made(folder, "vast")
     (model / ".hub.yaml").write_text(json.dumps({"sizes": {"model.safetensors": 10**17}}))
     done = fetch(url, tmp_path, "vast")
-    assert done.returncode == 12
+    assert done.returncode == 13
     assert "100,000,000,000,000,000 bytes are to be downloaded" in done.stderr
     assert "model.safetensors" not in fetched(tmp_path)
 
