@@ -20,12 +20,13 @@ from tests.hub import ROOT, client_environment, serve
 
 PROGRAM = """
 import sys
-from evalcore.errors import EvalError
+from evalcore.errors import DISK_IS_FULL, EvalError, for_want_of_room
 from evalcore.model.hf.snapshot import Arguments, download
 try:
     download(Arguments.of({"pretrained": sys.argv[1]}))
 except EvalError as error:
-    sys.exit((print(error, file=sys.stderr), error.exit_code)[1])
+    print(error, file=sys.stderr)
+    sys.exit(DISK_IS_FULL if for_want_of_room(error) else error.exit_code)
 """
 
 
