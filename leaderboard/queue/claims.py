@@ -24,7 +24,7 @@ from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, ErrorClass, State
 from leaderboard.queue import orders, records, sharing, supersession
-from leaderboard.queue.history import NOBODY, announce, held, holder, tell
+from leaderboard.queue.history import GONE, NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, path_of, vectors
 
 LEASE = timedelta(seconds=60)
@@ -255,7 +255,7 @@ def give_back(token: uuid.UUID, *, why: str) -> int:
         runs = list(held(token).select_for_update())
         back = held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
         for run in runs:
-            tell([run], State.QUEUED, by=holder(run), why=why)
+            tell([run], State.QUEUED, by=run.worker_id or GONE, why=why)
     return back
 
 

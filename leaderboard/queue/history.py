@@ -14,18 +14,23 @@ from leaderboard.models.edition import note
 from leaderboard.models.run import State
 from leaderboard.signals import runs_queued
 
+GONE = "a worker that is gone"
 NOBODY = {"lease_token": None, "lease_until": None}
 
 
 def held(token: uuid.UUID) -> QuerySet[Run]:
-    """The runs that a claim still has."""
-    return Run.objects.filter(lease_token=token, state=State.RUNNING)
+    """The runs that a claim still has.
+
+    Who has a token is running, as the constraint `running_means_leased` says. To ask for the state
+    as well would let a database that has not counted lately look through all that run.
+    """
+    return Run.objects.filter(lease_token=token)
 
 
 def holder(run: Run) -> str:
     """Who has the run, or had it last."""
     worker = Run.objects.values_list("worker", flat=True).get(pk=run.pk)
-    return worker or "a worker that is gone"
+    return worker or GONE
 
 
 def tell(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:

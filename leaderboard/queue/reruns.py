@@ -50,7 +50,7 @@ def finished(task: str, model: str = "") -> QuerySet[Run]:
 
 def rerun(runs: Iterable[Run], *, by: str, reason: str) -> Ordered:
     """Queue a run in the place of each of these finished ones. Raises NoReason."""
-    reason = reason.strip()[:LONGEST_REASON]
+    reason = reason.strip().rstrip(".")[:LONGEST_REASON]
     if not reason:
         raise NoReason("reason: say why the results are replaced; everybody reads it")
     queue = _Queue()

@@ -17,7 +17,7 @@ from leaderboard.models import Run, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.queue import estimate
-from leaderboard.queue.history import NOBODY, held, holder, tell
+from leaderboard.queue.history import NOBODY, held, tell
 
 WORKER_RESTS = timedelta(minutes=5)
 ELSEWHERE = timedelta(hours=1)
@@ -45,11 +45,10 @@ def _set_aside(token: uuid.UUID, run: Run, worker: Worker, message: str) -> None
     mine = held(token).filter(pk=run.pk)
     times = run.times_full + 1
     told = {"error_class": ErrorClass.INFRA, "times_full": times, **NOBODY}
-    by = holder(run)
     if times >= MOST_TIMES:
         why = f"{message}. {REMEDY.capitalize()}"
         mine.update(state=State.FAILED, finished=Now(), error_message=why, **told)
-        tell([run], State.FAILED, by=by, why=why)
+        tell([run], State.FAILED, by=worker.name, why=why)
         return
     mine.update(
         state=State.QUEUED,
@@ -60,7 +59,7 @@ def _set_aside(token: uuid.UUID, run: Run, worker: Worker, message: str) -> None
         full_until=Now() + ELSEWHERE if _others(run, worker) else None,
         **told,
     )
-    tell([run], State.QUEUED, by=by, why=why)
+    tell([run], State.QUEUED, by=worker.name, why=why)
 
 
 def _others(run: Run, full: Worker) -> bool:

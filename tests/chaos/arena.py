@@ -197,7 +197,7 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         host = NEAR if namespace else HERE
         home = folder / "home"
         has_own_disk = stack.enter_context(_own_disk(home))
-        postgresql = stack.enter_context(services.PostgreSQL(folder, host))
+        postgresql = stack.enter_context(services.PostgreSQL(host))
         redis = stack.enter_context(services.redis(folder, host))
         content = write_content(folder / "content", models)
         hub = stack.enter_context(services.hub(content, host))

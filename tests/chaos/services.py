@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,18 +21,19 @@ STARTS_WITHIN = 30.0
 
 
 class PostgreSQL:
-    """A cluster in a folder, for as long as the `with` statement lasts.
+    """A cluster of its own, for as long as the `with` statement lasts.
 
     Other hosts may enter as well: workers in other network namespaces are such.
     """
 
-    def __init__(self, folder: Path, host: str) -> None:
+    def __init__(self, host: str) -> None:
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
         on_path = shutil.which("pg_ctl")
         if not programs and not on_path:
             missing("NO POSTGRESQL: there is no pg_ctl in /usr/lib/postgresql or on the PATH")
         self._programs = programs[-1] if programs else Path(str(on_path)).parent
-        self._data = folder / "postgresql"
+        # Not below a folder of a test's, which its other user could not enter.
+        self._data = Path(tempfile.mkdtemp(prefix="postgresql-"))
         self._host, self._port = host, free_port()
         # It refuses to run as root.
         self._as_other = ["runuser", "-u", "postgres", "--"] if getpass.getuser() == "root" else []
@@ -41,7 +43,6 @@ class PostgreSQL:
         return f"postgresql://postgres@{self._host}:{self._port}/postgres"
 
     def __enter__(self) -> PostgreSQL:
-        self._data.mkdir()
         if self._as_other:
             shutil.chown(self._data, "postgres")
         self._run("initdb", "-U", "postgres", "-A", "trust", "--no-sync")
@@ -52,6 +53,7 @@ class PostgreSQL:
 
     def __exit__(self, *_: object) -> None:
         self._run("pg_ctl", "-m", "immediate", "stop")
+        shutil.rmtree(self._data, ignore_errors=True)
 
     def restart(self) -> None:
         """As after a power cut: whoever is connected is not."""

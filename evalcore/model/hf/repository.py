@@ -5,7 +5,9 @@ Only what transformers reads is named here: a repository may hold anything besid
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable
@@ -184,4 +186,4 @@ def _check_room(name: str, needed: int) -> None:
         raise InfraError(
             f"{name}: {needed:,} bytes are to be downloaded, and {place} has {free:,} free, of "
             f"which {RESERVE:,} are kept: free some, or name another disk in HF_HOME"
-        )
+        ) from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -20,12 +20,13 @@ from tests.hub import ROOT, client_environment, serve
 
 PROGRAM = """
 import sys
-from evalcore.errors import EvalError
+from evalcore.errors import DISK_IS_FULL, EvalError, for_want_of_room
 from evalcore.model.hf.snapshot import Arguments, download
 try:
     download(Arguments.of({"pretrained": sys.argv[1]}))
 except EvalError as error:
-    sys.exit((print(error, file=sys.stderr), error.exit_code)[1])
+    print(error, file=sys.stderr)
+    sys.exit(DISK_IS_FULL if for_want_of_room(error) else error.exit_code)
 """
 
 
@@ -127,7 +128,7 @@ def test_a_model_that_the_disk_does_not_hold_is_our_matter(
     model = made(folder, "vast")
     (model / ".hub.yaml").write_text(json.dumps({"sizes": {"model.safetensors": 10**17}}))
     done = fetch(url, tmp_path, "vast")
-    assert done.returncode == 12
+    assert done.returncode == 13
     assert "100,000,000,000,000,000 bytes are to be downloaded" in done.stderr
     assert "model.safetensors" not in fetched(tmp_path)
 

@@ -440,7 +440,7 @@ def test_a_full_disk_is_our_fault_and_leaves_no_part_of_a_file(toys, tmp_path, k
     outcome = subprocess.run(
         ["unshare", "-Urm", "sh", "-c", program], capture_output=True, text=True, timeout=300
     )
-    assert outcome.returncode == 12, outcome.stderr
+    assert outcome.returncode == 13, outcome.stderr
     assert "No space left on device. No part of it is left: make room" in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert len(list(kept.rglob("record_*.json"))) == records
@@ -459,7 +459,7 @@ def test_what_cannot_be_printed_for_want_of_room_is_our_fault_too(toys):
             command("--model", "dummy", "--include_path", toys, "--tasks", "toy_likely"),
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=300,
         )  # fmt: skip
-    assert outcome.returncode == 12
+    assert outcome.returncode == 13
     assert "Traceback" not in outcome.stderr
 
 

@@ -53,6 +53,14 @@ def test_an_idle_worker_waits_and_a_silent_one_is_lost(client: Client) -> None:
     assert "long-gone" not in lost
 
 
+def test_a_worker_whose_machine_is_full_is_told_so(client: Client) -> None:
+    worker = make.make_worker("full-one")
+    Worker.objects.update(full_until=timezone.now() + timedelta(minutes=5))
+    found = text(client)
+    assert f"{worker.name} cpu 64 GB float32, bfloat16, float16 Takes no runs. " in found
+    assert "Full Its machine had no room: takes nothing until" in found
+
+
 def test_without_workers_it_says_what_becomes_of_submissions(client: Client) -> None:
     found = text(client)
     assert "Alive 0 Busy 0 Memory for models none" in found

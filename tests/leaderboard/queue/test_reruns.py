@@ -19,7 +19,7 @@ from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
 
-REASON = "the key of question 7 was wrong."
+REASON = "the key of question 7 was wrong"
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_pages_say_why_it_runs_again_and_what_stands(client: Client, heron: Vari
     old, new = again(heron)
     assert f"Runs again: {REASON}" in client.get("/queue").text
     assert "This number stands until" in client.get(old.get_absolute_url()).text
-    assert f"It runs again: {REASON}" in client.get(new.get_absolute_url()).text
+    assert f"It runs again: {REASON}.</strong>" in client.get(new.get_absolute_url()).text
     make.finish(new, skill=0.9, n=20)
     html = client.get(old.get_absolute_url()).text
     assert "Superseded." in html
@@ -177,7 +177,8 @@ def test_reruns_wait_in_turn_like_the_models_of_one_submitter(suite: Suite) -> N
 
 def test_the_command_says_what_it_did_and_refuses_what_it_does_not_know(heron: Variant) -> None:
     said = StringIO()
-    call_command("supersede", task="facts", reason=REASON, stdout=said)
+    call_command("supersede", task="facts", reason=f"{REASON}.", stdout=said)
+    assert Rerun.objects.get().reason == REASON
     assert said.getvalue() == "1 runs are queued\n"
     for wrong, says in (
         ({"task": "fact"}, "no task is called 'fact'"),

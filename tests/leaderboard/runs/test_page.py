@@ -18,7 +18,7 @@ from evalcore.digest import digest_of
 from evalcore.record import RunRecord, read_samples
 from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker, edition
 from leaderboard.models.run import IN_TURN, State
-from leaderboard.queue import claims
+from leaderboard.queue import history
 from leaderboard.samples import store as artifacts
 from leaderboard.tasks import items
 from leaderboard.web import kept
@@ -208,7 +208,7 @@ def test_a_finished_run_is_kept_for_visitors_until_something_on_it_changes(
         lambda: Variant.objects.filter(pk=done.variant_id).update(quantisation="int8"),
         lambda: type(entry).objects.filter(pk=entry.pk).update(title="Other words"),
         lambda: type(entry).objects.filter(pk=entry.pk).update(metric="acc_norm"),
-        lambda: claims._note([done], State.DONE, by="ada", why="looked at"),
+        lambda: history.tell([done], State.DONE, by="ada", why="looked at"),
         lambda: Worker.objects.update(device="9 x NVIDIA L4"),
         lambda: lose(done.artifacts.get(kind="samples").sha256),
     ]
