@@ -174,7 +174,7 @@ def disturbing_clock(hours: int) -> Strike:
         """By a worker whose clock is wrong, and which alone may take the runs."""
         if not unfinished(arena, model):
             return None
-        others = arena.names()
+        others = [name for name in arena.names() if arena.process_of(name)]
         for other in others:
             _order(arena, "drain", other)
         arena.start_worker(WRONG, before=("faketime", "-f", f"{hours:+}h"), DONT_FAKE_MONOTONIC="1")

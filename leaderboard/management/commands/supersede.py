@@ -38,7 +38,8 @@ class Command(BaseCommand):
             ordered = reruns.rerun(runs, by=getpass.getuser(), reason=options["reason"])
         except reruns.NoReason as problem:
             raise CommandError(f"--{problem}") from None
-        self.stdout.write(f"{len(ordered.queued)} runs are queued")
+        count = len(ordered.queued)
+        self.stdout.write(f"{count} {'run is' if count == 1 else 'runs are'} queued")
         for n, what in (
             (ordered.measured, "were measured by the newest version already"),
             (ordered.asked, "are waited for already"),

@@ -179,7 +179,7 @@ def test_the_command_says_what_it_did_and_refuses_what_it_does_not_know(heron: V
     said = StringIO()
     call_command("supersede", task="facts", reason=f"{REASON}.", stdout=said)
     assert Rerun.objects.get().reason == REASON
-    assert said.getvalue() == "1 runs are queued\n"
+    assert said.getvalue() == "1 run is queued\n"
     for wrong, says in (
         ({"task": "fact"}, "no task is called 'fact'"),
         ({"task": "facts@2"}, "facts has no version '2', only 1.0"),
