@@ -174,21 +174,36 @@ def disturbing_clock(hours: int) -> Strike:
         """By a worker whose clock is wrong, and which alone may take the runs."""
         if not unfinished(arena, model):
             return None
-        others = [name for name in arena.names() if arena.process_of(name)]
-        for other in others:
-            _order(arena, "drain", other)
         arena.start_worker(WRONG, before=("faketime", "-f", f"{hours:+}h"), DONT_FAKE_MONOTONIC="1")
         try:
             place.wait_until(lambda: not unfinished(arena, model), 240, arena.told)
             name = arena.name_of(WRONG)
             took = any(run["worker"] == name for run in arena.runs(model))
         finally:
-            for other in others:
-                _order(arena, "resume", other)
             arena.end_worker(WRONG)
         return f"the runs were evaluated {hours:+} hours from now" if took else None
 
     return clock_moved
+
+
+def hold_back(arena: Arena, kind: str) -> list[str | None]:
+    """Have nobody take the model that is submitted next, where the fault wants it untouched.
+
+    Who was told so; None is everybody, also those to come.
+    """
+    told: list[str | None] = []
+    if kind.startswith("ten"):
+        told = [None]
+    elif kind.startswith("clock"):
+        told = [name for name in arena.names() if arena.process_of(name)]
+    for worker in told:
+        _order(arena, "drain", worker)
+    return told
+
+
+def let_go(arena: Arena, told: list[str | None]) -> None:
+    for worker in told:
+        _order(arena, "resume", worker)
 
 
 def _order(arena: Arena, order: str, worker: str | None = None) -> None:
@@ -242,7 +257,6 @@ def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
     if not unfinished(arena, model):
         return None
     racers = [f"racer {number}" for number in range(AT_ONCE)]
-    _order(arena, "drain")
     try:
         for racer in racers:
             arena.start_worker(racer)
@@ -251,7 +265,6 @@ def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
         _order(arena, "resume")
         place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
     finally:
-        _order(arena, "resume")
         for racer in racers:
             arena.end_worker(racer)
     return f"{len(racers)} workers more, when {waiting} runs waited" if waiting else None

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from tests.chaos.arena import REST_IS_OVER, Arena, model_of
-from tests.chaos.faults import AT_THE_BEGINNING, Strike
+from tests.chaos.faults import AT_THE_BEGINNING, Strike, hold_back, let_go
 from tests.runners.place import wait_until
 
 LONGEST = 300.0
@@ -93,17 +93,21 @@ def play(
     """
     model, began = model_of(number), time.monotonic()
     moment = rng.uniform(0, of * (0.1 if kind.startswith(AT_THE_BEGINNING) else 0.8))
+    told = hold_back(arena, kind)
     arena.submit(model)
     struck: str | None = None
     journalled = 0
-    while not (ended := _have_ended(arena, model)) and time.monotonic() - began < LONGEST:
-        if struck is None and time.monotonic() - began >= moment:
-            before = _journalled(arena, model)
-            struck = strike(arena, model, rng)
-            journalled = before if struck else 0
-        # What rests after a failure of ours does so for minutes, in which nothing happens.
-        arena.ask(REST_IS_OVER)
-        time.sleep(0.2)
+    try:
+        while not (ended := _have_ended(arena, model)) and time.monotonic() - began < LONGEST:
+            if struck is None and time.monotonic() - began >= moment:
+                before = _journalled(arena, model)
+                struck = strike(arena, model, rng)
+                journalled = before if struck else 0
+            # What rests after a failure of ours does so for minutes, in which nothing happens.
+            arena.ask(REST_IS_OVER)
+            time.sleep(0.2)
+    finally:
+        let_go(arena, told)
     assert ended, f"{kind}: {model} has not ended: {_found(arena, model)}\n{arena.told()}"
     _check(arena, model, expected, f"{kind} ({struck})", journalled)
     return Round(

@@ -79,6 +79,7 @@ class _Scores:
     output_type = "multiple_choice"
     python_class = None
     doc_to_image = None
+    doc_to_audio = None
 
     def leaves(self):
         return [self]
