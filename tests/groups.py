@@ -18,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.hub import ROOT
 
 LONGEST_FIRST = (
+    "tests/chaos/",
     "tests/parity/test_recorded_responses.py",
     "tests/tasks/test_same_as_lm_eval.py",
     "tests/tasks/test_shared_names.py",
@@ -42,6 +43,7 @@ EACH_ALONE = (
 NOT_QUICK = (
     "tests/bench/",
     "tests/browser/",
+    "tests/chaos/",
     "tests/demo/",
     "tests/e2e/",
     "tests/parity/",
