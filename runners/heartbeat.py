@@ -86,6 +86,10 @@ class Heartbeat:
                 logger.error("%s: the worker does not go on: its lease may run out", self._token)
                 break
             pause = RENEW_EVERY if self._renewed() else TRY_AGAIN
+            if self.has_run_out():
+                break
+        if self.has_run_out():
+            logger.error("%s: the lease has run out: the work on it stops", self._token)
         connection.close()
 
     def _renewed(self) -> bool:
@@ -96,8 +100,6 @@ class Heartbeat:
             self._drains = orders.drains(self._worker)
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)
-            if self.has_run_out():
-                logger.error("%s: the lease has run out: the work on it stops", self._token)
             with suppress(DatabaseError, InterfaceError):
                 connection.close()
             return False

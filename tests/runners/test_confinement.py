@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from django.core.management.base import SystemCheckError
 
 from leaderboard.models import Worker
 from leaderboard.queue import claims
-from runners import confinement, jobs, landlock
+from runners import confinement, landlock, worker
 from runners.confinement import WAYS, Needs, Way
 from runners.process import Child
 from tests.runners import rows
@@ -44,21 +45,23 @@ def test_what_a_kernel_does_not_offer_is_said_aloud(
 
 
 def test_where_nothing_confines_models_none_is_run_unless_the_operator_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, settings: Any
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: Any
 ) -> None:
     (run,) = rows.queued("arc")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    once = Namespace(devices="cpu", drain=True, until_idle=None, launch=None)
     monkeypatch.setattr(confinement, "here", lambda: confinement.LIMITS_ALONE)
     with pytest.raises(SystemCheckError, match=r"runners\.E001[\s\S]*PLUMBLINE_UNCONFINED=yes"):
         call_command("check")
-    jobs.evaluate_next.apply()
-    assert "no model is run here" in caplog.text
+    assert worker.main(once) == 1
+    assert "nothing here confines a model's process" in capsys.readouterr().err
     run.refresh_from_db()
     assert (run.state, run.attempt) == ("queued", 0)
     assert not Worker.objects.exists()
     settings.PLUMBLINE_UNCONFINED = True
     call_command("check")
     monkeypatch.setattr(claims, "claim_next", lambda _: None)
-    jobs.evaluate_next.apply()
+    assert worker.main(once) == 0
     assert Worker.objects.get().confinement == "limits alone"
 
 
