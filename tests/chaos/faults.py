@@ -159,8 +159,10 @@ def disk_full(arena: Arena, model: str, rng: Random) -> str | None:
         return None
     ballast = arena.home / "ballast"
     with ballast.open("wb", buffering=0) as file:
-        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(arena.home).free - BLOCK)
+        with suppress(OSError):  # others write there, too
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(arena.home).free - BLOCK)
         with suppress(OSError):
+            file.seek(0, os.SEEK_END)
             while True:
                 file.write(bytes(BLOCK))
     free = shutil.disk_usage(arena.home).free
