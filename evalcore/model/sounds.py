@@ -10,15 +10,16 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from math import gcd
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
 
-Samples = npt.NDArray[np.float32]
+if TYPE_CHECKING:  # commands that hear nothing start without it
+    import numpy as np
+    import numpy.typing as npt
+
+    Samples = npt.NDArray[np.float32]
 
 PLACE = "<audio>"
 """Stands in a prompt where a sound is, in lm-evaluation-harness, too."""
@@ -55,6 +56,7 @@ class Recording(Mapping[str, Any]):
 
     def read(self) -> tuple[Samples, int]:
         """One channel and its rate. Raises TaskError for what is no sound that can be decoded."""
+        import numpy as np
         import soundfile
 
         try:
@@ -102,6 +104,8 @@ def is_sound(value: object) -> bool:
 
 def decoded(given: Any) -> tuple[Samples, int]:
     """Samples of one channel and their rate. Raises TaskError for more channels or none."""
+    import numpy as np
+
     if isinstance(given, Recording):
         samples, rate = given.read()
     else:
@@ -118,6 +122,7 @@ def at_rate(samples: Samples, rate: int, wanted: int) -> Samples:
     """The same sound at another rate, by a polyphase filter (scipy's, with its default window)."""
     if rate == wanted:
         return samples
+    import numpy as np
     from scipy.signal import resample_poly
 
     common = gcd(rate, wanted)

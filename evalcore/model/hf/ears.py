@@ -8,13 +8,16 @@ it gives them at whatever rate they have, which strict mode does not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Conversation, Mode, Request
 from evalcore.model.faults import libraries_fault
 from evalcore.model.media import Medium
-from evalcore.model.sounds import PLACE, Samples, Sound, at_rate
+from evalcore.model.sounds import PLACE, Sound, at_rate
+
+if TYPE_CHECKING:
+    from evalcore.model.sounds import Samples
 
 MARK = "<|audio_bos|><|AUDIO|><|audio_eos|>"
 """What Qwen2-Audio was trained to find where a sound is."""
