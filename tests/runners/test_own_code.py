@@ -27,11 +27,12 @@ from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from leaderboard.web import Refused
 from runners import confinement, trusted_code
+from runners.confinement import WAYS
 from runners.execute import evaluate_claim
 from tests import own_code
 from tests.hub import ROOT, client_environment, get_json, serve
 from tests.runners import rows
-from tests.runners.test_confinement import LANDLOCK, NAMESPACES, way
+from tests.runners.conftest import works
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -135,7 +136,7 @@ def evaluated(run: Run, worker: Worker) -> Run:
 def test_listed_code_is_run_and_cannot_leave(
     name: str, site: SimpleNamespace, settings: Any, worker: Worker
 ) -> None:
-    way(NAMESPACES)
+    works(WAYS[0])
     of = "own" if name == "own" else "code"
     pin = f"somebody/{of}@{commit_of(site, of)}"
     trust(settings, pin)
@@ -247,7 +248,7 @@ def test_a_worker_with_weaker_confinement_runs_no_code(
 ) -> None:
     trust(settings, f"somebody/own@{commit_of(site, 'own')}")
     run = one_run(submitted("own"))
-    monkeypatch.setattr(confinement, "here", lambda: LANDLOCK)
+    monkeypatch.setattr(confinement, "here", lambda: WAYS[2])
     assert not trusted_code.runs_code()
     evaluated(run, worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")
