@@ -319,9 +319,13 @@ def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | Non
     return "the far worker, of which others took the runs"
 
 
+WHILE_IT_ANSWERS = "child killed while it answers"
+"""Strikes when there are answers in the journal, which the next child has to take from it."""
+
 ALWAYS: dict[str, Strike] = {
     "worker killed": worker_killed,
     "child killed": child_killed,
+    WHILE_IT_ANSWERS: child_killed,
     "supervisor killed": supervisor_killed,
     "worker stopped beyond its lease": worker_stopped_beyond_its_lease,
     "worker asked to stop": worker_asked_to_stop,

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from tests.chaos.arena import REST_IS_OVER, Arena, model_of
-from tests.chaos.faults import AT_THE_BEGINNING, Strike, hold_back, let_go
+from tests.chaos.faults import AT_THE_BEGINNING, WHILE_IT_ANSWERS, Strike, hold_back, let_go
 from tests.runners.place import wait_until
 
 LONGEST = 300.0
@@ -51,6 +51,8 @@ from leaderboard.samples import checking
 print(*[f"{fault.file.name}: {fault.wrong}" for fault in checking.faults()])
 """
 
+VARIANT = "print(Variant.objects.get(hub_model__repo_id={model!r}).pk)"
+"""After which its journal is named."""
 SWEEP = "from runners.celery import app; app.send_task('sweep', expires=30)"
 
 
@@ -92,7 +94,8 @@ def play(
     `of`: seconds within which the moment is drawn.
     """
     model, began = model_of(number), time.monotonic()
-    moment = rng.uniform(0, of * (0.1 if kind.startswith(AT_THE_BEGINNING) else 0.8))
+    early = kind.startswith(AT_THE_BEGINNING) or kind == WHILE_IT_ANSWERS
+    moment = rng.uniform(0, of * (0.1 if early else 0.8))
     told = hold_back(arena, kind)
     arena.submit(model)
     struck: str | None = None
@@ -101,8 +104,9 @@ def play(
         while not (ended := _have_ended(arena, model)) and time.monotonic() - began < LONGEST:
             if struck is None and time.monotonic() - began >= moment:
                 before = _journalled(arena, model)
-                struck = strike(arena, model, rng)
-                journalled = before if struck else 0
+                if before or kind != WHILE_IT_ANSWERS:
+                    struck = strike(arena, model, rng)
+                    journalled = before if struck else 0
             # What rests after a failure of ours does so for minutes, in which nothing happens.
             arena.ask(REST_IS_OVER)
             time.sleep(0.2)
@@ -140,7 +144,7 @@ def _journalled(arena: Arena, model: str) -> int:
     if any(run["state"] == "done" for run in arena.runs(model)):
         return 0  # whose answers lie there as well, and are not asked for again
     lines = 0
-    for file in (arena.home / "journal").rglob("*.jsonl"):
+    for file in (arena.home / "journal" / arena.ask(VARIANT.format(model=model))).rglob("*.jsonl"):
         with suppress(FileNotFoundError):
             lines += file.read_bytes().count(b"\n")
     return lines
