@@ -11,7 +11,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from leaderboard import models
+from leaderboard import models, recalls
 from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit
 
@@ -46,7 +46,7 @@ class EventInline(admin.TabularInline):  # type: ignore[type-arg]
 
 
 class WithReason(ActionForm):
-    reason = forms.CharField(required=False, label="Reason, of what runs again:")
+    reason = forms.CharField(required=False, label="Reason, of what runs again or is undone:")
 
 
 @admin.register(models.Run)
@@ -115,6 +115,94 @@ class RerunAdmin(ReadOnly):
     """Given by an action on runs, or by `manage.py supersede`."""
 
     list_display = ("reason", "by", "at")
+
+
+class RecallForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Looks first: nothing is recalled before the operator has read what that concerns."""
+
+    names = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="One a line: versions of the engine, NAME@VERSION of tasks, or IDs of runs and "
+        "SHA-256 of their files.",
+    )
+    reason = forms.CharField(
+        max_length=recalls.LONGEST_REASON,
+        widget=forms.TextInput(attrs={"size": 80}),
+        help_text="One sentence; everybody reads it.",
+    )
+    only_look = forms.BooleanField(
+        required=False, initial=True, help_text="Only say what is concerned, and recall nothing."
+    )
+
+    class Meta:
+        model = models.Recall
+        fields = ("kind",)
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return given
+        try:
+            found = recalls.look(given["kind"], given["names"].splitlines())
+        except recalls.Refused as problem:
+            raise forms.ValidationError(str(problem)) from None
+        if given["only_look"] or not (found.stand or found.past):
+            raise forms.ValidationError(
+                f"Nothing was recalled. Concerned: {found.words}. Untick “only look” to do it."
+            )
+        return given
+
+
+@admin.register(models.Recall)
+class RecallAdmin(ReadOnly):
+    """Made here or by `manage.py recall`; undone by an action with its reason."""
+
+    form = RecallForm
+    action_form = WithReason
+    list_display = ("id", "reason", "kind", "results", "by", "at", "undone")
+    list_filter = ("kind",)
+    fields = ("kind", "names", "reason", "only_look")
+    actions = ("undo", "again")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("leaderboard.add_recall")
+
+    def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:  # noqa: ARG002
+        if obj is None:
+            return self.fields
+        own = ("kind", "named", "reason", "by", "at", "results")
+        return (*own, "undone", "undone_by", "undone_why")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: ARG002
+        made, taken = recalls.recall(
+            obj.kind,
+            form.cleaned_data["names"].splitlines(),
+            reason=form.cleaned_data["reason"],
+            by=request.user.get_username(),
+        )
+        obj.pk = made.pk
+        obj.refresh_from_db()
+        text = f"{taken.words} are recalled, {taken.queued} runs are queued to measure again."
+        self.message_user(request, text)
+
+    @admin.action(permissions=["operate"], description="Undo: let their results stand again")
+    def undo(self, request: HttpRequest, chosen: QuerySet[models.Recall]) -> None:
+        by, reason = request.user.get_username(), request.POST.get("reason", "")
+        for made in chosen:
+            try:
+                n = recalls.undo(made, reason=reason, by=by)
+                self.message_user(request, f"Recall {made.pk} is undone: {n} results stand again.")
+            except recalls.Refused as problem:
+                self.message_user(request, str(problem), messages.ERROR)
+
+    @admin.action(permissions=["operate"], description="Queue what nothing waits to replace")
+    def again(self, request: HttpRequest, chosen: QuerySet[models.Recall]) -> None:
+        for made in chosen:
+            try:
+                n = recalls.again(made, by=request.user.get_username())
+                self.message_user(request, f"Recall {made.pk}: {n} runs are queued.")
+            except recalls.Refused as problem:
+                self.message_user(request, str(problem), messages.ERROR)
 
 
 @admin.register(models.PoolOrder)

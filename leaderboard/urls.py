@@ -16,6 +16,7 @@ from leaderboard.compare import page as compare
 from leaderboard.model_pages import page as model
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
+from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads
 from leaderboard.runs import page as run
 from leaderboard.snapshot import table_file
@@ -44,6 +45,8 @@ urlpatterns = [
     path("pool", pool.pool, name="pool"),
     path("pool/orders", pool.tell, name="pool-orders"),
     path("backends", backends.backends, name="backends"),
+    path("recalls", recalls.recalls, name="recalls"),
+    path("recalls/<int:number>", recalls.recall, name="recall"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),

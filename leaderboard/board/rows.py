@@ -16,9 +16,10 @@ from leaderboard.board.view import View
 from leaderboard.board.wanted import TALL
 from leaderboard.models import HubModel
 from leaderboard.models.variant import Kind, way_of
-from leaderboard.snapshot import Model, Models
+from leaderboard.snapshot import STANDINGS, Model, Models, Standing
 from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
+_RECALLED = STANDINGS.index(Standing.RECALLED)
 HERE = "\0"
 """Stands for a variant in a link that is made once for all rows; no address can have it itself."""
 _HUB = {
@@ -74,6 +75,7 @@ def lines_of(
     pins = [board.models[row].variant for row in view.pins]
     pin_url = wanted.url(pin=",".join(map(str, [*pins, HERE])), at_model="")
     ranks = board.ranks
+    recalled = (board.standing[np.array(rows, np.intp)] == _RECALLED).sum(axis=1)
     lines = []
     for place, (row, model, average, one_of_several) in enumerate(
         zip(rows, listed, averages, several, strict=True)
@@ -95,7 +97,7 @@ def lines_of(
                 facts=_facts(model, several=one_of_several),
                 way=way_of(model),
                 more=_more(model) if wanted.rows == TALL else "",
-                notes=_notes(model),
+                notes=_notes(model, int(recalled[place])),
                 flag=model.flag_reason,
                 average=average,
                 cells=mark_safe("".join([column[place] for column in columns])),  # noqa: S308
@@ -145,8 +147,11 @@ def _more(model: Model) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def _notes(model: Model) -> list[str]:
+def _notes(model: Model, recalled: int) -> list[str]:
     notes = []
+    if recalled:
+        results = "result was" if recalled == 1 else "results were"
+        notes.append(f"{recalled} {results} recalled and count nowhere")
     if model.apart:
         notes.append(model.apart)
     if model.superseded_by:

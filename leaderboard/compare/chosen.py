@@ -62,12 +62,21 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
                     "/runs/0b7e…; put what follows /runs/ here."
                 )
             )
-    found = listed(Run.objects.all()).in_bulk(set(keys))
+    found = listed(Run.objects.select_related("recall")).in_bulk(set(keys))
     done: list[Run] = []
     for key in dict.fromkeys(keys):
         run = found.get(key)
         if run is None:
             problems.append(Problem(f"run: there is no run {key}. Copy its address from its page."))
+        elif run.recall is not None:
+            problems.append(
+                Problem(
+                    f"run: {run.variant.hub_model.repo_id} on {_title(run)} was recalled: "
+                    f"{run.recall.reason}. Compare the run that replaces it.",
+                    run.get_absolute_url(),
+                    "See the run",
+                )
+            )
         elif run.state not in MEASURED:
             problems.append(
                 Problem(

@@ -100,7 +100,7 @@ def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
 _OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n", *NAMES)
 _OF_RUN = (
     *("variant", "shots", "run_key", "state", "created", "not_before", "finished", "phase"),
-    *("progress_done", "progress_total", "error_message", "task"),
+    *("progress_done", "progress_total", "error_message", "task", "recall"),
     *("task__name", "task__benchmark", "task__style", "task__primary_metric"),
 )
 

@@ -21,7 +21,7 @@ from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.samples import Vector, by_result
-from leaderboard.snapshot import STANDINGS, Score, Standing, of_draws
+from leaderboard.snapshot import PRECEDENCE, Score, Standing, of_draws
 from leaderboard.stats import over_draws
 from leaderboard.web import Scale
 
@@ -137,7 +137,7 @@ def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
         else:
             new = Cell(entry, Standing(state), run=pk)
         old = cells.get(run_key)
-        if old is None or STANDINGS.index(new.standing) <= STANDINGS.index(old.standing):
+        if old is None or PRECEDENCE[new.standing] <= PRECEDENCE[old.standing]:
             cells[run_key] = new
     return cells
 

@@ -4,6 +4,7 @@ from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
+from leaderboard.models.recall import Recall
 from leaderboard.models.rerun import Rerun
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
@@ -24,6 +25,7 @@ __all__ = [
     "Launch",
     "PoolOrder",
     "QuestionSet",
+    "Recall",
     "Rerun",
     "Result",
     "Run",

@@ -29,14 +29,18 @@ class State(models.TextChoices):
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
     SUPERSEDED = "superseded", "Superseded"
+    RECALLED = "recalled", "Recalled"
 
 
-LIVE = (State.QUEUED, State.RUNNING, State.DONE)
-"""States in which a second run of the same variant and key would be a waste."""
+LIVE = (State.QUEUED, State.RUNNING, State.DONE, State.RECALLED)
+"""States in which a second run of the same variant and key would be a waste; a recalled one is
+replaced by its rerun."""
+REPLACEABLE = (State.DONE, State.RECALLED)
+"""What a rerun takes the place of."""
 MOST_VOTES = 8
 """Of a run so many votes count."""
 WAITING = (State.QUEUED, State.RUNNING)
-MEASURED = (State.DONE, State.SUPERSEDED)
+MEASURED = (State.DONE, State.SUPERSEDED, State.RECALLED)
 """States of runs that have numbers and files; only those that are done stand on boards."""
 
 
@@ -163,6 +167,10 @@ class Run(models.Model):
     superseded_by = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="supersedes"
     )
+    recall = models.ForeignKey(
+        "leaderboard.Recall", null=True, blank=True, on_delete=models.PROTECT, related_name="runs"
+    )
+    """What says that its numbers are wrong; also of one that was superseded before or since."""
     environment = models.JSONField(default=dict, blank=True)
     engine_version = models.CharField(max_length=32, blank=True)
     computed_by = models.CharField(max_length=64, blank=True)
@@ -197,6 +205,14 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=~Q(state=State.SUPERSEDED) | Q(superseded_by__isnull=False),
                 name="superseded_by_a_run",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.RECALLED) | Q(recall__isnull=False),
+                name="recalled_by_a_recall",
+            ),
+            # Whatever asks for finished runs forgets the recalled ones without knowing of recalls.
+            models.CheckConstraint(
+                condition=~Q(state=State.DONE) | Q(recall=None), name="done_is_not_recalled"
             ),
             models.CheckConstraint(
                 condition=Q(

@@ -22,8 +22,8 @@ from django.db.models.functions import Now
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.edition import changing
-from leaderboard.models.run import IN_TURN, ErrorClass, State
-from leaderboard.queue import orders, records, sharing, supersession
+from leaderboard.models.run import IN_TURN, REPLACEABLE, ErrorClass, State
+from leaderboard.queue import orders, recalling, records, sharing, supersession
 from leaderboard.queue.history import GONE, NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, path_of, vectors
 
@@ -222,6 +222,7 @@ def complete(
             for file in artifacts
         )
         tell([run], State.DONE, by=holder(run))
+        recalling.at_birth(run)
 
 
 def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:
@@ -276,7 +277,8 @@ def retry(run: Run, *, by: str) -> bool:
     """
     ended = Run.objects.filter(
         # What was to be replaced may have been, by another.
-        Q(replaces=None) | Q(replaces__in=Run.objects.filter(state=State.DONE, superseded_by=None)),
+        Q(replaces=None)
+        | Q(replaces__in=Run.objects.filter(state__in=REPLACEABLE, superseded_by=None)),
         pk=run.pk,
         state__in=(State.FAILED, State.CANCELLED),
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from leaderboard.models import Run
-from leaderboard.models.run import WAITING, ErrorClass, State
+from leaderboard.models.run import REPLACEABLE, WAITING, ErrorClass, State
 from leaderboard.queue.listing import by_benchmark, listed, named, of_model
 
 NAMED = 5
@@ -51,7 +51,7 @@ def _not_made_good(same: QuerySet[Run]) -> Q:
     replace, and did not.
     """
     waits, done = same.filter(state__in=WAITING), same.filter(state=State.DONE)
-    return ~Exists(waits) & (Q(replaces__state=State.DONE) | ~Exists(done))
+    return ~Exists(waits) & (Q(replaces__state__in=REPLACEABLE) | ~Exists(done))
 
 
 def by_cause(runs: Iterable[Run]) -> list[Cause]:

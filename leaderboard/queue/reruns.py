@@ -1,7 +1,8 @@
 """Measuring again what stands: by a newer version of its task, or because it was recalled.
 
 The earlier result stays published until the new one is stored (`take_place`). A rerun fails and is
-cancelled like any run, and then the earlier result stays.
+cancelled like any run, and then the earlier result stays. One that was recalled is on no board
+meanwhile.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class _Queue:
         if measured:
             Run.objects.filter(pk=old.pk).update(superseded_by=measured)
             why = f"measured by version {task.version} as well"
-            tell([old], State.DONE, by=by, why=why)
+            tell([old], State(old.state), by=by, why=why)
             self.measured += 1
             return
         self.new.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Q
 
 from leaderboard.models import Agreement, Run
-from leaderboard.models.run import State
+from leaderboard.models.run import REPLACEABLE, State
 from leaderboard.queue.history import tell
 
 
@@ -16,13 +16,13 @@ def take_place(run: Run, *, by: str) -> None:
     Of an older task version it stays, since the suites of then ask for nothing else, and says what
     is newer. Files and samples stay either way.
     """
-    old = Run.objects.filter(replacements=run.pk, state=State.DONE).first()
+    old = Run.objects.filter(replacements=run.pk, state__in=REPLACEABLE).first()
     if old is None:
         return
-    stands = Run.objects.filter(pk=old.pk, state=State.DONE)
+    stands = Run.objects.filter(pk=old.pk, state=old.state)
     if old.run_key != run.run_key:
         stands.update(superseded_by=run)
-        tell([old], State.DONE, by=by, why=f"measured by version {run.task.version} as well")
+        tell([old], State(old.state), by=by, why=f"measured by version {run.task.version} as well")
         return
     stands.update(state=State.SUPERSEDED, superseded_by=run)
     tell([old], State.SUPERSEDED, by=by, why=run.rerun.reason if run.rerun else "")

@@ -18,6 +18,9 @@ from evalcore.formats.lmeval.results import results_json
 from evalcore.formats.lmeval.samples import HASHED, sample_lines, task_hashes
 from evalcore.record import RunRecord, read_samples
 
+RECALLED = "recalled"
+"""The key under which a form says that its numbers are wrong, and why."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -28,6 +31,8 @@ class Source:
     finished: datetime
     site: str
     """The host name of this site, which ran it."""
+    recalled: str = ""
+    """Why its numbers are wrong, where they are; the forms say so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +51,17 @@ class Dialect:
 
 def lm_eval_samples(source: Source) -> Iterator[str]:
     """lm-evaluation-harness's samples, one line for each question and filter."""
-    return sample_lines(read_samples(source.samples))
+    lines = sample_lines(read_samples(source.samples))
+    if not source.recalled:
+        return lines
+    return (_as_line({**json.loads(line), RECALLED: source.recalled}) for line in lines)
 
 
 def lm_eval_results(source: Source) -> Iterator[str]:
     """lm-evaluation-harness's results file, with the hash that it has of each task's samples."""
     hashes = task_hashes(read_samples(source.samples, HASHED))
-    yield _as_file(results_json([source.record], {}, hashes))
+    results = results_json([source.record], {}, hashes)
+    yield _as_file({**results, **({RECALLED: source.recalled} if source.recalled else {})})
 
 
 def every_eval_ever_aggregate(source: Source) -> Iterator[str]:
@@ -66,11 +75,21 @@ def every_eval_ever_samples(source: Source) -> Iterator[str]:
     lines = instances.instances_of(
         source.record, read_samples(source.samples), _aggregate(source)["evaluation_id"]
     )
-    return (json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    if source.recalled:
+        told = {RECALLED: source.recalled}
+        lines = ({**line, "metadata": {**line["metadata"], **told}} for line in lines)
+    return (_as_line(line) for line in lines)
 
 
 def _aggregate(source: Source) -> dict[str, Any]:
-    return aggregate.aggregate_of(source.record, organization=source.site, now=source.finished)
+    found = aggregate.aggregate_of(source.record, organization=source.site, now=source.finished)
+    if source.recalled:
+        found["eval_library"]["additional_details"][RECALLED] = source.recalled
+    return found
+
+
+def _as_line(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 def _as_file(content: dict[str, Any]) -> str:

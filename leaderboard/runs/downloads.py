@@ -1,7 +1,8 @@
 """The files behind a run, addressed by the run and checked by digest.
 
 Record and samples are sent as they are stored, whole or by a range; the forms of other tools are
-made while they are sent.
+made while they are sent. The bytes of a recalled run stay what their digest says: its files bear
+the mark in their names and in a header, those made here also within.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import io
 import re
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import quote
 from uuid import UUID
 
 from django.http import (
@@ -32,8 +34,8 @@ from leaderboard.web import kept
 
 MOST_DIGITS = 18
 """More make a number beyond any file; thousands of them are no number to Python at all."""
-# The content of a stored file never changes: a run's files are written once.
-CACHE = "public, max-age=86400"
+# The content of a stored file never changes, but whether its run is recalled does.
+CACHE = "public, no-cache"
 
 
 @require_safe
@@ -56,7 +58,7 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     stored = _artifact(pk, Artifact.Kind.RECORD)
     # The record names its samples' digest, so its own stands for both. Our writers change with a
     # release, and the file names this site by the host that was asked.
-    etag = kept.tag(request, [stored.sha256, file])
+    etag = kept.tag(request, [stored.sha256, file, *_mark(stored.run).values()])
     if unchanged := get_conditional_response(request, etag):
         return unchanged
     record = RunRecord.read(_existing(stored))
@@ -65,14 +67,15 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
         samples=_existing(_artifact(pk, Artifact.Kind.SAMPLES)),
         finished=stored.run.finished or stored.created,
         site=request.get_host(),
+        recalled=_told(stored.run),
     )
     response = StreamingHttpResponse(dialect.pieces(source), content_type=dialect.content_type)
     name = dialect.name(record) if dialect.name else _name(stored.run, file)
-    return _named(response, name, etag, cache="public, no-cache")
+    return _named(response, stored.run, name, etag)
 
 
 def _artifact(pk: UUID, kind: Artifact.Kind) -> Artifact:
-    related = Artifact.objects.select_related("run__variant__hub_model", "run__task")
+    related = Artifact.objects.select_related("run__variant__hub_model", "run__task", "run__recall")
     return get_object_or_404(related, run_id=pk, kind=kind)
 
 
@@ -87,7 +90,7 @@ def _file(
     request: HttpRequest, artifact: Artifact, name: str, content_type: str
 ) -> HttpResponseBase:
     """The stored bytes, whole or the one range asked for."""
-    etag = f'"{artifact.sha256}"'
+    etag = f'"{artifact.sha256}{"-recalled" if artifact.run.recall else ""}"'
     if unchanged := get_conditional_response(request, etag):
         return unchanged
     if not artifacts.holds(artifact.sha256):
@@ -111,7 +114,7 @@ def _file(
     response["Accept-Ranges"] = "bytes"
     if status == 206:
         response["Content-Range"] = f"bytes {start}-{end - 1}/{artifact.bytes}"
-    return _named(response, _name(artifact.run, name), etag)
+    return _named(response, artifact.run, _name(artifact.run, name), etag)
 
 
 def _name(run: Run, file: str) -> str:
@@ -121,12 +124,27 @@ def _name(run: Run, file: str) -> str:
     return f"{model}_{task}_{file}"
 
 
+def _told(run: Run) -> str:
+    """That it is recalled, and why; empty for one that is not."""
+    return f"recall {run.recall_id}: {run.recall.reason}" if run.recall else ""
+
+
+def _mark(run: Run) -> dict[str, str]:
+    """The header of a recalled run's files, percent-encoded where a header needs it."""
+    told = _told(run)
+    return {"X-Plumbline-Recalled": quote(told, safe=" :,;.()'/-")} if told else {}
+
+
 def _named(
-    response: StreamingHttpResponse, name: str, etag: str, cache: str = CACHE
+    response: StreamingHttpResponse, run: Run, name: str, etag: str
 ) -> StreamingHttpResponse:
+    if run.recall:
+        name = f"RECALLED_{name}"
+    for header, value in _mark(run).items():
+        response[header] = value
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["ETag"] = etag
-    response["Cache-Control"] = cache
+    response["Cache-Control"] = CACHE
     response["X-Robots-Tag"] = "noindex"
     return response
 

@@ -66,7 +66,9 @@ def _with_what_is_said_elsewhere() -> QuerySet[Run]:
     entries = SuiteEntry.objects.filter(
         SuiteEntry.asking(OuterRef("run_key")), task=OuterRef("task")
     )
-    runs = Run.objects.select_related("rerun", "superseded_by__task", "superseded_by__rerun")
+    runs = Run.objects.select_related(
+        "rerun", "recall", "replaces", "superseded_by__task", "superseded_by__rerun"
+    )
     return listed(runs).annotate(
         suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
     )

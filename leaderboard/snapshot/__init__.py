@@ -1,10 +1,11 @@
 """A board as it stood: built in the background, kept as a file, read from memory."""
 
-from leaderboard.snapshot import published, table_file
+from leaderboard.snapshot import published, recalled, table_file
 from leaderboard.snapshot.cells import of_draws
 from leaderboard.snapshot.data import (
     EVERY,
     OWN,
+    PRECEDENCE,
     STANDINGS,
     BestOf,
     Board,
@@ -27,6 +28,7 @@ from leaderboard.snapshot.table_file import Refused, TableFile
 __all__ = [
     "EVERY",
     "OWN",
+    "PRECEDENCE",
     "STANDINGS",
     "BestOf",
     "Board",
@@ -47,6 +49,7 @@ __all__ = [
     "in_styles",
     "of_draws",
     "published",
+    "recalled",
     "run_urls",
     "table_file",
 ]

@@ -18,7 +18,7 @@ from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
-from leaderboard.snapshot.data import STANDINGS, Score, Standing
+from leaderboard.snapshot.data import PRECEDENCE, STANDINGS, Score, Standing
 from leaderboard.stats import normalised, over_draws
 
 PLACE = {standing: place for place, standing in enumerate(STANDINGS)}
@@ -34,7 +34,7 @@ class Cell:
     """Primary key of the number, where there is one."""
     score: Score | None = None
     why: str = ""
-    """For NOT_COMPARABLE: in what this run differs from the column."""
+    """For NOT_COMPARABLE: in what this run differs from the column; for RECALLED: why."""
     parts: Mapping[str, Score] = field(default_factory=dict)
     """By task, where each part of a group is taken from a chance of its own."""
     results: tuple[int, ...] = ()
@@ -103,25 +103,25 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
         Run.objects.filter(asked)
         .exclude(state__in=(Run.State.CANCELLED, Run.State.SUPERSEDED))
         .order_by("created")
-        .values_list("pk", "variant_id", "run_key", "state")
+        .values_list("pk", "variant_id", "run_key", "state", "recall__reason")
     )
     scores = _scores(entry)
     parts = _parts(entry)
-    strangers = [pk for pk, _, _, state in runs if state == Run.State.DONE and pk not in scores]
+    strangers = [pk for pk, _, _, state, _ in runs if state == Run.State.DONE and pk not in scores]
     reasons = _reasons(entry, strangers)
     cells: dict[int, Cell] = {}
-    for pk, variant, key, state in runs:
+    for pk, variant, key, state, recalled in runs:
         if pk in scores:
             result, score = scores[pk]
             new = Cell(Standing.SCORED, pk, result, score, parts=parts.get(pk, {}))
         elif pk in reasons:
             new = Cell(Standing.NOT_COMPARABLE, pk, why=reasons[pk])
         elif key in keys:
-            new = Cell(Standing(state), pk)
+            new = Cell(Standing(state), pk, why=recalled or "")
         else:
             new = Cell(Standing.NOT_MEASURED)
         old = cells.get(variant)
-        if old is None or PLACE[new.standing] <= PLACE[old.standing]:
+        if old is None or PRECEDENCE[new.standing] <= PRECEDENCE[old.standing]:
             cells[variant] = new
     return cells
 

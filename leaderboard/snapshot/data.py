@@ -50,7 +50,8 @@ class Score(NamedTuple):
 
 
 class Standing(StrEnum):
-    """Why a cell shows what it shows; only SCORED counts. In order of precedence."""
+    """Why a cell shows what it shows; only SCORED counts. Boards keep places here: a new one
+    comes last."""
 
     SCORED = "scored"
     RUNNING = "running"
@@ -58,9 +59,16 @@ class Standing(StrEnum):
     FAILED = "failed"
     NOT_COMPARABLE = "not comparable"
     NOT_MEASURED = "not measured"
+    RECALLED = "recalled"
 
 
 STANDINGS = tuple(Standing)
+_FIRST = (Standing.SCORED, Standing.RECALLED)
+PRECEDENCE = {
+    standing: place
+    for place, standing in enumerate((*_FIRST, *(s for s in Standing if s not in _FIRST)))
+}
+"""Of several runs of one cell, the lowest is shown: no rerun hides what was recalled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +258,8 @@ class Board:
     """What was cut short, shape (rows, columns, 6) in the order of NAMES; 0 requests where nobody
     counted."""
     why: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """For cells that are not comparable: in what their run differs from the column."""
+    """For cells that are not comparable in what their run differs from the column, for recalled
+    ones why they were."""
     other_draws: Mapping[tuple[int, int], tuple[UUID, ...]] = field(default_factory=dict)
     """The runs of the other draws of examples."""
     styles: tuple[str, ...] = ()

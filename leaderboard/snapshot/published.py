@@ -18,11 +18,12 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite, suites_called
-from leaderboard.models import BoardSnapshot, Edition, Run, Suite
+from leaderboard.models import BoardSnapshot, Edition, Recall, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import file as snapshot_file
+from leaderboard.snapshot import recalled
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 
@@ -59,7 +60,8 @@ def newest_of(wanted: Sequence[tuple[Suite, str]]) -> dict[tuple[int, str], Boar
         return {}
     asked = [value for suite, style in wanted for value in (suite.pk, style)]
     rows = BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked)
-    return {(row.suite_id, row.style): _to_show(row) for row in rows}
+    recalls = recalled.standing()
+    return {(row.suite_id, row.style): _to_show(row, recalls) for row in rows}
 
 
 def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date | None]:
@@ -69,7 +71,7 @@ def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date |
         BoardSnapshot.objects.raw(both, [suite.pk, style] * 2),
         key=lambda row: (row.built, row.pk),
     )
-    return (_to_show(rows[-1]), day_of(rows[0])) if rows else (None, None)
+    return (_to_show(rows[-1], recalled.standing()), day_of(rows[0])) if rows else (None, None)
 
 
 def first_day(suite: Suite, style: str) -> date | None:
@@ -91,15 +93,21 @@ _ONE = """(
 _NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
 
 
-def _to_show(row: BoardSnapshot) -> Board:
+def _to_show(row: BoardSnapshot, recalls: Sequence[Recall]) -> Board:
+    sha256 = _at_hand(row)
+    return recalled.shown(sha256, snapshot_file.board(sha256), recalls)
+
+
+def _at_hand(row: BoardSnapshot) -> str:
+    """The digest of its file, or of the one before while it is being read."""
     before = _in_use.get((row.suite_id, row.style), "")
     new = row.bytes >= LARGE and not snapshot_file.holds(row.sha256)
     if new and snapshot_file.holds(before):
         snapshot_file.read_beside(row.sha256)
         kept.only_for_now()
-        return snapshot_file.board(before)
+        return before
     _in_use[row.suite_id, row.style] = row.sha256
-    return snapshot_file.board(row.sha256)
+    return row.sha256
 
 
 def styles_shown(suite_name: str) -> list[str]:
@@ -113,9 +121,12 @@ def styles_shown(suite_name: str) -> list[str]:
 
 
 def at(suite: Suite, style: str, moment: datetime) -> Board | None:
-    """The board as it stood then; None where it did not exist yet."""
+    """The board as it stood then, without what was recalled since; None where it did not exist."""
     row = _published(suite, style, until=moment)
-    return None if row is None else snapshot_file.past(row.sha256, shown=set(_in_use.values()))
+    if row is None:
+        return None
+    found = snapshot_file.past(row.sha256, shown=set(_in_use.values()))
+    return recalled.shown(row.sha256, found, recalled.standing())
 
 
 def days(suite: Suite, style: str) -> list[date]:
@@ -184,6 +195,7 @@ def forget() -> None:
     """Look at every board anew, as after a start: for tests, whose database goes back in time."""
     _shown.clear()
     _whole.clear()
+    recalled.forget()
 
 
 def build_due() -> int:

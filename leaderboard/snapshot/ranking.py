@@ -19,7 +19,7 @@ from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
 from leaderboard.snapshot.data import Floats, Ranks
-from leaderboard.stats import bands, board_ranges
+from leaderboard.stats import BoardRanges, among, bands, board_ranges
 
 MANY = 10_000
 """Primary keys in one query."""
@@ -112,9 +112,20 @@ def rank(
     own = [
         sum(part.own_variance(part.column.cells[variant]) for part in parts) for variant in variants
     ]
-    found = board_ranges(averages, blocks_of, own_variance=own, reach=REACH)
+    return _of(board_ranges(averages, blocks_of, own_variance=own, reach=REACH), averages)
+
+
+def ranks_left(ranks: Ranks, left: NDArray[np.intp], averages: Floats) -> Ranks:
+    """Those of the models at these places among the ranked, by the claims made for all of them."""
+    if len(left) < 2:
+        return _alone(len(left))
+    better = np.unpackbits(ranks.better, axis=1, count=ranks.reach).astype(np.bool_)
+    return _of(among(better, left), averages)
+
+
+def _of(found: BoardRanges, averages: Floats) -> Ranks:
     starts = bands(found.better, found.reach)
-    band = np.zeros(len(variants), np.int32)
+    band = np.zeros(len(averages), np.int32)
     band[starts[1:]] = 1
     return Ranks(
         rank=_ranks(averages),

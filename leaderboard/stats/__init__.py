@@ -3,7 +3,7 @@
 from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.items import item_analysis
-from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats.ranges import BoardRanges, among, bands, board_ranges
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -18,9 +18,11 @@ from leaderboard.stats.styles import (
 
 __all__ = [
     "BestStyles",
+    "BoardRanges",
     "Share",
     "StyleSpreads",
     "VarianceShares",
+    "among",
     "bands",
     "best_by_part",
     "best_of",

@@ -15,7 +15,7 @@ from leaderboard.hub import state as hub_state
 from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.edition import changing
 from leaderboard.models.packing import packing_of
-from leaderboard.models.run import State
+from leaderboard.models.run import REPLACEABLE
 from leaderboard.queue import claims, fairness
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import PLAIN, Facts, Way
@@ -152,7 +152,7 @@ def _runs(variant: Variant, suite: Suite, turn: datetime, *, by: str) -> list[Ru
     there = variant.runs.filter(state__in=LIVE, run_key__in=keys)
     fairness.advance(there, turn)
     # Of two of a key the one that stands: the other is to replace it, and will here as well.
-    live = {run.run_key: run for run in sorted(there, key=lambda run: run.state == State.DONE)}
+    live = {run.run_key: run for run in sorted(there, key=lambda run: run.state in REPLACEABLE)}
     missing = {
         key_of[entry]: Run(
             variant=variant,

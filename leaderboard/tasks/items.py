@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -279,8 +280,19 @@ def detectable(scores: Scores, found: vectors.Matrix) -> float | None:
     return factor * float(np.median(np.concatenate(errors)))
 
 
+def forget(comparability_keys: Collection[str]) -> None:
+    """Remove the analyses of columns whose numbers were found to be wrong; they are made anew."""
+    _remove(ItemAnalysis.objects.filter(comparability_key__in=comparability_keys))
+    for key in comparability_keys:
+        _looked.pop(key, None)
+
+
 def _forget_before(row: ItemAnalysis) -> None:
-    older = ItemAnalysis.objects.filter(comparability_key=row.comparability_key, pk__lt=row.pk)
+    same = ItemAnalysis.objects.filter(comparability_key=row.comparability_key)
+    _remove(same.filter(pk__lt=row.pk))
+
+
+def _remove(older: QuerySet[ItemAnalysis]) -> None:
     digests = set(older.values_list("sha256", flat=True))
     older.delete()
     kept = set(ItemAnalysis.objects.filter(sha256__in=digests).values_list("sha256", flat=True))

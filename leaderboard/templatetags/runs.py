@@ -48,6 +48,7 @@ _MARKS = {
     "queued": "wait",
     "cancelled": "off",
     "superseded": "off",
+    "recalled": "warn",
 }
 _PHASES = {
     "": "starting",
@@ -119,7 +120,10 @@ def failure(run: Run) -> Failure:
 @register.simple_tag
 def state_mark(run: Run) -> SafeString:
     """The run's state as a shape and a word."""
-    return format_html('<span class="st {}">{}</span>', _MARKS[run.state], run.get_state_display())
+    words = run.get_state_display()
+    if run.recall_id and run.state != Run.State.RECALLED:
+        words = f"{words}, recalled"
+    return format_html('<span class="st {}">{}</span>', _MARKS[run.state], words)
 
 
 @register.filter

@@ -159,6 +159,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "submit",
             "suites",
             "backends",
+            "recalls",
             "method",
             "about",
             "changelog",

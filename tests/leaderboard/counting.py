@@ -17,6 +17,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from leaderboard import recalls
 from leaderboard.models import Artifact, HubModel, Run, Submission, TaskVersion
 from leaderboard.models.run import State
 
@@ -58,6 +59,14 @@ def _models() -> list[str]:
     done = HubModel.objects.exclude(variants__runs__state__in=[State.FAILED, State.QUEUED])
     failed = HubModel.objects.filter(variants__runs__state=State.FAILED)
     return [group.order_by("pk")[0].get_absolute_url() for group in (done, failed)]
+
+
+def _recalled() -> list[str]:
+    """Of every result of a task."""
+    task = TaskVersion.objects.order_by("pk")[0]
+    named = [f"{task.name}@{task.version}"]
+    made, _ = recalls.recall("task", named, reason="to be counted", by="a test")
+    return [made.get_absolute_url()]
 
 
 def _one_address(name: str, *args: str) -> Callable[[], list[str]]:
@@ -114,6 +123,9 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
     ],
     "picture": _one_address("picture", "generated"),
+    # The last: what is recalled is missing on other pages.
+    "recall": _recalled,
+    "recalls": _one_address("recalls"),
 }
 """By name of the address what to visit."""
 

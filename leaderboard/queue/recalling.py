@@ -1,0 +1,97 @@
+"""Results that are recalled and that stand again: what becomes of their runs.
+
+A state and not a flag: all that counts, ranks or averages finished runs asks for `done`, and so
+forgets a recalled one without knowing of recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from leaderboard.models import Agreement, Recall, Run
+from leaderboard.models.run import WAITING, State
+from leaderboard.queue.history import NOBODY, tell
+
+AT_ONCE = 1_000
+"""Primary keys in one query."""
+OF_PAST = (State.DONE, State.SUPERSEDED)
+"""Runs with numbers, which boards show or showed."""
+
+
+def concerned(kind: str, named: Iterable[str]) -> QuerySet[Run]:
+    """Every run whose numbers a recall of this kind names; those recalled already among them."""
+    names = list(named)
+    measured = Run.objects.filter(state__in=(*OF_PAST, State.RECALLED))
+    if kind == Recall.Kind.ENGINE:
+        return measured.filter(engine_version__in=names)
+    wanted = Q(pk__in=[])
+    if kind == Recall.Kind.TASK:
+        for name, _, version in (name.rpartition("@") for name in names):
+            wanted |= Q(task__name=name, task__version=version)
+        return measured.filter(wanted)
+    digests = [name for name in names if len(name) == 64]
+    ids = [name for name in names if len(name) != 64]
+    with_file = Run.objects.filter(artifacts__sha256__in=digests).values("pk")
+    return measured.filter(Q(pk__in=ids) | Q(pk__in=with_file))
+
+
+def take(runs: QuerySet[Run], recall: Recall) -> list[Run]:
+    """Recall those that nobody recalled yet; the ones that stood until now. The caller is
+    `changing`."""
+    free = runs.filter(recall=None)
+    stood = list(
+        free.filter(state=State.DONE).select_related("task", "variant").order_by("finished", "pk")
+    )
+    past = list(free.filter(state=State.SUPERSEDED).values_list("pk", flat=True))
+    for part in _parts([run.pk for run in stood]):
+        Run.objects.filter(pk__in=part, state=State.DONE).update(
+            state=State.RECALLED, recall=recall
+        )
+        # What was shown of these answers says nothing of others.
+        Agreement.objects.filter(Q(run__in=part) | Q(reference__in=part)).delete()
+    for part in _parts(past):
+        Run.objects.filter(pk__in=part).update(recall=recall)
+    for run in stood:
+        run.state, run.recall = State.RECALLED, recall
+    tell(stood, State.RECALLED, by=recall.by, why=recall.reason)
+    Recall.objects.filter(pk=recall.pk).update(results=F("results") + len(stood) + len(past))
+    return stood
+
+
+def at_birth(run: Run) -> None:
+    """Recall a run in the moment in which it ends, where its engine or task is recalled.
+
+    So an old worker that still computes with a recalled version puts nothing onto a board.
+    """
+    for recall in Recall.objects.filter(undone=None).exclude(kind=Recall.Kind.RUNS).order_by("pk"):
+        born = concerned(recall.kind, recall.named).filter(pk=run.pk, state=State.DONE)
+        if born.update(state=State.RECALLED, recall=recall):
+            tell([run], State.RECALLED, by=recall.by, why=recall.reason)
+            return
+
+
+def put_back(recall: Recall, *, by: str, why: str) -> list[Run]:
+    """Let stand again what this recall took, and cancel what waits to replace it.
+
+    What was replaced since stays so: its new number was measured, and nothing says that it is
+    wrong. The caller is `changing`.
+    """
+    runs = list(recall.runs.filter(state=State.RECALLED).select_related("task"))
+    for part in _parts([run.pk for run in runs]):
+        waiting = list(Run.objects.filter(replaces__in=part, state__in=WAITING))
+        Run.objects.filter(pk__in=[run.pk for run in waiting], state__in=WAITING).update(
+            state=State.CANCELLED, finished=Now(), **NOBODY
+        )
+        tell(waiting, State.CANCELLED, by=by, why=f"the recall was undone: {why}")
+        Run.objects.filter(pk__in=part, state=State.RECALLED).update(state=State.DONE, recall=None)
+    recall.runs.update(recall=None)
+    tell(runs, State.DONE, by=by, why=f"the recall was undone: {why}")
+    return runs
+
+
+def _parts(keys: Sequence[object]) -> Iterator[Sequence[object]]:
+    for start in range(0, len(keys), AT_ONCE):
+        yield keys[start : start + AT_ONCE]

@@ -1,0 +1,215 @@
+"""To recall results, to undo that, and to look first at what it would concern.
+
+Whatever is recalled leaves every board with the transaction that says so (`snapshot/recalled.py`),
+before the next one is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from leaderboard.models import Artifact, Recall, Result, Run, TaskVersion
+from leaderboard.models.edition import changing, note
+from leaderboard.models.run import WAITING, State
+from leaderboard.queue import recalling, reruns
+from leaderboard.snapshot import recalled
+from leaderboard.tasks import items
+
+LONGEST_REASON = 250
+"""Characters: a rerun repeats it in its own."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Refused(ValueError):
+    """Nothing was recalled; the message names the field and says what to do."""
+
+
+@dataclass(frozen=True)
+class Concerned:
+    """What a recall would take, or took."""
+
+    stand: list[Run]
+    """On boards until now."""
+    past: int
+    """Superseded before; they are marked where they are shown still."""
+    queued: int = 0
+    """How many were queued to be measured again."""
+
+    @property
+    def models(self) -> int:
+        return len({run.variant.hub_model_id for run in self.stand})
+
+    @property
+    def words(self) -> str:
+        """As in “12 results of 3 models that stand, and 2 superseded ones”."""
+        results = f"{len(self.stand)} result{'' if len(self.stand) == 1 else 's'}"
+        models = f"{self.models} model{'' if self.models == 1 else 's'}"
+        past = f", and {self.past} superseded" if self.past else ""
+        verb = "stands" if len(self.stand) == 1 else "stand"
+        return f"{results} of {models} that {verb}{past}"
+
+
+def look(kind: str, named: Sequence[str]) -> Concerned:
+    """What a recall of this would take; nothing changes. Raises Refused."""
+    runs = recalling.concerned(kind, _known(kind, named)).filter(recall=None)
+    stand = runs.filter(state=State.DONE).select_related("variant__hub_model", "task")
+    return Concerned(
+        list(stand.order_by("variant__hub_model__repo_id", "task__name", "pk")),
+        runs.filter(state=State.SUPERSEDED).count(),
+    )
+
+
+def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Recall, Concerned]:
+    """Recall these results and queue them again, all or nothing. Raises Refused."""
+    reason, names = _reason(reason), _known(kind, named)
+    with changing():
+        made = Recall.objects.create(kind=kind, named=names, reason=reason, by=by, at=Now())
+        _take(made)
+        made.refresh_from_db()
+        stood = list(made.runs.filter(state=State.RECALLED).select_related("variant", "task"))
+        queued = _queue(made, stood, by)
+        if not made.results:
+            raise Refused(f"{kind}: all that {', '.join(names)} names is recalled already.")
+    _settled(made)
+    return made, Concerned(stood, made.results - len(stood), queued)
+
+
+def again(made: Recall, *, by: str) -> int:
+    """Queue what nothing waits to replace: say once a newer version is there. Raises Refused."""
+    if not made.stands:
+        raise Refused(f"again: recall {made.pk} was undone; there is nothing to measure again.")
+    waiting = Run.objects.filter(replaces=OuterRef("pk"), state__in=WAITING)
+    left = made.runs.filter(~Exists(waiting), state=State.RECALLED, superseded_by=None)
+    return _queue(made, list(left.select_related("variant", "task").order_by("finished")), by)
+
+
+def undo(made: Recall, *, reason: str, by: str) -> int:
+    """Let stand again what it took; how many results do. Raises Refused.
+
+    What another recall names as well goes over to that one.
+    """
+    reason = _reason(reason)
+    with changing():
+        undone = Recall.objects.filter(pk=made.pk, undone=None)
+        if not undone.update(undone=Now(), undone_by=by, undone_why=reason):
+            raise Refused(f"undo: recall {made.pk} was undone before.")
+        freed = recalling.put_back(made, by=by, why=reason)
+        others = list(Recall.objects.filter(undone=None).order_by("pk"))
+        for other in others:
+            if recalling.concerned(other.kind, other.named).filter(recall=None).exists():
+                # Boards that know of it may have been built with what it takes over now.
+                Recall.objects.filter(pk=other.pk).update(settled=None)
+                _take(other)
+        items.forget(_columns(freed))
+        note("data", "pages")
+        stand = Run.objects.filter(pk__in=[run.pk for run in freed], state=State.DONE).count()
+    for other in others:
+        _settled(other)
+    made.refresh_from_db()
+    return stand
+
+
+def _take(made: Recall) -> None:
+    taken = recalling.take(recalling.concerned(made.kind, made.named), made)
+    items.forget(_columns(taken))
+    note("data", "pages")
+
+
+def _queue(made: Recall, runs: Sequence[Run], by: str) -> int:
+    """Queue each once more, but where the newest version of its task is itself recalled."""
+    tasks = Recall.objects.filter(undone=None, kind=Recall.Kind.TASK)
+    wrong = {name for named in tasks.values_list("named", flat=True) for name in named}
+    newest: dict[str, str] = {}
+    for name, version in TaskVersion.objects.order_by("created", "pk").values_list(
+        "name", "version"
+    ):
+        newest[name] = f"{name}@{version}"
+    measurable = [run for run in runs if newest[run.task.name] not in wrong]
+    if not measurable:
+        return 0
+    return len(reruns.rerun(measurable, by=by, reason=f"recall {made.pk}: {made.reason}").queued)
+
+
+def _settled(made: Recall) -> None:
+    transaction.on_commit(lambda: recalled.settle(made))
+
+
+def _columns(runs: Sequence[Run]) -> set[str]:
+    """The comparability keys of their numbers."""
+    keys: set[str] = set()
+    for start in range(0, len(runs), recalling.AT_ONCE):
+        some = [run.pk for run in runs[start : start + recalling.AT_ONCE]]
+        own = Result.objects.filter(run__in=some, subset="").order_by()
+        keys |= set(own.values_list("comparability_key", flat=True).distinct())
+    return keys
+
+
+def _reason(reason: str) -> str:
+    reason = reason.strip().rstrip(".")
+    if not reason:
+        raise Refused("reason: say in one sentence what is wrong; everybody reads it.")
+    if len(reason) > LONGEST_REASON:
+        raise Refused(f"reason: {len(reason)} characters; say it in {LONGEST_REASON}.")
+    return reason
+
+
+def _known(kind: str, named: Sequence[str]) -> list[str]:
+    """The names, once each and as the tables have them. Raises Refused for one of nothing."""
+    names = list(dict.fromkeys(name.strip() for name in named if name.strip()))
+    if kind not in Recall.Kind.values:
+        raise Refused(f"kind: {kind!r} is none of {', '.join(Recall.Kind.values)}.")
+    if not names:
+        raise Refused(f"{kind}: name at least one.")
+    return [_KNOWN[kind](name) for name in names]
+
+
+def _engine(name: str) -> str:
+    known = Run.objects.exclude(engine_version="").order_by()
+    versions = sorted(known.values_list("engine_version", flat=True).distinct())
+    if name not in versions:
+        raise Refused(f"engine: no result is by version {name!r}, only {', '.join(versions)}.")
+    return name
+
+
+def _task(name: str) -> str:
+    task, _, version = name.rpartition("@")
+    versions = list(TaskVersion.objects.filter(name=task).values_list("version", flat=True))
+    if not task:
+        raise Refused(f"task: {name!r} names no version; write NAME@VERSION.")
+    if version not in versions:
+        known = f"only {', '.join(sorted(versions))}" if versions else "nor has it any other"
+        raise Refused(f"task: {task} has no version {version!r}, {known}.")
+    return name
+
+
+def _run(name: str) -> str:
+    if _DIGEST.fullmatch(name.lower()):
+        found: QuerySet[Run] = Run.objects.filter(
+            pk__in=Artifact.objects.filter(sha256=name.lower()).values("run")
+        )
+        name, what = name.lower(), "file with the digest"
+    else:
+        try:
+            name, what = str(UUID(name)), "run"
+        except ValueError:
+            raise Refused(
+                f"runs: {name!r} is neither the ID of a run nor the SHA-256 of a file; a run's "
+                "page has both."
+            ) from None
+        found = Run.objects.filter(pk=name)
+    run = found.first()
+    if run is None:
+        raise Refused(f"runs: there is no {what} {name}; copy it from the page of a run.")
+    if not recalling.concerned(Recall.Kind.RUNS, [name]).exists():
+        raise Refused(f"runs: {name} is {run.get_state_display().lower()}: it has no numbers.")
+    return name
+
+
+_KNOWN = {Recall.Kind.ENGINE: _engine, Recall.Kind.TASK: _task, Recall.Kind.RUNS: _run}
