@@ -112,5 +112,5 @@ def grant_rights(app_config: AppConfig, using: str, apps: Apps = apps, **_: Any)
         return  # an early part of the migrations, before there are any
     ours = permissions.filter(content_type__app_label=app_config.label)
     for role, name in GROUPS.items():
-        group, _ = groups.get_or_create(name=name)
+        group = groups.get_or_create(name=name)[0]
         group.permissions.set(ours.filter(codename__in=RIGHTS[role]) if role in RIGHTS else ours)
