@@ -34,7 +34,7 @@ class Recall(Fact):
     results = models.PositiveIntegerField(default=0)
     """How many runs it took when it was made; kept when it is undone."""
     settled = models.DateTimeField(null=True, blank=True, editable=False)
-    """A moment after it was committed: boards built later were built without these results."""
+    """Some minutes after it was committed: boards built later were built without these results."""
     undone = models.DateTimeField(null=True, blank=True)
     undone_by = models.CharField(max_length=200, blank=True)
     undone_why = models.CharField(max_length=500, blank=True)

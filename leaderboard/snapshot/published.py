@@ -59,8 +59,8 @@ def newest_of(wanted: Sequence[tuple[Suite, str]]) -> dict[tuple[int, str], Boar
     if not wanted:
         return {}
     asked = [value for suite, style in wanted for value in (suite.pk, style)]
-    rows = BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked)
-    recalls = recalled.standing()
+    rows = list(BoardSnapshot.objects.raw(_NEWEST.format(", ".join([_ONE] * len(wanted))), asked))
+    recalls = _recalls(rows)
     return {(row.suite_id, row.style): _to_show(row, recalls) for row in rows}
 
 
@@ -71,7 +71,7 @@ def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date |
         BoardSnapshot.objects.raw(both, [suite.pk, style] * 2),
         key=lambda row: (row.built, row.pk),
     )
-    return (_to_show(rows[-1], recalled.standing()), day_of(rows[0])) if rows else (None, None)
+    return (_to_show(rows[-1], _recalls(rows)), day_of(rows[0])) if rows else (None, None)
 
 
 def first_day(suite: Suite, style: str) -> date | None:
@@ -90,7 +90,17 @@ _ONE = """(
     SELECT id FROM leaderboard_boardsnapshot WHERE suite_id = %s AND style = %s AND published
     ORDER BY built DESC, id DESC LIMIT 1
 )"""
-_NEWEST = "SELECT * FROM leaderboard_boardsnapshot WHERE id IN ({})"
+# Most of the time nothing is recalled, and then nothing more is asked.
+_NEWEST = """
+    SELECT *, (SELECT COUNT(*) FROM leaderboard_recall WHERE undone IS NULL) AS recalls
+    FROM leaderboard_boardsnapshot WHERE id IN ({})
+"""
+
+
+def _recalls(rows: Sequence[BoardSnapshot]) -> list[Recall]:
+    """Those that stand, as rows of _NEWEST know whether there are any."""
+    counted = [getattr(row, "recalls") for row in rows]  # noqa: B009
+    return recalled.standing() if any(counted) else []
 
 
 def _to_show(row: BoardSnapshot, recalls: Sequence[Recall]) -> Board:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from leaderboard.snapshot.data import BestOf, Board, Flags, Ranks, Scores, Stand
 from leaderboard.snapshot.ranking import ranks_left
 from leaderboard.web import Recent
 
+CLOCKS = timedelta(minutes=5)
+"""No two machines' clocks are farther apart: so long after it even a board that was built with a
+recall is looked through once more, which costs little and changes nothing."""
 _boards: Recent[Board] = Recent(24)
 """By the digest of the file and the recalls that it does not know of."""
 
@@ -31,8 +35,8 @@ def standing() -> list[Recall]:
 
 
 def settle(recall: Recall) -> None:
-    """Note that it is committed; boards whose building begins from now on know of it."""
-    Recall.objects.filter(pk=recall.pk, settled=None).update(settled=timezone.now())
+    """Note that it is committed; boards whose building begins later know of it."""
+    Recall.objects.filter(pk=recall.pk, settled=None).update(settled=timezone.now() + CLOCKS)
 
 
 def forget() -> None:
