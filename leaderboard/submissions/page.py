@@ -35,7 +35,7 @@ NOT_YOURS = "Only who submitted a model, or a moderator, may withdraw it."
 VOTES_PER_MINUTE = 10
 BOARD_WITHIN = timedelta(minutes=10)
 """So long after its last run a submission waits for the board that has it."""
-ENDED = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED)
+ENDED = (Run.State.DONE, Run.State.RECALLED, Run.State.FAILED, Run.State.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ def _page(
         "ended": ended,
         "done": sum(run.state == Run.State.DONE for run in runs),
         "failed": failed,
+        "recalled": sum(run.state == Run.State.RECALLED for run in runs),
         "now": timezone.now(),
         "votes": votes.shown(shown, request.user, throttle.visitor_digest(request)),
         "may_repeat": may_submit(request.user)

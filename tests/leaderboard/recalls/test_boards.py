@@ -33,14 +33,14 @@ NAMES = ("workshop/heron", "workshop/crane", "workshop/stork")
 @pytest.fixture
 def suite(settings) -> Suite:
     settings.PLUMBLINE_SUITE = "workshop"
-    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze",))
+    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
 
 
 @pytest.fixture
 def models(suite: Suite) -> list[Variant]:
     skills = (0.9, 0.7, 0.4)
     return [
-        make.evaluated(name, suite, {"cloze": skill}, n=60)
+        make.evaluated(name, suite, {"cloze": skill, "mmlu": skill}, n=60)
         for name, skill in zip(NAMES, skills, strict=True)
     ]
 
@@ -106,6 +106,9 @@ def test_boards_between_recall_and_rebuilding_are_those_that_are_then_built(
         ):
             np.testing.assert_array_equal(one, other)
         assert dict(early.why) == dict(late.why)
+        for one, other in zip((*early.gaps, *early.best), (*late.gaps, *late.best), strict=True):
+            ours, theirs = (getattr(x, "difference", None) or x.score for x in (one, other))
+            np.testing.assert_array_equal(ours.value, theirs.value)
 
 
 def test_a_board_of_a_past_day_does_not_show_it_either(
@@ -192,18 +195,24 @@ def test_pages_say_recalled_in_the_place_of_the_number(
     assert f"Recalled: {REASON}" in page
     assert f"/recalls/{made.pk}" in page
     assert client.get("/og/workshop.png").status_code == 200
+    submission = client.get(models[0].submissions.get().get_absolute_url()).text
+    assert "1 result of this model" in submission
+    assert "was recalled" in submission
     task = client.get(run.task.get_absolute_url())
     assert task.status_code == 200
 
 
 def test_files_of_a_recalled_run_bear_the_mark_and_are_asked_for_anew(
-    client: Client, models: list[Variant]
+    client: Client, suite: Suite
 ) -> None:
-    run = models[0].runs.get(task__name="facts")
+    entry = suite.entries.get(task__name="facts")
+    run = make.queued_run(make.make_variant("workshop/owl"), entry)
+    whole = {"path": "workshop/questions", "name": None, "split": "test", "commit": "c" * 40}
+    make.finish(run, make.Answers(record={"datasets": {"facts": whole}}))
     files = ("record.json", "samples.parquet", "results.json", "samples.jsonl")
     files += ("every_eval_ever.json", "every_eval_ever_samples.jsonl")
     before = {file: client.get(f"/runs/{run.pk}/{file}") for file in files}
-    made, _ = recall_first(models)
+    made, _ = recalls.recall("runs", [str(run.pk)], reason=REASON, by="ada")
     told = f"recall {made.pk}: {REASON}"
     for file in files:
         assert "X-Plumbline-Recalled" not in before[file]
