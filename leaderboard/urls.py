@@ -16,7 +16,7 @@ from leaderboard.compare import page as compare
 from leaderboard.model_pages import page as model
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
-from leaderboard.runs import downloads
+from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
@@ -56,6 +56,7 @@ urlpatterns = [
     path("runs/<uuid:pk>", run.run, name="run"),
     path("cells/<int:variant>/<str:column>", board.cell, name="cell"),
     path("runs/<uuid:pk>/progress", run.progress, name="run-progress"),
+    path("runs/<uuid:pk>/recount", recount.recount, name="run-recount"),
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),

@@ -21,6 +21,7 @@ NAVIGATION = (
 SECTION = {
     "model": "board",
     "run": "board",
+    "run-recount": "board",
     "task": "board",
     "suites": "board",
     "suite": "board",

@@ -101,6 +101,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         for pk in (_with_file(), _run(state=State.FAILED), _run(state=State.QUEUED))
     ],
     "run-progress": lambda: [_of_run("run-progress", _run(state=State.QUEUED))],
+    "run-recount": lambda: [_of_run("run-recount", _with_file())],
     "run-record": lambda: [_of_run("run-record", _with_file())],
     "run-parquet": lambda: [_of_run("run-parquet", _with_file())],
     "run-file": lambda: [_of_run("run-file", _with_file(), "samples.jsonl")],
