@@ -11,6 +11,8 @@ from leaderboard import health
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
+from leaderboard.charts import download as charts_download
+from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.model_pages import page as model
@@ -33,6 +35,9 @@ urlpatterns = [
     *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
+    path("charts", charts.charts, name="charts"),
+    path("charts-by-size.svg", charts.svg, name="charts-by-size-svg"),
+    *table_file.addresses("charts-by-size", charts_download.size),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),

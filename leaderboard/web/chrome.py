@@ -24,6 +24,7 @@ SECTION = {
     "run-recount": "board",
     "task": "board",
     "suites": "board",
+    "charts": "board",
     "suite": "board",
     "submission": "queue",
     "pool": "queue",
@@ -33,6 +34,7 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
+    "charts": ("suite", "score", "page"),
 }
 
 

@@ -77,6 +77,11 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
+    "charts": _one_address("charts"),
+    **{
+        f"charts-by-size-{form}": _one_address(f"charts-by-size-{form}")
+        for form in ("svg", "csv", "json", "parquet")
+    },
     "submit": _one_address("submit"),
     "submission": lambda: [
         Submission.objects.filter(runs__state=state).order_by("pk")[0].get_absolute_url()
