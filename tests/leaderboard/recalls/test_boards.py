@@ -145,7 +145,7 @@ def text_of(client: Client, url: str) -> str:
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
-@pytest.mark.parametrize("page", ["board", "styles", "compare"])
+@pytest.mark.parametrize("page", ["board", "styles", "compare", "charts-by-size"])
 def test_no_form_of_a_download_has_the_number(
     client: Client, suite: Suite, models: list[Variant], page: str, rebuilt: bool
 ) -> None:
@@ -194,7 +194,8 @@ def test_pages_say_recalled_in_the_place_of_the_number(
     page = client.get(f"/runs/{run.pk}").text
     assert f"Recalled: {REASON}" in page
     assert f"/recalls/{made.pk}" in page
-    assert client.get("/og/workshop.png").status_code == 200
+    counted = client.get(f"/runs/{run.pk}/recount").text
+    assert f"Recalled: {REASON}" in counted
     submission = client.get(models[0].submissions.get().get_absolute_url()).text
     assert "1 result of this model" in submission
     assert "was recalled" in submission
