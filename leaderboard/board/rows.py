@@ -150,8 +150,10 @@ def _more(model: Model) -> str:
 def _notes(model: Model, recalled: int) -> list[str]:
     notes = []
     if recalled:
-        results = "result was" if recalled == 1 else "results were"
-        notes.append(f"{recalled} {results} recalled and count nowhere")
+        told = (
+            "result was recalled and counts" if recalled == 1 else "results were recalled and count"
+        )
+        notes.append(f"{recalled} {told} nowhere")
     if model.apart:
         notes.append(model.apart)
     if model.superseded_by:

@@ -93,23 +93,18 @@ def board_ranges(
 def among(found: Better, left: NDArray[np.intp]) -> BoardRanges:
     """The ranges of the models at these places, in their order, by the same claims.
 
-    `found` is `BoardRanges.better` of all. What held for all at once holds for some of them; only
-    fewer claims are counted. The reach shrinks so far that every pair within it was compared.
-    Raises ValueError where that is below 1.
+    `found` is `BoardRanges.better` of all. What held for all at once holds for some of them. Two
+    that come closer and that nobody compared count as not told apart, which makes ranges wider.
     """
-    n, reach = len(left), found.shape[1]
-    whole = reach >= len(found) - 1
-    within = np.searchsorted(left, left + reach, side="right") - np.arange(n) - 1
-    # Those from whom the last is within reach were compared with all below them.
-    short = within[left + reach < left[-1]] if n else within
-    now = n - 1 if whole or not len(short) else int(short.min())
-    if now < 1:
-        raise ValueError(f"left: {n} models of which neighbours were not compared")
-    better = np.zeros((n, now), dtype=np.bool_)
-    for distance in range(1, now + 1):
+    n = len(left)
+    reach = min(found.shape[1], n - 1)
+    better = np.zeros((n, reach), dtype=np.bool_)
+    for distance in range(1, reach + 1):
         first = np.arange(n - distance)
-        better[first, distance - 1] = found[left[first], left[first + distance] - left[first] - 1]
-    return BoardRanges(*_ranges(better), better, now)
+        apart = left[first + distance] - left[first]
+        compared = first[apart <= found.shape[1]]
+        better[compared, distance - 1] = found[left[compared], apart[compared] - 1]
+    return BoardRanges(*_ranges(better), better, reach)
 
 
 def bands(better: Better, reach: int) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 from datetime import timedelta
 
@@ -20,7 +19,7 @@ from leaderboard import recalls
 from leaderboard.models import BoardSnapshot, Recall, Run, Suite, Variant
 from leaderboard.snapshot import OWN, Board, Standing, published
 from leaderboard.snapshot.recalled import without
-from leaderboard.stats import among, board_ranges
+from leaderboard.stats import among
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import synthetic_board
 
@@ -40,7 +39,7 @@ def suite(settings) -> Suite:
 def models(suite: Suite) -> list[Variant]:
     skills = (0.9, 0.7, 0.4)
     return [
-        make.evaluated(name, suite, {"cloze": skill, "mmlu": skill}, n=60)
+        make.evaluated(name, suite, {"cloze": skill, "mmlu": skill - 0.25}, n=60)
         for name, skill in zip(NAMES, skills, strict=True)
     ]
 
@@ -159,9 +158,15 @@ def test_no_form_of_a_download_has_the_number(
     parquet = b"".join(client.get(f"/{page}.parquet{query}"))
     table = pq.read_table(io.BytesIO(parquet)).to_pylist()
     rows = [row for row in table if NAMES[0] in map(str, row.values())]
-    assert str(value) not in in_csv
-    for values in (rows, json.loads(in_json)):
-        assert value not in _numbers(values), "another model has other numbers on these seeds"
+    # Of the same model alone, and where no other number of it is equal.
+    assert not models[0].runs.filter(results__value=value).exclude(pk=run.pk).exists()
+    own = [line for line in in_csv.splitlines() if NAMES[0] in line]
+    assert not any(str(value) in line for line in own)
+    others = [
+        row for rows in json.loads(in_json).values() if isinstance(rows, list) for row in rows
+    ]
+    for row in (*rows, *(row for row in others if NAMES[0] in map(str, row.values()))):
+        assert value not in _numbers(row)
     if page == "board":
         assert "recalled" in in_csv
         assert "recalled" in in_json
@@ -183,7 +188,7 @@ def test_pages_say_recalled_in_the_place_of_the_number(
     make.publish(suite)
     made, run = recall_first(models)
     board = client.get("/").text
-    assert "1 result was recalled and count" in board.replace("counts", "count")
+    assert "1 result was recalled and counts nowhere" in board
     assert REASON in board
     model = client.get(f"/models/{NAMES[0]}").text
     assert "recalled" in model
@@ -208,8 +213,16 @@ def test_files_of_a_recalled_run_bear_the_mark_and_are_asked_for_anew(
 ) -> None:
     entry = suite.entries.get(task__name="facts")
     run = make.queued_run(make.make_variant("workshop/owl"), entry)
-    whole = {"path": "workshop/questions", "name": None, "split": "test", "commit": "c" * 40}
-    make.finish(run, make.Answers(record={"datasets": {"facts": whole}}))
+    whole = {
+        "path": "workshop/questions",
+        "name": None,
+        "split": "test",
+        "commit": "c" * 40,
+        "documents": 40,
+    }
+    asked = {"total": 160, "documents": 40, "journalled": 0, "truncated": 0}
+    made_up = {"datasets": {"facts": whole}, "requests": asked}
+    make.finish(run, make.Answers(record=made_up))
     files = ("record.json", "samples.parquet", "results.json", "samples.jsonl")
     files += ("every_eval_ever.json", "every_eval_ever_samples.jsonl")
     before = {file: client.get(f"/runs/{run.pk}/{file}") for file in files}
@@ -291,19 +304,13 @@ def test_claims_between_those_that_are_left_are_the_same(
     draw = np.random.default_rng(seed)
     better = draw.random((n, reach)) < 0.4
     left = sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=2)))
-    try:
-        found = among(better, np.array(left))
-    except ValueError:
-        assert any(after - before > reach for before, after in itertools.pairwise(left))
-        return
+    found = among(better, np.array(left))
     claims = by_hand(better, left)
     for j in range(len(left)):
         for d in range(found.reach):
             if j + 1 + d < len(left):
-                assert left[j + 1 + d] - left[j] <= reach, "a pair that nobody compared"
                 assert found.better[j, d] == claims[j, j + 1 + d]
     if reach == n - 1:
         assert found.reach == len(left) - 1
         np.testing.assert_array_equal(found.ranges[:, 0], 1 + claims.sum(axis=0))
         np.testing.assert_array_equal(found.ranges[:, 1], len(left) - claims.sum(axis=1))
-    assert board_ranges is not None
