@@ -8,6 +8,8 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from leaderboard import health
+from leaderboard.accounts import addresses
+from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
@@ -59,8 +61,8 @@ urlpatterns = [
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
-    path("accounts/login", service.SignIn.as_view(), name="login"),
-    path("accounts/logout", service.Logout.as_view(), name="logout"),
+    path("account", account.account, name="account"),
+    *addresses.SIGNING_IN,
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
