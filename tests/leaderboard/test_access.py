@@ -53,7 +53,9 @@ ROWS = {
     "submission-again": Row(Role.SUBMITTER, "post"),
     "submission-withdraw": Row(Role.MODERATOR, "post"),
     "pool-orders": Row(Role.OPERATOR, "post", {"order": "drain", "worker": ""}),
-    "account": Row(Role.USER),
+    **dict.fromkeys(("account", "account-submissions", "account-export"), Row(Role.USER)),
+    "account-delete": Row(Role.USER),
+    "account-deleted": ANYBODY,
 }
 ADMINISTRATION = Row(Role.OPERATOR)
 
