@@ -48,7 +48,7 @@ def submissions(request: HttpRequest) -> HttpResponseBase:
 @login_required
 def export(request: HttpRequest) -> HttpResponse:
     """All that the site has of this account, as one JSON object; times are in UTC."""
-    user = User.objects.get(pk=request.user.pk)
+    user = _signed_in(request)
     response = JsonResponse(_all_of(user), json_dumps_params={"indent": 2})
     response["Content-Disposition"] = f'attachment; filename="plumbline-{user.pk}.json"'
     return _private(response)
@@ -98,7 +98,7 @@ def _all_of(user: User) -> dict[str, Any]:
 @login_required
 def delete(request: HttpRequest) -> HttpResponse:
     """End the account; who types its name means it. Evaluations stay, without the name."""
-    user = User.objects.get(pk=request.user.pk)
+    user = _signed_in(request)
     if request.method != "POST":
         return _private(render(request, "accounts/delete.html"))
     problem = ""
@@ -119,6 +119,10 @@ def delete(request: HttpRequest) -> HttpResponse:
 @require_safe
 def deleted(request: HttpRequest) -> HttpResponse:
     return _private(render(request, "accounts/deleted.html"))
+
+
+def _signed_in(request: HttpRequest) -> User:
+    return User.objects.get(username=request.user.get_username())
 
 
 def _private(response: HttpResponse) -> HttpResponse:
