@@ -136,6 +136,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "submit",
             "suites",
             "backends",
+            "charts",
             "method",
             "about",
             "changelog",
