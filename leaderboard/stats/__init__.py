@@ -4,6 +4,7 @@ from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats.separate import held_together, range_of
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -27,10 +28,12 @@ __all__ = [
     "board_ranges",
     "clear_flips",
     "flipped_share",
+    "held_together",
     "item_analysis",
     "normalised",
     "over_draws",
     "paired_share",
+    "range_of",
     "style_spreads",
     "total_difference",
     "variance_shares",
