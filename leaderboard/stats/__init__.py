@@ -2,6 +2,7 @@
 
 from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
+from leaderboard.stats.fragility import Places, deciding
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import bands, board_ranges
 from leaderboard.stats.separate import held_together, range_of
@@ -19,6 +20,7 @@ from leaderboard.stats.styles import (
 
 __all__ = [
     "BestStyles",
+    "Places",
     "Share",
     "StyleSpreads",
     "VarianceShares",
@@ -27,6 +29,7 @@ __all__ = [
     "best_of",
     "board_ranges",
     "clear_flips",
+    "deciding",
     "flipped_share",
     "held_together",
     "item_analysis",
