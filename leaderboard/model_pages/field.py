@@ -62,7 +62,7 @@ def positions(board: Board, row: int) -> list[Position]:
     ]
     if not field[row] or not places:
         return []
-    value, low, high = (side[np.ix_(field, places)] for side in board.scores.sides)
+    value, low, high = (side[field][:, places] for side in board.scores.sides)
     own = int(field[:row].sum())
     low, high = held_together(value, low, high)
     rank = 1 + (value > value[own]).sum(axis=0)

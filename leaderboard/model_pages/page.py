@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import Wanted
+from leaderboard.model_pages import picture as model_picture
 from leaderboard.model_pages import places as model_places
 from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
@@ -75,7 +76,13 @@ def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
 def _portrait(found: Known, variant: Variant) -> dict[str, Any]:
     """What the first screen shows: nothing where its board does not have it yet."""
     shown = portrait(found.boards, variant.pk, found.base)
-    return {"portrait": shown, "profile": render.profile(shown) if shown and shown.rows else ""}
+    return {
+        "portrait": shown,
+        "profile": render.profile(shown) if shown and shown.rows else "",
+        "share_title": model_picture.headline(found),
+        "picture_url": model_picture.picture_url(found),
+        "picture_alt": f"{model_picture.headline(found)}; its ranks on each benchmark",
+    }
 
 
 def _relations(found: Known, variant: Variant) -> dict[str, Any]:
