@@ -86,6 +86,8 @@ def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Eve
             except (Taken, Stopping) as interruption:
                 logger.info("%s: %s", claim.token, interruption.__doc__)
             except Failed as failure:
+                if failure.disk_full:
+                    failure = watch.looked_at(failure)
                 logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
                 if failure.no_room:
                     message = failure.message
@@ -115,7 +117,8 @@ def _full_machine_told() -> Iterator[None]:
 
 def _no_room(problem: OSError) -> Failed:
     message = f"the worker's machine has no room: {problem.strerror}"
-    return Failed(ErrorClass.INFRA, message, no_room=True)
+    of_disk = problem.errno in DISK_FULL
+    return Failed(ErrorClass.INFRA, message, no_room=not of_disk, disk_full=of_disk)
 
 
 def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
@@ -148,9 +151,10 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
         file_bytes=DOWNLOADED_FILE_BYTES,
     )
     confined = confinement.command([*backends.python(), "-m", *command], needs)
+    footprint = Footprint([folder], [hub_cache.home()], hub_cache.most_to_come(variant))
     with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
-        for event in watch.follow(child, "download", Footprint([folder], [hub_cache.home()])):
+        for event in watch.follow(child, "download", footprint):
             if isinstance(event, Failure):
                 failure = event
         _judge(child.kill(), failure, watch)
@@ -177,9 +181,10 @@ def _evaluate(watch: Watch, folder: Path, log: Path) -> None:
         loopback=backends.backend() == VLLM,
     )
     confined = confinement.command([*backends.python(), "-m", *command], needs)
+    footprint = Footprint([folder, journal], [artifacts.storage().here])
     with Child(confined, environment=environment, folder=folder, log=log) as child:
         failure = None
-        for event in watch.follow(child, "load", Footprint([folder, journal])):
+        for event in watch.follow(child, "load", footprint):
             if isinstance(event, TaskDone) and event.task in watch.runs:
                 _store(watch, event, folder)
             elif isinstance(event, Failure):
@@ -251,7 +256,7 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
     if status == DISK_IS_FULL:
         said = _told(failure, watch).message if failure else "a file could not be written"
         message = f"the worker's disk is full: {said}"
-        raise Failed(ErrorClass.INFRA, message, no_room=True)
+        raise Failed(ErrorClass.INFRA, message, disk_full=True)
     if failure:
         raise _told(failure, watch)
     if status == -signal.SIGKILL and (failed := watch.out_of_memory()):

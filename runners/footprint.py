@@ -7,21 +7,33 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from evalcore.errors import DISK_FULL
 
 DISK_BYTES = 16 << 30
 FILES = 100_000
 LEAST_FREE = 512 << 20
 """Bytes of the disk that a child is ended to keep, where it is at work while they go."""
+TRIAL = bytes(1 << 20)
+FILES_OF_AN_EVALUATION = 1000
+"""More than an honest one leaves: a file system that has none left is then not to be blamed."""
 
 
 class Footprint:
-    """What was added to these folders since now, and what is free on their disks and on others."""
+    """What was added to these folders since now, and what is free on their disks and on others.
 
-    def __init__(self, folders: Sequence[Path], others: Sequence[Path] = ()) -> None:
+    `to_come` are bytes that the child is allowed to add to the others.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], others: Sequence[Path] = (), to_come: int = 0
+    ) -> None:
         self._folders = folders
+        self._least_free = LEAST_FREE + to_come
         self._files, self._bytes = _held(folders)
         self._disks = [*folders, *others]
         self._free = _free(self._disks)
@@ -39,6 +51,23 @@ class Footprint:
         """Whether hardly anything is free that was so before: by deleted files too, or others'."""
         free = _free(self._disks)
         return free < LEAST_FREE and self._free - free > LEAST_FREE // 2
+
+    def free(self) -> int:
+        """Bytes on the fullest of its disks."""
+        return _free(self._disks)
+
+    def is_without_room(self) -> bool:
+        """Whether the disks would be full without what this child has left, as we find ourselves.
+
+        To be asked when the child is dead: files that it had deleted and held open are gone then.
+        """
+        files, held = _held(self._folders, self._files + FILES)
+        files, held = max(files - self._files, 0), max(held - self._bytes, 0)
+        if self.free() + held < self._least_free:
+            return True
+        # A quota and a lack of inodes do not show in what is free.
+        modest = held < LEAST_FREE and files < FILES_OF_AN_EVALUATION
+        return modest and any(map(_refuses, self._disks))
 
 
 def _held(folders: Sequence[Path], most: int | None = None) -> tuple[int, int]:
@@ -60,5 +89,18 @@ def _entries(folders: Sequence[Path]) -> Iterator[os.stat_result]:
                     yield os.lstat(Path(folder, name))
 
 
+def _refuses(folder: Path) -> bool:
+    """Whether the system finds no room for a file of ours there."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(TRIAL)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as problem:
+        return problem.errno in DISK_FULL
+    return False
+
+
 def _free(folders: Sequence[Path]) -> int:
-    return min((shutil.disk_usage(folder).free for folder in folders), default=0)
+    """On the fullest of their disks; a work folder may be removed already."""
+    return min((shutil.disk_usage(folder).free for folder in folders if folder.exists()), default=0)

@@ -65,6 +65,11 @@ def make_room(variant: Variant | None = None) -> int:
     return strategy.expected_freed_size
 
 
+def most_to_come(variant: Variant) -> int:
+    """Bytes that a download of it may need beside those that a disk is to keep free."""
+    return RESERVE + variant.parameters * max(BYTES_PER_PARAMETER.values())
+
+
 def _lacking(cache: HFCacheInfo, folder: Path, variant: Variant) -> int:
     """Bytes that the disk should have free beside what it has."""
     kept = {revision.commit_hash for repo in cache.repos for revision in repo.revisions}

@@ -53,6 +53,7 @@ class Failed(Exception):
         *,
         of_all: bool = False,
         no_room: bool = False,
+        disk_full: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -61,6 +62,8 @@ class Failed(Exception):
         self.of_all = of_all
         self.no_room = no_room
         """The worker's machine is full: no run is to blame."""
+        self.disk_full = disk_full
+        """Somebody says that the disk is full, and the worker has yet to look (`looked_at`)."""
 
 
 class Watch:
@@ -168,6 +171,20 @@ class Watch:
             )
         return None
 
+    def looked_at(self, failure: Failed) -> Failed:
+        """What is to be said of a disk that is told to be full, now that the child is dead.
+
+        A hostile model may end with that status, or fill the disk itself for a moment: either is
+        a failure like any other, which is charged.
+        """
+        if self._footprint.is_without_room():
+            return Failed(ErrorClass.INFRA, failure.message, no_room=True)
+        message = (
+            f"{failure.message} (so it was said, but without what the model's process had written "
+            f"the fullest disk has {self._footprint.free() / 2**30:,.1f} GiB free)"
+        )
+        return Failed(ErrorClass.INFRA, message)
+
     def _enter(self, phase: str) -> None:
         self._alive = monotonic()
         self._use = Use(0, 0)
@@ -241,7 +258,7 @@ class Watch:
         if taken := self._footprint.too_large():
             raise Failed(ErrorClass.MODEL, f"the model's process took {taken} of the disk")
         if self._footprint.fills_the_disk():
-            raise Failed(ErrorClass.INFRA, "the worker's disk is full")
+            raise Failed(ErrorClass.INFRA, "the worker's disk is full", disk_full=True)
         if monotonic() - self._alive > STALLED[self._phase]:
             raise Failed(
                 ErrorClass.INFRA,

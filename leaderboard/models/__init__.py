@@ -5,6 +5,16 @@ from leaderboard.models.edition import Edition
 from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.rerun import Rerun
+from leaderboard.models.role import (
+    Role,
+    give,
+    may_moderate,
+    may_operate,
+    may_submit,
+    may_tell_workers,
+    may_withdraw,
+    role_of,
+)
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
@@ -26,6 +36,7 @@ __all__ = [
     "QuestionSet",
     "Rerun",
     "Result",
+    "Role",
     "Run",
     "RunEvent",
     "ScoreVector",
@@ -37,4 +48,11 @@ __all__ = [
     "Variant",
     "Vote",
     "Worker",
+    "give",
+    "may_moderate",
+    "may_operate",
+    "may_submit",
+    "may_tell_workers",
+    "may_withdraw",
+    "role_of",
 ]

@@ -18,6 +18,14 @@ from leaderboard.models.edition import SITE, Fact, changing, note
 class User(AbstractUser):
     """An account. Our own table from the first migration, so that it can grow."""
 
+    class Meta(AbstractUser.Meta):
+        # What they are for is told in `role.py`.
+        permissions: ClassVar = [
+            ("submit", "Submits models"),
+            ("moderate", "Judges what others submit"),
+            ("operate", "Answers for the site"),
+        ]
+
     def save(self, *args: Any, **options: Any) -> None:
         with changing():
             super().save(*args, **options)

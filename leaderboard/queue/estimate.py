@@ -34,6 +34,8 @@ class Obstacle(StrEnum):
     NO_DTYPE = "no dtype"
     TOO_LARGE = "too large"
     RESTING = "resting"
+    FULL = "full"
+    """Whoever can hold it rests, since its machine had no room."""
 
 
 class Running(NamedTuple):
@@ -68,6 +70,9 @@ class Waiting(NamedTuple):
     draw: str
     seed: int
     not_before: datetime | None
+    full_on: str
+    """The worker that does not take it before `full_until`."""
+    full_until: datetime | None
 
 
 @dataclass(frozen=True)
@@ -98,13 +103,17 @@ class Plan:
 
     turns: tuple[Turn, ...]
     workers: tuple[Worker, ...]
-    """Those that take runs."""
+    """Those that take runs, now or when they have rested."""
     paused: tuple[Worker, ...]
     """Those that are alive and were told to take none."""
     running: tuple[Running, ...]
     """In the order in which they were begun."""
     left: Mapping[UUID, Span | None]
     """By running run the seconds that it will still take."""
+
+    def all_rest(self) -> bool:
+        """Whether every machine had no room a moment ago, so that nobody takes anything."""
+        return bool(self.workers) and all(worker.is_full() for worker in self.workers)
 
     def places(self) -> dict[UUID, tuple[Turn, int]]:
         """By waiting run its turn and its position."""
@@ -163,7 +172,7 @@ def _waiting() -> list[Waiting]:
     }
     rows: QuerySet[Run, Any] = in_order(Run.objects.all()).values_list(
         *("pk", "variant_id", "needed_bytes", "task_id", "shots", "mode"),
-        *("fewshot_draw", "fewshot_seed", "not_before"),
+        *("fewshot_draw", "fewshot_seed", "not_before", "full_on", "full_until"),
     )
     return [
         Waiting(pk, variant, *of_variant[variant], *others)
@@ -191,7 +200,8 @@ def _together(waiting: Sequence[Waiting], now: datetime) -> list[tuple[Waiting, 
     groups: dict[tuple[object, ...], list[Waiting]] = {}
     for run in waiting:
         rests_until = run.not_before if _rests(run, now) else None
-        key = (run.variant, run.shots, run.mode, run.draw, run.seed, rests_until)
+        elsewhere = run.full_on if _until(run.full_until, now) else None
+        key = (run.variant, run.shots, run.mode, run.draw, run.seed, rests_until, elsewhere)
         groups.setdefault(key, []).append(run)
     return [tuple(runs) for runs in groups.values()]
 
@@ -215,7 +225,10 @@ def _obstacle(run: Waiting, workers: Sequence[Worker], now: datetime) -> Obstacl
         return Obstacle.NO_DTYPE
     if not any(_fits(worker, run) for worker in workers):
         return Obstacle.TOO_LARGE
-    return Obstacle.RESTING if _rests(run, now) else Obstacle.NONE
+    if _rests(run, now):
+        return Obstacle.RESTING
+    at_once = any(_ready(worker, run, now) == 0 for worker in workers)
+    return Obstacle.NONE if at_once else Obstacle.FULL
 
 
 def _played(
@@ -226,17 +239,26 @@ def _played(
     now: datetime,
 ) -> list[Span | None]:
     """When each group begins: the queue is played with the short, the middle, the long times."""
-    fits = [[_fits(worker, runs[0]) for worker in workers] for runs in groups]
-    rest = [_rest(runs[0], now) for runs in groups]
-    ends = [_play(_end(takes, end), _end(busy, end), fits, rest) for end in range(len(NO_SPAN))]
+    ready = [[_ready(worker, runs[0], now) for worker in workers] for runs in groups]
+    ends = [_play(_end(takes, end), _end(busy, end), ready) for end in range(len(NO_SPAN))]
     return [
         None if any(begin is None for begin in begins) else Span(*sorted(map(float, begins)))
         for begins in zip(*ends, strict=True)
     ]
 
 
-def _rest(run: Waiting, now: datetime) -> float:
-    return max((run.not_before - now).total_seconds(), 0.0) if run.not_before else 0.0
+def _ready(worker: Worker, run: Waiting, now: datetime) -> float | None:
+    """Seconds until this worker may take the run; None where it does not fit."""
+    if not _fits(worker, run):
+        return None
+    rests = [_until(run.not_before, now), _until(worker.full_until, now)]
+    if run.full_on == worker.name:
+        rests.append(_until(run.full_until, now))
+    return max(rests)
+
+
+def _until(moment: datetime | None, now: datetime) -> float:
+    return max((moment - now).total_seconds(), 0.0) if moment else 0.0
 
 
 def _end(spans: Sequence[Span | None], end: int) -> list[float | None]:
@@ -246,10 +268,11 @@ def _end(spans: Sequence[Span | None], end: int) -> list[float | None]:
 def _play(
     takes: Sequence[float | None],
     busy: Sequence[float | None],
-    fits: Sequence[Sequence[bool]],
-    rest: Sequence[float],
+    ready: Sequence[Sequence[float | None]],
 ) -> list[float | None]:
     """Seconds until each group begins, None where it cannot be told.
+
+    `ready` says by group and worker from when on it may be taken; None where it does not fit.
 
     A worker whose end is not known might take anything that fits it, so nothing that fits it can
     be told from then on.
@@ -258,17 +281,16 @@ def _play(
     unknown = {worker for worker, end in enumerate(busy) if end is None}
     free = [(end, worker) for worker, end in enumerate(busy) if end is not None]
     heapify(free)
-    waiting = [group for group, by_worker in enumerate(fits) if any(by_worker)]
+    waiting = [group for group, of in enumerate(ready) if any(at is not None for at in of)]
     while free and waiting:
         now, worker = heappop(free)
-        fitting = (group for group in waiting if fits[group][worker])
-        group, rested = _first(fitting, rest, now)
+        group, rested = _first(((group, ready[group][worker]) for group in waiting), now)
         if group is None:
             if rested is not None:
                 heappush(free, (rested, worker))
             continue
         waiting.remove(group)
-        if not any(fits[group][other] for other in unknown):
+        if all(ready[group][other] is None for other in unknown):
             begins[group] = now
         end = takes[group]
         if end is None:
@@ -279,14 +301,16 @@ def _play(
 
 
 def _first(
-    groups: Iterable[int], rest: Sequence[float], now: float
+    groups: Iterable[tuple[int, float | None]], now: float
 ) -> tuple[int | None, float | None]:
     """The first that has rested; where there is none, when the first of them will have."""
     soonest: float | None = None
-    for group in groups:
-        if rest[group] <= now:
+    for group, rests in groups:
+        if rests is None:
+            continue
+        if rests <= now:
             return group, None
-        soonest = rest[group] if soonest is None else min(soonest, rest[group])
+        soonest = rests if soonest is None else min(soonest, rests)
     return None, soonest
 
 

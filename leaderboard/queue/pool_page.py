@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from leaderboard.models import PoolOrder, Run, Worker
+from leaderboard.models import PoolOrder, Run, Worker, may_tell_workers
 from leaderboard.queue import launches, orders
 from leaderboard.queue.estimate import ALIVE
 from leaderboard.queue.listing import listed
@@ -45,7 +45,7 @@ def pool(request: HttpRequest) -> HttpResponse:
 @require_POST
 def tell(request: HttpRequest) -> HttpResponse:
     """Pause, drain or resume a worker, or all of them; the operator alone."""
-    if not may_tell(request):
+    if not may_tell_workers(request.user):
         # Answered here: Django would log its own exception with a traceback.
         return render(request, "403.html", {"exception": NOT_YOURS}, status=403)
     order, worker = request.POST.get("order", ""), request.POST.get("worker")
@@ -63,10 +63,6 @@ def tell(request: HttpRequest) -> HttpResponse:
     except orders.NoSuchWorker:
         return _refused(request, f"No worker is called “{worker}”: choose one of the list.")
     return redirect("pool")
-
-
-def may_tell(request: HttpRequest) -> bool:
-    return request.user.has_perm("leaderboard.change_poolorder")
 
 
 def _refused(request: HttpRequest, problem: str) -> HttpResponse:
@@ -102,7 +98,7 @@ def _page(request: HttpRequest, problem: str = "") -> str:
         "everybody": told.get(orders.EVERYBODY),
         "places": places,
         "launched": launches.shown(now),
-        "may_tell": may_tell(request),
+        "may_tell": may_tell_workers(request.user),
         "problem": problem,
     }
     return render_to_string("queue/pool_page.html", context, request)

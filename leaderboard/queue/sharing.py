@@ -48,7 +48,10 @@ def _helpers(run: Run, worker: Worker) -> int:
     variant = run.variant
     how = (variant.dtype, variant.quantisation, variant.backend, variant.code)
     helpers = sum(
-        other.computes(*how) and run.needed_bytes <= other.memory_bytes and other.name not in told
+        other.computes(*how)
+        and run.needed_bytes <= other.memory_bytes
+        and other.name not in told
+        and not other.is_full()
         for other in idle
     )
     if not helpers:

@@ -130,6 +130,8 @@ def reason(turn: Turn, plan: Plan) -> str:
             f"Waits for a larger worker: it needs {filesize(run.needed_bytes)}, "
             f"the largest alive has {largest}."
         )
+    if turn.obstacle is Obstacle.FULL:
+        return "Waits until a worker has rested: the machines that can hold it had no room."
     return ""
 
 

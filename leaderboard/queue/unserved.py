@@ -49,10 +49,10 @@ def groups() -> list[Group]:
 
 
 def takers() -> list[Worker]:
-    """Workers that are alive and were not told to take nothing."""
+    """Workers that are alive and neither told to take nothing nor resting from a full machine."""
     alive = live_workers()
     told = orders.by_name(worker.name for worker in alive)
-    return [worker for worker in alive if worker.name not in told]
+    return [worker for worker in alive if worker.name not in told and not worker.is_full()]
 
 
 def all_rest() -> bool:

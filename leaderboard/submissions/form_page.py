@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from leaderboard.models import Run, SuiteEntry
+from leaderboard.models import Run, SuiteEntry, may_submit
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, VLLM, Dtype
 from leaderboard.queue import estimate
@@ -154,7 +154,9 @@ def submit(request: HttpRequest) -> HttpResponse:
         return page(None, status=422)  # Such an address would not be answered.
     if given.get("do") == "check":
         return redirect(_address(typed))
-    if not submissions.may_submit(request.user):
+    if not may_submit(request.user):
+        if request.user.is_authenticated:
+            return page(None, (submissions.may_not(request.user),), status=403)
         return redirect(f"{reverse('login')}?{urlencode({'next': _address(typed)})}")
     if not form.is_valid():
         return page(None, status=422)
@@ -213,7 +215,7 @@ def _page(
         "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
         "refused": status != 200,
         "focused": _focused(form) if status != 200 else "",
-        "may_submit": submissions.may_submit(request.user),
+        "may_submit": may_submit(request.user),
         "entries": [] if failing or here_already or waits else _entries(),
         "engines": "engine" in typed
         or any(worker.backend != TRANSFORMERS for worker in estimate.live_workers()),

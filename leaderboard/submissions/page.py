@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from leaderboard.model_pages import place
-from leaderboard.models import LIVE, Result, Run, Submission
+from leaderboard.models import LIVE, Result, Run, Submission, may_submit, may_withdraw
 from leaderboard.queue import (
     Cause,
     Plan,
@@ -31,7 +31,7 @@ from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit
 from leaderboard.web import Problem, Refused, throttle, total_span
 
-NOT_YOURS = "Only who submitted a model, or the staff of this site, may withdraw it."
+NOT_YOURS = "Only who submitted a model, or a moderator, may withdraw it."
 VOTES_PER_MINUTE = 10
 BOARD_WITHIN = timedelta(minutes=10)
 """So long after its last run a submission waits for the board that has it."""
@@ -120,7 +120,6 @@ def _page(
     causes = by_cause(by_benchmark(listed(standing(shown.runs.all()))))
     repeated = _repeated_by(shown, runs)
     active = shown.state == Submission.State.ACTIVE
-    may_submit = submit.may_submit(request.user)
     scores = _scores(shown, runs)
     failed = sum(run.state == Run.State.FAILED for run in runs)
     own = None
@@ -148,8 +147,10 @@ def _page(
         "failed": failed,
         "now": timezone.now(),
         "votes": votes.shown(shown, request.user, throttle.visitor_digest(request)),
-        "may_repeat": may_submit and not repeated and any(run.state not in LIVE for run in runs),
-        "may_withdraw": active and submit.may_withdraw(shown, request.user),
+        "may_repeat": may_submit(request.user)
+        and not repeated
+        and any(run.state not in LIVE for run in runs),
+        "may_withdraw": active and may_withdraw(shown, request.user),
     }
     response = render(request, "submissions/page.html", context, status=status)
     if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:

@@ -7,14 +7,24 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from leaderboard.hub import state as hub_state
-from leaderboard.models import LIVE, HubModel, Run, Submission, Suite, User, Variant
+from leaderboard.models import (
+    LIVE,
+    HubModel,
+    Run,
+    Submission,
+    Suite,
+    User,
+    Variant,
+    may_submit,
+    may_withdraw,
+)
 from leaderboard.models.edition import changing
 from leaderboard.models.packing import packing_of
+from leaderboard.models.role import Visitor
 from leaderboard.models.run import State
 from leaderboard.queue import claims, fairness
 from leaderboard.submissions import precheck
@@ -26,8 +36,6 @@ HUB_SECONDS = 10.0
 """A submission needs the commit, so it waits longer for the Hub than a live check."""
 QUOTA_PERIOD = timedelta(days=1)
 
-Visitor = User | AnonymousUser
-
 
 class NotSubmitted(Refused):
     """Nothing was submitted, for these reasons; with what the check of the model found."""
@@ -38,11 +46,7 @@ class NotSubmitted(Refused):
 
 
 class NotYours(PermissionError):
-    """Only who submitted a model, or the staff, may withdraw it."""
-
-
-def may_submit(user: Visitor) -> bool:
-    return user.is_authenticated or settings.PLUMBLINE_OPEN_SUBMIT
+    """Only who submitted a model, or a moderator, may withdraw it."""
 
 
 def submit(
@@ -62,8 +66,7 @@ def submit(
     cancelled ones are repeated. Raises NotSubmitted.
     """
     if not may_submit(user):
-        message = "Models are submitted with an account."
-        raise NotSubmitted([Problem("form", "sign_in", message, "Sign in first.")])
+        raise NotSubmitted([may_not(user)])
     check = precheck.check(typed_id, revision, dtype, way, seconds=HUB_SECONDS, thorough=True)
     suite = precheck.current_suite()
     if suite is None:
@@ -176,7 +179,7 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
     Done runs stay. Withdrawing twice changes nothing. Raises NotYours.
     """
     if not may_withdraw(submission, user):
-        raise NotYours(f"{user} did not submit {submission}: ask who did, or the staff")
+        raise NotYours(f"{user} did not submit {submission}: ask who did, or a moderator")
     with changing():
         _locked(submission.variant)
         active = Submission.objects.filter(pk=submission.pk, state=Submission.State.ACTIVE)
@@ -187,13 +190,6 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
         unwanted = submission.runs.filter(rerun=None).exclude(pk__in=wanted.values("pk"))
         why = "the submission was withdrawn"
         return [run for run in unwanted if claims.cancel(run, by=str(user), why=why)]
-
-
-def may_withdraw(submission: Submission, user: Visitor) -> bool:
-    """Its submitter and the staff; a visitor's submission only the staff."""
-    if not isinstance(user, User):
-        return False
-    return user.is_staff or submission.submitter_id == user.pk
 
 
 def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> None:
@@ -228,6 +224,14 @@ def _refuse_beyond(limit: int, whose: str, recent: QuerySet[Submission]) -> None
         wait = max(1, int((frees_up - timezone.now()).total_seconds()))
         remedy = f"The next one can be submitted at {frees_up:%H:%M UTC on %-d %B}."
     raise Refused(Problem("form", "quota", message, remedy, wait_seconds=wait))
+
+
+def may_not(user: Visitor) -> Problem:
+    if user.is_authenticated:
+        message = f"The account {user} may not submit models."
+        return Problem("form", "role", message, "Ask who runs this site why: see About.")
+    message = "Models are submitted with an account."
+    return Problem("form", "sign_in", message, "Sign in first.")
 
 
 def _no_suite() -> Problem:

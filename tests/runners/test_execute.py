@@ -204,7 +204,7 @@ def test_a_child_that_is_at_work_as_the_disk_runs_full_is_ended_and_not_blamed(
     monkeypatch.setattr("runners.footprint._free", lambda disks: next(free) if disks else 0)
     monkeypatch.setattr("runners.execute._fetch", lambda *_: None)
     (run,) = evaluate("stubborn")
-    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert (run.state, run.error_class, run.attempt) == ("queued", "InfraError", 0)
     assert run.error_message == "the worker's disk is full"
 
 

@@ -131,6 +131,13 @@ def test_nothing_is_left_to_workers_that_are_busy_paused_or_needed_elsewhere() -
     assert len(claimed_by(ada).runs) == 24
 
 
+def test_nothing_is_left_to_a_worker_whose_machine_is_full() -> None:
+    rows.queued(*(task.name for task in names(24, benchmarks=4)))
+    ada, bo = rows.worker("ada"), rows.worker("bo")
+    Worker.objects.filter(pk=bo.pk).update(full_until=Now() + timedelta(minutes=5))
+    assert len(claimed_by(ada).runs) == 24
+
+
 def test_few_runs_are_not_shared() -> None:
     rows.queued(*(task.name for task in names(6, benchmarks=6)))
     ada, _ = rows.worker("ada"), rows.worker("bo")

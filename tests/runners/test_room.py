@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import subprocess
 import sys
@@ -124,24 +125,53 @@ def evaluated(behaviour: str) -> Run:
     return run
 
 
+def nothing_is_free_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk: what is free, whatever it is, is less than has to be."""
+    monkeypatch.setattr("runners.footprint.LEAST_FREE", 2**60)
+
+
 @pytest.mark.usefixtures("home")
-def test_an_engine_whose_disk_is_full_charges_nobody() -> None:
+def test_an_engine_whose_disk_is_full_charges_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing_is_free_enough(monkeypatch)
     run = evaluated("disk-full")
     assert (run.state, run.attempt, run.times_full) == ("queued", 0, 1)
-    assert "the worker's disk is full" in run.error_message
+    assert run.error_message.startswith("the worker's disk is full")
+    assert Worker.objects.get().is_full()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_that_only_says_that_the_disk_is_full_is_charged_and_stops_nobody() -> None:
+    run = evaluated("disk-full")
+    assert (run.state, run.error_class, run.attempt) == ("queued", "InfraError", 1)
+    assert (run.times_full, run.full_on) == (0, "")
+    assert re.search(r"has [\d,]+\.\d GiB free", run.error_message)
+    assert not Worker.objects.get().is_full()
+    rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+    assert claims.claim_next(Worker.objects.get()) is not None
+
+
+def refuse(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_store_whose_disk_is_full_charges_nobody(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    nothing_is_free_enough(monkeypatch)
     monkeypatch.setattr(shutil, "copyfileobj", refuse)
     run = evaluated("garbage")
     assert (run.state, run.attempt, run.times_full) == ("queued", 0, 1)
     assert "No space left on device" in run.error_message
     assert not list((home / "artifacts").glob("incoming-*"))
+
+
+@pytest.mark.usefixtures("home")
+def test_a_store_without_room_for_as_long_as_the_child_filled_the_disk_is_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "copyfileobj", refuse)
+    run = evaluated("garbage")
+    assert (run.state, run.attempt, run.times_full) == ("queued", 1, 0)
 
 
 def test_a_full_disk_is_told_by_its_cause_and_by_no_words(

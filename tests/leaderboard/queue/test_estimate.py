@@ -207,6 +207,50 @@ def test_after_a_failure_of_ours_a_run_rests_and_others_go_first(suite: Suite) -
     assert begins(other) == 0.0
 
 
+def fill(worker: Worker, seconds: float) -> None:
+    until = timezone.now() + timedelta(seconds=seconds)
+    Worker.objects.filter(pk=worker.pk).update(full_until=until)
+
+
+def test_a_worker_whose_machine_is_full_is_counted_on_when_it_has_rested(suite: Suite) -> None:
+    done(suite.entries.get(style="cloze").task, 600)
+    fill(make.make_worker("full"), 200)
+    first = ask("first", suite)
+    turn, _ = estimate.plan().places()[first.pk]
+    assert turn.begins is not None
+    assert 195 < turn.begins.middle <= 200
+    assert (turn.obstacle, turn.takers) == (Obstacle.FULL, ("full",))
+    assert estimate.plan().all_rest()
+    make.make_worker("other")
+    second = ask("second", suite)
+    turn, _ = estimate.plan().places()[first.pk]
+    assert (turn.obstacle, begins(first)) == (Obstacle.NONE, 0.0)
+    later = begins(second)
+    assert later is not None
+    assert 195 < later <= 200, "the other is busy for 600 seconds"
+    assert not estimate.plan().all_rest()
+
+
+def test_a_rest_that_is_over_keeps_nobody(suite: Suite) -> None:
+    fill(make.make_worker(), -1)
+    assert begins(ask("first", suite)) == 0.0
+
+
+def test_a_run_that_found_a_machine_full_begins_elsewhere_or_after_its_hour(suite: Suite) -> None:
+    done(suite.entries.get(style="cloze").task, 600)
+    make.make_worker("was full")
+    avoids = ask("avoids", suite)
+    until = timezone.now() + timedelta(seconds=3000)
+    Run.objects.filter(pk=avoids.pk).update(full_on="was full", full_until=until)
+    other = ask("other", suite)
+    begun = begins(avoids)
+    assert begun is not None
+    assert 2990 < begun <= 3000
+    assert begins(other) == 0.0, "it goes first"
+    make.make_worker("another")
+    assert begins(avoids) == 0.0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_is_that_in_which_one_worker_claims(suite: Suite, seed: int) -> None:
     drawn = random.Random(seed)

@@ -43,6 +43,17 @@ def test_an_empty_queue_says_so_in_every_part(client: Client, suite: Suite) -> N
     assert "No worker has reported" in section(html, "workers")
 
 
+def test_what_waits_for_machines_that_had_no_room_is_told_so(client: Client, suite: Suite) -> None:
+    make.make_worker()
+    Worker.objects.update(full_until=timezone.now() + timedelta(minutes=5))
+    assert "would start at once, if a worker’s machine had room." in section(get(client), "running")
+    make.queued_run(make.make_variant("lab/waits"), suite.entries.all()[0])
+    html = get(client)
+    assert "the machines that can hold it had no room" in section(html, "waiting")
+    assert "no worker can take it" not in html
+    assert "1 alive, all full" in html
+
+
 def test_each_run_stands_under_its_state(client: Client, suite: Suite) -> None:
     for name in ("runs", "waits", "failed", "done", "gone"):
         make.queued_run(make.make_variant(f"lab/{name}"), suite.entries.all()[0])

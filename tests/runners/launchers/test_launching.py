@@ -175,6 +175,19 @@ def test_a_worker_that_is_cut_off_is_cancelled_and_replaced(engine: StandIn) -> 
     assert [launch.state for launch in Launch.objects.order_by("asked")] == ["ended", "waiting"]
 
 
+def test_a_worker_is_asked_for_while_the_machine_of_the_only_one_is_full(engine: StandIn) -> None:
+    rows.queued("arc")
+    worker = rows.worker()
+    launchers.look()
+    assert engine.orders == []
+    Worker.objects.update(full_until=timezone.now() + timedelta(minutes=5))
+    launchers.look()
+    assert len(engine.orders) == 1
+    Worker.objects.filter(pk=worker.pk).update(full_until=None)
+    launchers.look()
+    assert engine.cancelled == ["job-1"]
+
+
 def test_one_that_came_and_found_less_memory_is_not_asked_for_again(engine: StandIn) -> None:
     rows.queued("arc", needed_bytes=75 * 10**9)
     launchers.look()
