@@ -54,8 +54,7 @@ class Canvas:
             sheet.text(RIGHT, 62, cut(notice, size, 600, room), size,
                        weight=600, ink=FAIL, right=True)  # fmt: skip
         room = 900 if after else RIGHT - LEFT
-        size = _largest(title, (48, 40, 34), 600, room)
-        *above, last = in_lines(title, size, 600, room)
+        size, (*above, last) = title_lines(title, room)
         for line in above:
             sheet.text(LEFT, 138 - size - 4, line, size, weight=600)
         end = sheet.text(LEFT, 138, last, size, weight=600)
@@ -127,6 +126,18 @@ def font(size: int, weight: int) -> ImageFont.FreeTypeFont:
 def length(text: str, size: int, weight: int) -> float:
     """Pixels."""
     return font(size, weight).getlength(text)
+
+
+def title_lines(title: str, room: float) -> tuple[int, list[str]]:
+    """The largest size at which a title fits on one line, or else on two; cut if it never does."""
+    for size in (48, 40, 34):
+        if length(title, size, 600) <= room:
+            return size, [title]
+    for size in (34, 30, 26, 22):
+        lines = in_lines(title, size, 600, room)
+        if " ".join(lines) == title:
+            return size, lines
+    return 34, in_lines(title, 34, 600, room)
 
 
 def _largest(text: str, sizes: Sequence[int], weight: int, room: float) -> int:

@@ -330,10 +330,8 @@ def test_a_lead_says_how_many_questions_decide_it_and_leads_to_them(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     html = client.get(pair).content.decode()
-    (said,) = re.findall(
-        r'<a class="decide" href="([^"]+)">(\d+) questions decide this</a>',
-        html[html.index("Facts") : html.index('<tr role="row"', html.index("Facts") + 1)],
-    )
+    link = r'<a class="decide" href="([^"]+)">(\d+) questions decide this</a>'
+    (said,) = re.findall(link, forest_rows(html)[0])
     address, number = unescape(said[0]), int(said[1])
     scores = [
         ScoreVector.objects.get(

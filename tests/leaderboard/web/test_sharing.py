@@ -216,7 +216,7 @@ def test_made_up_boards_say_so_in_every_picture(client: Client, suite: Suite) ->
 
 def test_a_long_title_takes_two_lines_and_loses_no_word() -> None:
     title = f"{'a-long-name-' * 4} is ahead of {'another-name-' * 3} by 5.6 points (3.5 to 7.7)"
-    lines = canvas.in_lines(title, 34, 600, 1072)
+    size, lines = canvas.title_lines(title, 1072)
     assert len(lines) == 2
     assert " ".join(lines) == title
-    assert all(canvas.length(line, 34, 600) <= 1072 for line in lines)
+    assert all(canvas.length(line, size, 600) <= 1072 for line in lines)
