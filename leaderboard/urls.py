@@ -11,6 +11,8 @@ from leaderboard import health
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
+from leaderboard.charts import download as charts_download
+from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
@@ -18,7 +20,7 @@ from leaderboard.model_pages import page as model
 from leaderboard.model_pages import picture as model_picture
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
-from leaderboard.runs import downloads
+from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
@@ -35,6 +37,9 @@ urlpatterns = [
     *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
+    path("charts", charts.charts, name="charts"),
+    path("charts-by-size.svg", charts.svg, name="charts-by-size-svg"),
+    *table_file.addresses("charts-by-size", charts_download.size),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),
@@ -58,6 +63,7 @@ urlpatterns = [
     path("runs/<uuid:pk>", run.run, name="run"),
     path("cells/<int:variant>/<str:column>", board.cell, name="cell"),
     path("runs/<uuid:pk>/progress", run.progress, name="run-progress"),
+    path("runs/<uuid:pk>/recount", recount.recount, name="run-recount"),
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),

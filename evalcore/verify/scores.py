@@ -26,10 +26,13 @@ def scored_tasks(run: Run, spec: TaskSpec | GroupSpec, report: Report) -> list[S
     At the level `rescore` it is scored again where it can be; differences from those are noted.
     """
     predict_only = bool(run.record.settings.get("predict_only"))
+    by_task: dict[str, list[Sample]] = {}
+    for sample in run.samples:
+        by_task.setdefault(sample["task"], []).append(sample)
     scored = []
     for leaf in spec.leaves():
         task = task_of(leaf, mode=run.record.mode)
-        samples = [sample for sample in run.samples if sample["task"] == leaf.name]
+        samples = by_task.get(leaf.name, [])
         why_not = None if report.level == "aggregate" else _why_not_again(run, task, samples)
         if why_not:
             report.leave(f"{task.name}: scores", why_not)

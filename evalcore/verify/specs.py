@@ -17,7 +17,7 @@ from evalcore.task.identity.digest import resolved_config
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.parse import parse_group, parse_task
 
-_SCORING = ("class", "output_type", "process_results", "filter_list", "metric_list", "repeats")
+SCORING = ("class", "output_type", "process_results", "filter_list", "metric_list", "repeats")
 """Keys that decide what responses are worth; the others decide what is asked."""
 
 _ASKING_IN_CODE = (
@@ -36,21 +36,21 @@ def spec_of(record: RunRecord, library: TaskLibrary) -> TaskSpec | GroupSpec:
 
 
 def _leaf(name: str, config: Mapping[str, Any], library: TaskLibrary) -> TaskSpec:
-    scoring = {key: config[key] for key in _SCORING if key in config}
-    if not _has_code(scoring):
+    scoring = {key: config[key] for key in SCORING if key in config}
+    if not has_code(scoring):
         values = {
             key: value
             for key, value in config.items()
             if key not in _ASKING_IN_CODE or key == "doc_to_choice"
         }
-        if _has_code(values.get("doc_to_choice")):
+        if has_code(values.get("doc_to_choice")):
             values["doc_to_choice"] = ["code"]  # that there are choices is all that scoring asks
         data = {"dataset_path": "none", "test_split": "none"}
         needed = {**data, "doc_to_text": "", "doc_to_target": ""}
         return parse_task({**needed, **values}, lambda key: f"the record, {key}", None)
     spec = _in_library(name, library)
     now = resolved_config(spec)
-    if changed := [key for key in _SCORING if now.get(key) != config.get(key)]:
+    if changed := [key for key in SCORING if now.get(key) != config.get(key)]:
         raise TaskError(
             f"{name}: its scoring is code, and its task file has changed since the run "
             f"({', '.join(changed)}): verify with the files of that time (--include_path)"
@@ -90,7 +90,7 @@ def _group(
     return dataclasses.replace(spec, members=members, about=about)
 
 
-def _has_code(value: Any) -> bool:
+def has_code(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return value.keys() == {"function", "digest"} or any(map(_has_code, value.values()))
-    return isinstance(value, list | tuple) and any(map(_has_code, value))
+        return value.keys() == {"function", "digest"} or any(map(has_code, value.values()))
+    return isinstance(value, list | tuple) and any(map(has_code, value))

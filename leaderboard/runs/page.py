@@ -9,21 +9,22 @@ from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_update
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, SuiteEntry
+from leaderboard.models import Artifact, Run
 from leaderboard.models import edition as editions
 from leaderboard.models.task import is_share
 from leaderboard.queue import listed
-from leaderboard.runs import materials, peers
+from leaderboard.runs import headline, materials, peers
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.peers import Peers
+from leaderboard.samples import Unavailable
 from leaderboard.samples import store as artifacts
 from leaderboard.web import Address, Scale, kept
 
@@ -50,7 +51,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
     """The page of a run that is not done changes with every report of its worker: not kept."""
-    shown = get_object_or_404(_with_what_is_said_elsewhere(), pk=pk)
+    shown = get_object_or_404(headline.runs(), pk=pk)
     files = {file.kind: file for file in shown.artifacts.all()}
     done = shown.state == Run.State.DONE
     page = _page(request, shown, files, _peers(shown) if done else None)
@@ -61,34 +62,25 @@ def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
     return response
 
 
-def _with_what_is_said_elsewhere() -> QuerySet[Run]:
-    """Runs with the `title` and metric that a suite gives them."""
-    entries = SuiteEntry.objects.filter(
-        SuiteEntry.asking(OuterRef("run_key")), task=OuterRef("task")
-    )
-    runs = Run.objects.select_related("rerun", "superseded_by__task", "superseded_by__rerun")
-    return listed(runs).annotate(
-        suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
-    )
-
-
 def _peers(run: Run) -> Peers | None:
     """The others in its column; None where the run has no number there."""
-    own = run.results.filter(metric=_metric(run), subset="", task_name=run.task.name).first()
+    own = headline.primary(run, run.results.all())
     return peers.of_result(own) if own else None
-
-
-def _metric(run: Run) -> str:
-    """The one that its suite shows."""
-    return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009
 
 
 def _page(
     request: HttpRequest, shown: Run, files: Mapping[str, Artifact], others: Peers | None = None
 ) -> str | HttpResponseBase:
     address = Address(request, FIELDS)
-    record = _record(files.get(Artifact.Kind.RECORD))
-    samples = _path(files.get(Artifact.Kind.SAMPLES))
+    away = False
+    try:
+        record = _record(files.get(Artifact.Kind.RECORD))
+        samples = _path(files.get(Artifact.Kind.SAMPLES))
+    except Unavailable:
+        # Not one without the other: the record says which texts are withheld.
+        record = samples = None
+        away = True
+        kept.only_for_now()
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
     browser = None
     if samples:
@@ -101,7 +93,7 @@ def _page(
         **_numbers(shown, record),
         **_provenance(request, shown, record),
         "pandas": _pandas(request, shown, samples),
-        "downloads": list(_downloads(shown, files, searchable)),
+        "downloads": [] if away else list(_downloads(shown, files, searchable)),
         "events": shown.events.all(),
         "live": shown.state in LIVE_NOW,
         "ahead": _ahead(shown),
@@ -109,6 +101,7 @@ def _page(
         "again": shown.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
         "browser": browser,
         "searchable": searchable,
+        "away": away,
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
         "address": address,
     }
@@ -127,10 +120,10 @@ def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     """The run's number with all that is known of how sure it is, its other numbers, its parts."""
-    metric = _metric(run)
+    metric = headline.metric(run)
     results = list(run.results.all())
-    own = [r for r in results if not r.subset and r.task_name == run.task.name]
-    primary = next((r for r in own if r.metric == metric), None)
+    own = [result for result in results if headline.is_own(run, result)]
+    primary = headline.primary(run, results)
     method = materials.method_of(primary, record) if primary else ""
     parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
     return {

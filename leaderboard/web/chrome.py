@@ -21,8 +21,10 @@ NAVIGATION = (
 SECTION = {
     "model": "board",
     "run": "board",
+    "run-recount": "board",
     "task": "board",
     "suites": "board",
+    "charts": "board",
     "suite": "board",
     "submission": "queue",
     "pool": "queue",
@@ -32,6 +34,7 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
+    "charts": ("suite", "score", "page"),
 }
 
 

@@ -159,6 +159,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "submit",
             "suites",
             "backends",
+            "charts",
             "method",
             "about",
             "changelog",

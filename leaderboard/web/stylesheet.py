@@ -30,6 +30,7 @@ ORDER = (
     "pages/queue",
     "pages/compare",
     "pages/portrait",
+    "pages/charts",
     "pages/several",
     "pages/texts",
     "adapt",

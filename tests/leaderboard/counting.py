@@ -77,6 +77,11 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
+    "charts": _one_address("charts"),
+    **{
+        f"charts-by-size-{form}": _one_address(f"charts-by-size-{form}")
+        for form in ("svg", "csv", "json", "parquet")
+    },
     "submit": _one_address("submit"),
     "submission": lambda: [
         Submission.objects.filter(runs__state=state).order_by("pk")[0].get_absolute_url()
@@ -101,6 +106,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         for pk in (_with_file(), _run(state=State.FAILED), _run(state=State.QUEUED))
     ],
     "run-progress": lambda: [_of_run("run-progress", _run(state=State.QUEUED))],
+    "run-recount": lambda: [_of_run("run-recount", _with_file())],
     "run-record": lambda: [_of_run("run-record", _with_file())],
     "run-parquet": lambda: [_of_run("run-parquet", _with_file())],
     "run-file": lambda: [_of_run("run-file", _with_file(), "samples.jsonl")],

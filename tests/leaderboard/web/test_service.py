@@ -44,7 +44,7 @@ def addresses(suite: Suite) -> list[str]:
         *("/", "/?style=mmlu", "/?q=one", "/styles", "/submit", "/submit?model=no+model", "/queue"),
         *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
         *("/suites", "/suites/demo", "/suites/demo/cite.bib", "/og/demo.png", "/pool", "/method"),
-        "/backends",
+        *("/backends", "/charts", "/charts-by-size.csv", f"{run}/recount"),
         *("/about", "/changelog", "/tasks/facts", "/sitemap.xml", "/sitemap-models.xml"),
         *(run, f"{run}?outcome=wrong", f"{run}?doc=3", f"{run}/progress", "/robots.txt"),
         *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),

@@ -1,0 +1,38 @@
+"""A run with the title and metric that its suite gives it, and the number its page leads by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from leaderboard.models import Result, Run, SuiteEntry
+from leaderboard.queue import listed
+
+
+def runs() -> QuerySet[Run]:
+    """Runs with the `title` and metric that a suite gives them."""
+    entries = SuiteEntry.objects.filter(
+        SuiteEntry.asking(OuterRef("run_key")), task=OuterRef("task")
+    )
+    related = Run.objects.select_related("rerun", "superseded_by__task", "superseded_by__rerun")
+    return listed(related).annotate(
+        suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
+    )
+
+
+def metric(run: Run) -> str:
+    """The one that its suite shows."""
+    return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009
+
+
+def is_own(run: Run, result: Result) -> bool:
+    """Whether the number is about the whole run."""
+    return not result.subset and result.task_name == run.task.name
+
+
+def primary(run: Run, results: Iterable[Result]) -> Result | None:
+    """The number of the run's page; None where it has none in its suite's metric."""
+    wanted = metric(run)
+    own = (result for result in results if is_own(run, result))
+    return next((result for result in own if result.metric == wanted), None)
