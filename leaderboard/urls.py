@@ -17,7 +17,9 @@ from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
+from leaderboard.compare import picture as compare_picture
 from leaderboard.model_pages import page as model
+from leaderboard.model_pages import picture as model_picture
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
 from leaderboard.runs import downloads, recount
@@ -79,6 +81,8 @@ urlpatterns = [
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
+    path("og/compare/pair.png", compare_picture.picture, name="compare-picture"),
+    path("og/models/<path:repo_id>.png", model_picture.picture, name="model-picture"),
     path("og/<str:reference>.png", picture.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
     # One form to sign in by, so that one limit holds.

@@ -112,6 +112,7 @@ def detail(compared: Compared, task: Task, vs: int, address: Address) -> Detail 
         _half(vectors[1], files.get(other.run)),
         higher_is_better=task.higher_is_better,
         part=part,
+        deciding=counted.deciding,
     )
     doc = vectors[0].layout.called(address["doc"]) if address["doc"] else None
     questions = list_of(partings, doc, address)

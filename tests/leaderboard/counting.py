@@ -132,6 +132,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
     ],
     "picture": _one_address("picture", "generated"),
+    "compare-picture": lambda: _compared("compare-picture", "m"),
+    "model-picture": lambda: [
+        reverse("model-picture", args=[address.removeprefix("/models/")]) for address in _models()
+    ],
 }
 """By name of the address what to visit."""
 

@@ -35,7 +35,7 @@ READ = (
     *("styles", "styles-csv", "styles-json", "styles-parquet"),
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
     *("charts", "charts-by-size-svg", "charts-by-size-csv", "charts-by-size-json"),
-    *("charts-by-size-parquet", "run-recount"),
+    *("charts-by-size-parquet", "run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
