@@ -9,12 +9,18 @@ TEST_ARGS ?=
 # How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
 TEST_PROCESSES := -n logical --dist loadscope
 BENCH_ARGS ?=
+# The machine's own, with a torch for its GPU: nothing is installed there.
+GPU_PYTHON ?= python3
+GPU_OUTPUT ?= var/bench-gpu
+GPU_ARGS ?=
+GPU_ROWS ?= arc_25_shot arc_25_shot_fixed arc_0_shot mmlu_5_shot hellaswag_0_shot hellaswag_10_shot \
+	piqa_0_shot rolling gsm8k_fixed_length gsm8k_stops
 CHAOS ?= --rounds 1000 --output docs/benchmarks/chaos.json
 BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site bench-scale chaos image-check lint format screenshots setup setup-dev setup-backends clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site bench-scale bench-gpu chaos image-check lint format screenshots setup setup-dev setup-backends clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -52,6 +58,14 @@ test-backends: $(BACKENDS)/.installed $(RAY)/.installed $(VENV)/.dev  ## Set up 
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
+
+bench-gpu:  ## On a machine with a GPU, in some 8 minutes: whether the numbers are right there, then the speed
+	@mkdir -p $(GPU_OUTPUT)
+	@$(GPU_PYTHON) -m bench.gpu --minutes 2 --output $(GPU_OUTPUT)/correctness.json $(GPU_ARGS)
+	@$(GPU_PYTHON) -m bench --device cuda --size 1b --vocabulary 32000 --minutes 3 --rounds 2 \
+		--output $(GPU_OUTPUT)/1b.json $(GPU_ROWS)
+	@$(GPU_PYTHON) -m bench --device cuda --size 7b --vocabulary 32000 --architecture llama \
+		--minutes 2 --rounds 2 --output $(GPU_OUTPUT)/7b.json $(GPU_ROWS)
 
 bench-backends: $(BACKENDS)/.installed  ## Time vLLM by evalcore beside lm-evaluation-harness's own backend of it
 	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m bench.backends \

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.models import ARCHITECTURES, SIZES, Model
-from bench.page import row_line, write_page
+from bench.page import page, row_line, write_page
 from bench.profiling import Profile
 from bench.results import Results, machine, today, versions
 from bench.scaling import SCALES, Point, grow
@@ -45,6 +45,8 @@ class Choice:
     """1 on a CPU."""
     cap: float
     """Seconds of the longest run of lm-evaluation-harness in the scaling."""
+    until: float = float("inf")
+    """By time.monotonic(): no row is begun after it."""
 
     def scaled(self, workload: Workload, model: Model) -> Workload:
         """With as many documents as are asked about; of a vocabulary of 128k fewer, since
@@ -68,9 +70,12 @@ def main(arguments: Sequence[str]) -> None:
         minutes = (time.monotonic() - began) / 60
         print(f"{minutes:.1f} minutes")
         if options.output is not None:
-            measured.results(conditions, minutes).write(options.output)
+            results = measured.results(conditions, minutes)
+            results.write(options.output)
             if options.output.resolve().parent == FOLDER:
                 write_page(FOLDER, PAGE)
+            else:
+                options.output.with_suffix(".md").write_text(page([results]))
 
 
 def _measure(choice: Choice, conditions: Conditions, measured: Measured) -> None:
@@ -103,7 +108,9 @@ class Measured:
         self._parameters[pair.model.name], self._gpu = pair.parameters, pair.gpu
         pair.batches = self._batches.setdefault(pair.model.vocabulary, {})
         for name in choice.names:
-            if name in WORKLOADS:
+            if time.monotonic() > choice.until and name in (*WORKLOADS, *WHOLE):
+                print(f"{pair.model.name}, {name}: LEFT OUT, for want of time", flush=True)
+            elif name in WORKLOADS:
                 workload = choice.scaled(WORKLOADS[name], pair.model)
                 self._add(pair.compare(workload, folder / name))
             elif name in WHOLE and first:
@@ -159,6 +166,7 @@ def _choice(options: argparse.Namespace) -> tuple[Choice, Conditions]:
         documents=2 if options.quick and options.documents is None else options.documents,
         times=8 if cuda else 1,
         cap=2 if options.quick else 25,
+        until=time.monotonic() + 60 * options.minutes if options.minutes else float("inf"),
     )
     return choice, Conditions(
         device=options.device,
@@ -178,6 +186,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--documents", type=int, help="of every workload")
     parser.add_argument("--rounds", type=int, help="of each engine (3)")
+    parser.add_argument(
+        "--minutes", type=float, help="begin no further row after so many; it is said which"
+    )
     parser.add_argument("--size", choices=SIZES, help="of the models (30m; on a GPU 1b)")
     parser.add_argument("--architecture", nargs="*", choices=ARCHITECTURES, default=ARCHITECTURES)
     parser.add_argument("--vocabulary", nargs="*", type=int, default=VOCABULARIES)
@@ -186,7 +197,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--path", default="auto", help="how evalcore computes (auto)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
-        help=f"keep the results; in docs/{FOLDER.name}/ they stand on the page",
+        help=f"keep the results, with FILE.md; in docs/{FOLDER.name}/ they stand on the page",
     )  # fmt: skip
     return parser.parse_args(arguments)
 

@@ -4,8 +4,10 @@
 and float16: by evalcore as it chooses, by evalcore one request at a time, by
 lm-evaluation-harness's HFLM in batches; each beside the same weights in float32, one at a time.
 Then the same requests again, in another order and in smaller passes; how often the device is
-started and waited for; what happens where its memory is nearly full; its energy. A table comes
-last. Speed beside lm-evaluation-harness is what `python -m bench --device cuda` measures.
+started and waited for; what happens where its memory is nearly full; on a stream of its own beside
+another; its energy. A table comes last, and what of it cannot be right: the exit status is then 1.
+Speed beside lm-evaluation-harness is what `python -m bench --device cuda` measures; `make
+bench-gpu` runs both.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from bench.equality import difference
 from bench.models import Model, save_tokenizer
 from bench.texts import running_text
 from bench.timing import silence
+from bench.verdict import wrong
 from bench.workloads import WORKLOADS, Workload
 
 GROUPED = {"num_key_value_heads": 2}
@@ -56,8 +59,10 @@ ASKED = {"arc_25_shot_fixed": 6, "mmlu_5_shot": 10, "hellaswag_0_shot": 12, "gsm
 """Documents of each workload."""
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> int:
+    """Returns 1 where something cannot be right."""
     options = _options(arguments)
+    start = time.monotonic()
     found: dict[str, Any] = {"device": _name(options.device), "torch": torch.__version__}
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as place:
@@ -71,6 +76,9 @@ def main(arguments: Sequence[str]) -> None:
             for dtype in options.dtype:
                 name = f"{architecture} {dtype}"
                 began = time.monotonic()
+                if options.minutes and began - start > 60 * options.minutes:
+                    lines.append(f"{name}: LEFT OUT, for want of time")
+                    continue
                 try:
                     with silence():
                         found[name] = _of_model(architecture, dtype, options.device, asks, folder)
@@ -81,6 +89,9 @@ def main(arguments: Sequence[str]) -> None:
                 if options.output:
                     options.output.write_text(json.dumps(found, indent=1))
     print("\n".join([f"{found['device']}, torch {found['torch']}", *lines]))
+    for problem in (problems := wrong(found)):
+        print(f"WRONG: {problem}")
+    return 1 if problems else 0
 
 
 def _of_model(
@@ -113,6 +124,7 @@ def _of_model(
             row["smaller"] = _gap(
                 of_workload, _answered(_ours(model, tokenizer), of_workload), ours
             )
+        row["two streams"] = _on_two_streams(model, tokenizer, of_workload, device, ours)
         row |= _asked_of_device(partial(_answered, lm, of_workload), device)
         told[name] = row
     if device.startswith("cuda"):
@@ -278,6 +290,23 @@ def _nearly_full(model: Any, tokenizer: Any, asks: Sequence[Ask]) -> dict[str, A
     return told
 
 
+def _on_two_streams(
+    model: Any, tokenizer: Any, asks: Sequence[Ask], device: str, ours: Sequence[Answer]
+) -> dict[str, Any] | None:
+    """On a stream of its own, beside one that is kept at work; None where there are no streams."""
+    if not device.startswith("cuda"):
+        return None
+    busy = torch.ones(4096, 4096, device=device)
+    torch.cuda.synchronize(device)
+    with torch.cuda.stream(torch.cuda.Stream(device)):
+        for _ in range(64):
+            busy = busy @ busy
+    with torch.cuda.stream(torch.cuda.Stream(device)):
+        found = _answered(_ours(model, tokenizer), asks)
+    torch.cuda.synchronize(device)
+    return _gap(asks, found, ours)
+
+
 def _energy(model: Any, tokenizer: Any, asks: Sequence[Ask]) -> dict[str, Any]:
     from evalcore.energy import Meter
 
@@ -301,7 +330,16 @@ def _lines(name: str, told: Mapping[str, Any]) -> Iterator[str]:
         refused = "; ".join(one["refused"] for one in row["how"].values() if one["refused"])
         sides = "  ".join(
             f"{side} {_said(row[side])}"
-            for side in ("ours", "alone", "theirs", "again", "known", "shuffled", "smaller")
+            for side in (
+                "ours",
+                "alone",
+                "theirs",
+                "again",
+                "known",
+                "shuffled",
+                "smaller",
+                "two streams",
+            )
         )
         rest = {key: row[key] for key in ("launches", "waits", "busy", "operations") if key in row}
         yield f"{name} {workload} {how}: {sides} {rest} {refused[:120]}"
@@ -324,9 +362,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--architecture", nargs="*", choices=ARCHITECTURES, default=ARCHITECTURES)
     parser.add_argument("--dtype", nargs="*", choices=DTYPES, default=DTYPES)
     parser.add_argument("--share", type=float, default=1.0, help="of the documents (1)")
+    parser.add_argument(
+        "--minutes", type=float, help="begin no further model after so many; it is said which"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="keep all that was found")
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -42,6 +42,7 @@ FIXED = {
     "submit-problem": "/submit?model=not+a+model",
     "suites": "/suites",
     "backends": "/backends",
+    "charts": "/charts",
     "method": "/method",
     "about": "/about",
     "changelog": "/changelog",

@@ -126,6 +126,32 @@ def _content(name: str, file: Path) -> str:
     return content
 
 
+def mail(name: str) -> dict[str, object]:
+    """Django's settings of mail from `smtp://user:password@host:port` or `smtps://…`; {} if unset.
+
+    By `smtp` the connection turns to TLS before anything is said (STARTTLS), by `smtps` it begins
+    with it; `?plain=1` says neither, for a server on this machine.
+    """
+    stated = secret(name, "")
+    if not stated:
+        return {}
+    url = urlsplit(stated)
+    if url.scheme not in ("smtp", "smtps") or not url.hostname:
+        raise ImproperlyConfigured(
+            f"{name}: expected smtp://user:password@host:port or smtps://…, got {url.scheme!r}"
+        )
+    plain = dict(parse_qsl(url.query)).get("plain") == "1"
+    return {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": url.hostname,
+        "EMAIL_PORT": url.port or (465 if url.scheme == "smtps" else 587),
+        "EMAIL_HOST_USER": unquote(url.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
+        "EMAIL_USE_SSL": url.scheme == "smtps",
+        "EMAIL_USE_TLS": url.scheme == "smtp" and not plain,
+    }
+
+
 def database(name: str, home: Path) -> dict[str, object]:
     """Django's database settings from a `postgresql://` or `sqlite:///` address.
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 
 from leaderboard.health import healthz, metrics, readyz
+from leaderboard.samples import Unavailable
+
+logger = logging.getLogger(__name__)
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
@@ -75,3 +80,32 @@ def refuse_null_characters(get_response: Answer) -> Answer:
         return get_response(request)
 
     return answer
+
+
+AWAY_SECONDS = 60
+"""After which a page or file that is not to be had is asked for again."""
+
+
+class SayWhatIsUnavailable:
+    """503 for a page or a file that needs a stored file, while the bucket does not answer."""
+
+    def __init__(self, get_response: Answer) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Other errors are left to Django."""
+        if not isinstance(error, Unavailable):
+            return None
+        logger.error("%s: %s", request.path, error)
+        headers = {
+            "Retry-After": str(AWAY_SECONDS),
+            "Cache-Control": "no-store",
+            "X-Robots-Tag": "noindex",
+        }
+        response = render(request, "503.html", {"path": request.get_full_path()}, status=503)
+        for name, value in headers.items():
+            response[name] = value
+        return response

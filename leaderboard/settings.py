@@ -70,6 +70,17 @@ ALLOWED_HOSTS = env.text("PLUMBLINE_HOSTS", "127.0.0.1,localhost,[::1]").split("
 CSRF_TRUSTED_ORIGINS = [o for o in env.text("PLUMBLINE_ORIGINS", "").split(",") if o]
 HTTPS = env.boolean("PLUMBLINE_HTTPS")
 
+# Who else says who somebody is, by OpenID Connect; without a client ID nobody does.
+PLUMBLINE_OIDC_ISSUER = env.text("PLUMBLINE_OIDC_ISSUER", PUBLIC_HUB).rstrip("/")
+PLUMBLINE_OIDC_CLIENT_ID = env.text("PLUMBLINE_OIDC_CLIENT_ID", "")
+PLUMBLINE_OIDC_CLIENT_SECRET = env.secret("PLUMBLINE_OIDC_CLIENT_SECRET", "")
+_OF_THE_HUB = PLUMBLINE_OIDC_ISSUER == PUBLIC_HUB
+OIDC_ID = "huggingface" if _OF_THE_HUB else "identity"
+OIDC_NAME = "Hugging Face" if _OF_THE_HUB else urlsplit(PLUMBLINE_OIDC_ISSUER).hostname or ""
+# By which server mail is sent, and from whom; without one no account is made by its address.
+PLUMBLINE_MAIL_URL = env.secret("PLUMBLINE_MAIL_URL", "")
+PLUMBLINE_MAIL_FROM = env.text("PLUMBLINE_MAIL_FROM", "plumbline@localhost")
+
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -80,6 +91,9 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
     "leaderboard",
     "runners",
 ]
@@ -98,6 +112,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "leaderboard.middleware.SayWhatIsUnavailable",
 ]
 ROOT_URLCONF = "leaderboard.urls"
 WSGI_APPLICATION = "leaderboard.wsgi.application"
@@ -143,6 +159,38 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+ACCOUNT_ADAPTER = "leaderboard.accounts.rules.Accounts"
+ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*"]
+ACCOUNT_USERNAME_VALIDATORS = "leaderboard.accounts.rules.NAME_VALIDATORS"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "[Plumbline] "
+SOCIALACCOUNT_ADAPTER = "leaderboard.accounts.rules.Identities"
+SOCIALACCOUNT_EMAIL_VERIFICATION, SOCIALACCOUNT_EMAIL_REQUIRED = "none", False
+# Asked for a name alone: what is not known cannot be lost.
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "APPS": [
+            {
+                "provider_id": OIDC_ID,
+                "name": OIDC_NAME,
+                "client_id": PLUMBLINE_OIDC_CLIENT_ID,
+                "secret": PLUMBLINE_OIDC_CLIENT_SECRET,
+                "settings": {
+                    "server_url": PLUMBLINE_OIDC_ISSUER,
+                    "scope": ["openid", "profile"],
+                    "oauth_pkce_enabled": True,
+                },
+            }
+        ][: 1 if PLUMBLINE_OIDC_CLIENT_ID else 0],
+    }
+}
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = PLUMBLINE_MAIL_FROM
+EMAIL_TIMEOUT = 10
+EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+globals().update(env.mail("PLUMBLINE_MAIL_URL"))
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "board"
 LOGOUT_REDIRECT_URL = "board"
@@ -201,7 +249,8 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF],
         "font-src": [SELF],
         "connect-src": [SELF],
-        "form-action": [SELF],
+        # A browser counts where a form's answer leads to as well: to the provider.
+        "form-action": [SELF, *([PLUMBLINE_OIDC_ISSUER] if PLUMBLINE_OIDC_CLIENT_ID else [])],
         "frame-ancestors": [NONE],
         "base-uri": [NONE],
     }
@@ -229,7 +278,9 @@ LOGGING = logs.configuration(
             PLUMBLINE_S3_SECRET_KEY,
             HF_TOKEN,
             PLUMBLINE_METRICS_TOKEN,
+            PLUMBLINE_OIDC_CLIENT_SECRET,
         ),
+        urlsplit(PLUMBLINE_MAIL_URL).password or "",
         str(DATABASES["default"].get("PASSWORD", "")),
         urlsplit(PLUMBLINE_BROKER_URL).password or "",
     ),

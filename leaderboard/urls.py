@@ -8,6 +8,8 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from leaderboard import health
+from leaderboard.accounts import addresses, own
+from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
@@ -15,7 +17,9 @@ from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
+from leaderboard.compare import picture as compare_picture
 from leaderboard.model_pages import page as model
+from leaderboard.model_pages import picture as model_picture
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
@@ -68,14 +72,20 @@ urlpatterns = [
     path("runs/<uuid:pk>/record.json", downloads.record, name="run-record"),
     path("runs/<uuid:pk>/samples.parquet", downloads.parquet, name="run-parquet"),
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
-    path("accounts/login", service.SignIn.as_view(), name="login"),
-    path("accounts/logout", service.Logout.as_view(), name="logout"),
+    path("account", account.account, name="account"),
+    path("account/submissions", own.submissions, name="account-submissions"),
+    path("account/export.json", own.export, name="account-export"),
+    path("account/delete", own.delete, name="account-delete"),
+    path("account/deleted", own.deleted, name="account-deleted"),
+    *addresses.SIGNING_IN,
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
+    path("og/compare/pair.png", compare_picture.picture, name="compare-picture"),
+    path("og/models/<path:repo_id>.png", model_picture.picture, name="model-picture"),
     path("og/<str:reference>.png", picture.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
     # One form to sign in by, so that one limit holds.

@@ -49,6 +49,7 @@ NOT_QUICK = (
     "tests/parity/",
     "tests/runners/",
     "tests/tasks/",
+    "tests/test_warm.py",
     "tests/test_wheel.py",
     "tests/evalcore/authoring/test_build_check.py",
     "tests/evalcore/command/test_compare.py",

@@ -8,8 +8,9 @@ import subprocess
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
@@ -45,9 +46,32 @@ ALL = ("--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "al
 SECONDS = 90.0
 
 
+@dataclass
+class Server:
+    """The account is ACCESS with SECRET."""
+
+    address: str
+    _start: Callable[[], subprocess.Popen[bytes]]
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._start()
+        deadline = time.monotonic() + SECONDS
+        while not _answers(self.address):
+            assert time.monotonic() < deadline, f"{self.address} does not answer"
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """What is stored stays: disk and monitor go on."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(30)
+
+
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Its address; the account is ACCESS with SECRET. Everything that was started ends with it."""
+def server(folder: Path) -> Iterator[Server]:
+    """Everything that was started ends with it."""
     if lacking := [program for program in PROGRAMS if shutil.which(program) is None]:
         missing(f"NO S3 SERVER: {', '.join(lacking)} not installed: ceph-mon ceph-osd radosgw")
     port, cluster, disk = free_port(), str(uuid.uuid4()), str(uuid.uuid4())
@@ -68,10 +92,11 @@ def server(folder: Path) -> Iterator[str]:
 
     with ExitStack() as started, (folder / "log").open("wb") as log:
 
-        def start(*command: str) -> None:
+        def start(*command: str) -> subprocess.Popen[bytes]:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             started.callback(process.wait, 30)
             started.callback(process.kill)
+            return process
 
         run("ceph-authtool", "-C", keys, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
         run("ceph-authtool", keys, "--gen-key", "-n", "client.admin", *ALL)
@@ -86,13 +111,11 @@ def server(folder: Path) -> Iterator[str]:
         run(
             "radosgw-admin", "user", "create", *user, "--access-key", ACCESS, "--secret-key", SECRET
         )
-        start("radosgw", "-f", "-n", "client.admin")
-        address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + SECONDS
-        while not _answers(address):
-            assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
-            time.sleep(0.2)
-        yield address
+        gateway = Server(
+            f"http://127.0.0.1:{port}", lambda: start("radosgw", "-f", "-n", "client.admin")
+        )
+        gateway.start()
+        yield gateway
 
 
 def _answers(address: str) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from evalcore.digest import digest_of_file
 from evalcore.errors import EvalError
 from evalcore.formats.run_files import Run
-from evalcore.model.base import Mode
+from evalcore.model.base import SCORING_VERSION, Mode
 from evalcore.record import Place, ResultRow, RunRecord
 from evalcore.score.numbers.aggregate import aggregate
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -99,6 +99,8 @@ def _count(
     except EvalError as error:
         found.left.append(f"the numbers: {error.reason}")
         return
+    if record.clean_results:
+        found.left.append("the numbers on questions that training text does not have")
     if why := _why_not_scored(record):
         found.left.append(f"the scores of the questions: {why}")
         return
@@ -129,6 +131,8 @@ def _why_not_scored(record: RunRecord) -> str:
         return "the answers were recorded without being scored"
     if any(has_code(_scoring(config)) for config in record.configs.values()):
         return "the benchmark is scored by code, which a page does not run"
+    if (version := record.engine.get("scoring_version")) != SCORING_VERSION:
+        return f"scoring version {version} made them, and this is version {SCORING_VERSION}"
     if record.timing.get("scores", 0.0) > LONGEST:
         return f"scoring took {record.timing['scores']:.0f} s when the run was made"
     return ""

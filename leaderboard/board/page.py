@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
+from leaderboard.board.picture import headline, picture_url
 from leaderboard.board.table import dress
 from leaderboard.board.view import chosen_board, view_of
 from leaderboard.board.wanted import Wanted, column_keys
@@ -42,6 +43,10 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     if redirect := shown.wanted.redirect(request):
         return redirect
     context = frame.context(shown, dress(shown), suite, suites, first_day)
+    context |= {
+        "picture_url": picture_url(suite, shown.wanted),
+        "share_title": headline(shown),
+    }
     return render_to_string("board/page.html", context, request)
 
 

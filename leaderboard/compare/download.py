@@ -21,7 +21,7 @@ from leaderboard.compare.page import JOINED, fields, read
 from leaderboard.compare.question_list import Half, half_of
 from leaderboard.models import Artifact, Run
 from leaderboard.models.run import run_url
-from leaderboard.samples import NO_PICK, Vector, letter
+from leaderboard.samples import NO_PICK, Vector, letter, path_of
 from leaderboard.snapshot import Refused, TableFile, table_file
 from leaderboard.web import Address
 
@@ -38,6 +38,7 @@ def file(request: HttpRequest) -> TableFile:
     if not tasks:
         known = ", ".join(task.key for task in lineup.tasks)
         raise Refused([f"task: there is no task “{address['task'][:40]}”. There are {known}."])
+    _reach(tasks)
     site = request.build_absolute_uri("/").rstrip("/")
     newest = _newest(tasks)
     return TableFile(
@@ -51,6 +52,13 @@ def file(request: HttpRequest) -> TableFile:
         batches=lambda: _batches(lineup, tasks, site),
         rows="questions",
     )
+
+
+def _reach(tasks: Sequence[Task]) -> None:
+    """Raises Unavailable before the first byte is sent, where the store does not answer."""
+    runs = [number.run for task in tasks for number in task.numbers if number]
+    for sha256 in list(stored_files(runs, Artifact.Kind.SAMPLES).values())[:1]:
+        path_of(sha256)
 
 
 def _pins(lineup: Lineup, tasks: Sequence[Task], site: str) -> list[dict[str, Any]]:

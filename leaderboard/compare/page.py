@@ -37,6 +37,8 @@ from leaderboard.snapshot import EVERY, OWN, Board
 from leaderboard.web import Address, kept
 
 JOINED = {"m": ",", "run": ","}
+FIELDS = ("suite", "style", "at", "m", "run", "base")
+"""What of the address says who is compared; the rest chooses what of it is shown."""
 ALLOWED: dict[str, Collection[str]] = {
     "style": (OWN, *Style.values, EVERY),
     "spaces": ("", "1"),
@@ -178,6 +180,9 @@ def _page(compared: Compared, asked: Request, address: Address) -> dict[str, Any
         "detail": detail(compared, task, vs, here) if task else None,
         "vs": lineup.sides[vs],
         "downloads": _downloads(address),
+        "share_title": words.headline(compared),
+        "picture_url": f"{reverse('compare-picture')}?{urlencode(_given(address, *FIELDS))}",
+        "picture_alt": f"{words.headline(compared)}; the differences with their 95% intervals",
     }
 
 
@@ -193,7 +198,7 @@ def _surroundings(asked: Request, address: Address) -> dict[str, Any]:
         "at": address["at"],
         "chosen": asked.chosen,
         "board_query": urlencode(_given(address, "suite", "style", "at")),
-        "carried": _given(address, "suite", "style", "at", "m", "run", "base"),
+        "carried": _given(address, *FIELDS),
     }
 
 

@@ -20,7 +20,7 @@ from evalcore.stats.resolution import POWER, power_quantile
 from leaderboard.compare.lineup import Number, Task
 from leaderboard.samples import Vector
 from leaderboard.snapshot import Floats
-from leaderboard.stats import Share, paired_share, total_difference
+from leaderboard.stats import Places, Share, deciding, paired_share, total_difference
 
 _Z = normal_quantile(0.95)
 
@@ -82,6 +82,8 @@ class ByQuestion:
     tally: Tally
     crosstab: Crosstab | None
     """Where every score is 0 or 1."""
+    deciding: Places | None
+    """Places of the fewest questions without which the other would be ahead; None for no such."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,8 @@ def difference(
     layout, by_part = pairs[0][0].layout, pairs[0][0].by_part
     by_draw = np.array([other.scores - own.scores for own, other in pairs])
     mean = by_draw.mean(axis=0)
-    counted = ByQuestion(_tally(mean, task), _crosstab(pairs))
+    parts = layout.task if by_part else None
+    counted = ByQuestion(_tally(mean, task), _crosstab(pairs), deciding(mean, parts))
     if not by_draw.any():
         nothing = Share(0.0, 0.0, inf)
         return Difference(

@@ -17,7 +17,9 @@ from evalcore.record import RunRecord
 from leaderboard.compare.lineup import Lineup, Task, stored_files
 from leaderboard.models import Artifact, Run
 from leaderboard.models.task import Style
+from leaderboard.samples import Unavailable
 from leaderboard.samples import store as artifacts
+from leaderboard.web import kept
 
 SHOWN = 12
 """Characters of a digest or commit: the whole of it is on the run's page."""
@@ -195,11 +197,15 @@ def pins(lineup: Lineup, runs: Mapping[UUID, Run], chosen: Task | None) -> Pins:
 def _records(task: Task) -> dict[UUID, Mapping[str, str]]:
     """By run what its record says besides; nothing for a run whose record is not in the store."""
     runs = [number.run for number in task.numbers if number]
-    return {
-        run: _recorded(sha256)
-        for run, sha256 in stored_files(runs, Artifact.Kind.RECORD).items()
-        if artifacts.path_of(sha256).is_file()
-    }
+    try:
+        return {
+            run: _recorded(sha256)
+            for run, sha256 in stored_files(runs, Artifact.Kind.RECORD).items()
+            if artifacts.path_of(sha256).is_file()
+        }
+    except Unavailable:
+        kept.only_for_now()
+        return {}
 
 
 @lru_cache(maxsize=256)

@@ -25,6 +25,7 @@ from leaderboard.samples import (
     rows_in,
 )
 from leaderboard.snapshot import Floats
+from leaderboard.stats import Places
 from leaderboard.web import Address, Part, page_links, page_number
 
 
@@ -37,7 +38,14 @@ class Outcome(IntEnum):
     """Neither is right, and they picked different choices."""
 
 
-SHOWN = {"all": None, "base": Outcome.BASE, "other": Outcome.OTHER, "wrong": Outcome.WRONG}
+DECIDE = "decide"
+SHOWN = {
+    "all": None,
+    "base": Outcome.BASE,
+    "other": Outcome.OTHER,
+    "wrong": Outcome.WRONG,
+    DECIDE: None,
+}
 """What an address may ask for."""
 SORTS = {"size": "Largest disagreement first", "file": "Order of the file"}
 
@@ -60,6 +68,8 @@ class Partings:
     higher_is_better: bool
     part: int | None = None
     """Place of the only part whose questions are listed; None for all."""
+    deciding: Places | None = None
+    """Of the questions that the lead hangs on; None where there is none."""
 
     @property
     def halves(self) -> tuple[Half, Half]:
@@ -112,7 +122,11 @@ class Partings:
 
     def _shown(self, shown: str) -> NDArray[np.bool_]:
         of = SHOWN[shown]
-        found = self.outcome > 0 if of is None else self.outcome == of
+        if shown == DECIDE:
+            found = np.zeros(len(self.outcome), np.bool_)
+            found[[] if self.deciding is None else self.deciding] = True
+        else:
+            found = self.outcome > 0 if of is None else self.outcome == of
         return found if self.part is None else found & (self.layout.part == self.part)
 
 
@@ -182,7 +196,7 @@ def list_of(partings: Partings, doc: int | None, address: Address) -> Questions:
         filters=[
             (name, address.url("questions", show=name, page="", doc=""), count, name == shown)
             for name, count in partings.counts.items()
-            if count or name != "wrong"
+            if count or name not in ("wrong", DECIDE)
         ],
         sorts=[
             (label, address.url("questions", sort=name, page="", doc=""), name == sort)

@@ -114,6 +114,10 @@ class Cell(Told):
     p: str = ""
     p_holm: str = ""
     p_bh: str = ""
+    deciding: int = 0
+    """Of a lead, on how many questions it hangs; 0 where that is not known."""
+    deciding_url: str = ""
+    """Of those questions."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,12 @@ def table(compared: Compared, address: Address, chosen: Task | None, vs: int) ->
             base=task.numbers[base],
             base_why=task.why[base],
             cells=[
-                _cell(compared, pair.side, pair.by_task[place], axis, task)
+                _decided(
+                    compared,
+                    _cell(compared, pair.side, pair.by_task[place], axis, task),
+                    task,
+                    address,
+                )
                 for pair in compared.against
             ],
         )
@@ -200,6 +209,22 @@ def _drawn(compared: Compared) -> list[Difference]:
     ]
     found += [against.average for against in compared.against]
     return [difference for difference in found if isinstance(difference, Difference)]
+
+
+def _decided(compared: Compared, cell: Cell, task: Task, address: Address) -> Cell:
+    """Where one is ahead, with the questions that decide it."""
+    vs = "" if cell.side is _first_other(compared) else cell.side.key
+    questions = cell.found.questions if isinstance(cell.found, Difference) else None
+    if not cell.who or questions is None or questions.deciding is None:
+        return cell
+    gone = dict.fromkeys(("part", "page", "doc"), "")
+    url = address.url("questions", task=task.key, vs=vs, show="decide", **gone)
+    return replace(cell, deciding=len(questions.deciding), deciding_url=url)
+
+
+def _first_other(compared: Compared) -> Side:
+    """The side that is shown in detail unless the address names another."""
+    return compared.lineup.sides[compared.against[0].side]
 
 
 def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | None) -> Cell:

@@ -90,6 +90,12 @@ def verdict(compared: Compared) -> Verdict | None:
     return None
 
 
+def headline(compared: Compared) -> str:
+    """The verdict without its full stop; the names alone where there is none."""
+    said = verdict(compared)
+    return said.sentence.rstrip(".") if said else _names([s.name for s in compared.lineup.sides])
+
+
 def _pair(found: Difference, metric: str, base: str, other: str, basis: str) -> Verdict:
     unit = " points" if is_share(metric) else f" in {metric}"
     if found.how is How.SAME:

@@ -9,10 +9,12 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import Wanted
+from leaderboard.model_pages import picture as model_picture
 from leaderboard.model_pages import places as model_places
 from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
 from leaderboard.model_pages.known import RELATIVES, Known, known, relatives_of, tries_of
+from leaderboard.model_pages.portrait import portrait
 from leaderboard.models import Run, Suite, Variant
 from leaderboard.models import edition as editions
 from leaderboard.web import Address, kept
@@ -45,6 +47,7 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
         "runs": render.runs(history["runs"]) if history["runs"] else "",
         "renamed": found.here.get(model.renamed_to),
         **(_numbers(found, suite, variant) if suite and variant else {}),
+        **(_portrait(found, variant) if variant else {}),
         **(_relations(found, variant) if variant else {}),
     }
     return render_to_string("model_pages/page.html", context, request)
@@ -67,6 +70,18 @@ def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
             for words, kind in (("CSV", "csv"), ("JSON", "json"), ("parquet", "parquet"))
         ],
         "pin_url": Wanted(suite=suite.name, pin=str(variant.pk)).url(),
+    }
+
+
+def _portrait(found: Known, variant: Variant) -> dict[str, Any]:
+    """What the first screen shows: nothing where its board does not have it yet."""
+    shown = portrait(found.boards, variant.pk, found.base)
+    return {
+        "portrait": shown,
+        "profile": render.profile(shown) if shown and shown.rows else "",
+        "share_title": model_picture.headline(found),
+        "picture_url": model_picture.picture_url(found),
+        "picture_alt": f"{model_picture.headline(found)}; its ranks on each benchmark",
     }
 
 

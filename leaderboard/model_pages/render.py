@@ -13,9 +13,12 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import CUT_SHORT
+from leaderboard.model_pages.field import Position
+from leaderboard.model_pages.portrait import FIELD, Portrait, Row
 from leaderboard.model_pages.runs import Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
 from leaderboard.models.run import run_url
+from leaderboard.models.task import Style
 from leaderboard.snapshot import Score, Standing
 from leaderboard.templatetags.figures import (
     exactly,
@@ -59,6 +62,16 @@ class BenchmarkLines(NamedTuple):
     spread: str
 
 
+class ProfileLine(NamedTuple):
+    """A benchmark of the profile; texts of our own making, or escaped."""
+
+    title: str
+    url: str
+    marks: str
+    """What is drawn on the axis of the field."""
+    ranks: list[tuple[str, str, str, str]]
+
+
 class RunLine(NamedTuple):
     """A run in the list of all; texts of our own making, or escaped."""
 
@@ -78,11 +91,24 @@ class RunLine(NamedTuple):
     created: str
 
 
+HALVED = 6
+"""Of so many benchmarks the scores are two tables, side by side where there is room."""
+
+
 def scores(benchmarks: Sequence[Benchmark], scale: Scale) -> SafeString:
-    """The whole <table> of every benchmark in every style."""
+    """Every benchmark in every style, as one <table> or as two."""
+    lines = [_benchmark(benchmark, scale) for benchmark in benchmarks]
+    middle = len(lines) if len(lines) < HALVED else (len(lines) + 1) // 2
+    halves = [half for half in (lines[:middle], lines[middle:]) if half]
+    return _table("model_pages/scores_table.jinja", halves=halves)
+
+
+def profile(portrait: Portrait) -> SafeString:
+    """The whole <table> of a model's positions in the field."""
     return _table(
-        "model_pages/scores_table.jinja",
-        benchmarks=[_benchmark(benchmark, scale) for benchmark in benchmarks],
+        "model_pages/profile_table.jinja",
+        styles=[style_mark(style) for style in portrait.styles],
+        rows=[_profile_line(row, portrait.styles) for row in portrait.rows],
     )
 
 
@@ -94,6 +120,44 @@ def runs(listed: Sequence[Ran]) -> SafeString:
 def _table(template: str, **context: object) -> SafeString:
     html = engines["jinja2"].get_template(template).render(context)
     return mark_safe(html)  # noqa: S308 what it takes over is escaped here
+
+
+def _profile_line(row: Row, styles: Sequence[str]) -> ProfileLine:
+    of_style = {position.column.style: position for position in row.positions}
+    return ProfileLine(
+        conditional_escape(row.title),
+        conditional_escape(reverse("task", args=[row.task])),
+        "".join(
+            _position_mark(of_style[style], lane, len(styles))
+            for lane, style in enumerate(styles)
+            if style in of_style
+        ),
+        [_rank_in(style, of_style.get(style)) for style in styles],
+    )
+
+
+def _rank_in(style: str, position: Position | None) -> tuple[str, str, str, str]:
+    """What the style is called, and rank, range and number of models; empty for none."""
+    label = str(Style(style).label)
+    if position is None:
+        return label, "", "", ""
+    return label, f"{position.rank:,}", position.span, f"{position.of:,}"
+
+
+def _position_mark(position: Position, lane: int, lanes: int) -> str:
+    """Range and rank on a lane of the style's own, in the style's shape."""
+    worst, best = (f"{FIELD.x(bound):.2f}%" for bound in position.bounds)
+    x, y = f"{FIELD.x(position.at):.2f}%", f"{100 * (lane + 0.5) / lanes:.1f}%"
+    style = position.column.style
+    turned = ' transform="rotate(45)"' if style == "hybrid" else ""
+    shape = (
+        f'<circle class="dot" cx="{x}" cy="{y}" r="3.5"/>'
+        if style == "cloze"
+        else f'<svg x="{x}" y="{y}" overflow="visible"><rect class="dot" x="-3" y="-3" width="6" '
+        f'height="6"{turned}/></svg>'
+    )
+    range_of_ranks = f'<line class="i" x1="{worst}" x2="{best}" y1="{y}" y2="{y}"/>'
+    return f'<g class="{style}">{range_of_ranks}{shape}</g>'
 
 
 def _benchmark(benchmark: Benchmark, scale: Scale) -> BenchmarkLines:

@@ -24,6 +24,7 @@ from leaderboard.runs import headline, materials, peers
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.peers import Peers
+from leaderboard.samples import Unavailable
 from leaderboard.samples import store as artifacts
 from leaderboard.web import Address, Scale, kept
 
@@ -71,8 +72,15 @@ def _page(
     request: HttpRequest, shown: Run, files: Mapping[str, Artifact], others: Peers | None = None
 ) -> str | HttpResponseBase:
     address = Address(request, FIELDS)
-    record = _record(files.get(Artifact.Kind.RECORD))
-    samples = _path(files.get(Artifact.Kind.SAMPLES))
+    away = False
+    try:
+        record = _record(files.get(Artifact.Kind.RECORD))
+        samples = _path(files.get(Artifact.Kind.SAMPLES))
+    except Unavailable:
+        # Not one without the other: the record says which texts are withheld.
+        record = samples = None
+        away = True
+        kept.only_for_now()
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
     browser = None
     if samples:
@@ -85,7 +93,7 @@ def _page(
         **_numbers(shown, record),
         **_provenance(request, shown, record),
         "pandas": _pandas(request, shown, samples),
-        "downloads": list(_downloads(shown, files, searchable)),
+        "downloads": [] if away else list(_downloads(shown, files, searchable)),
         "events": shown.events.all(),
         "live": shown.state in LIVE_NOW,
         "ahead": _ahead(shown),
@@ -93,6 +101,7 @@ def _page(
         "again": shown.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
         "browser": browser,
         "searchable": searchable,
+        "away": away,
         "samples_lost": Artifact.Kind.SAMPLES in files and browser is None,
         "address": address,
     }

@@ -21,6 +21,7 @@ from leaderboard.samples.question import (
 )
 from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
 from leaderboard.samples.store import StoredFile, path_of
+from leaderboard.samples.unavailable import Unavailable
 from leaderboard.samples.vectors import Layout, Vector, by_result
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Samples",
     "Search",
     "StoredFile",
+    "Unavailable",
     "Vector",
     "by_result",
     "checking",

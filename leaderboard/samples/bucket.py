@@ -20,9 +20,11 @@ from uuid import uuid4
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.core.files.base import File
+from s3transfer.exceptions import RetriesExceededError
 from storages.backends.s3 import S3Storage
 
 from evalcore.digest import digest_of_file
+from leaderboard.samples.unavailable import Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -189,6 +191,6 @@ def _told() -> Iterator[None]:
         status = problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if status == 404:
             raise FileNotFoundError(str(problem)) from problem
-        raise OSError(f"the bucket refused: {problem}") from problem
-    except BotoCoreError as problem:
-        raise OSError(f"the bucket does not answer: {problem}") from problem
+        raise Unavailable(f"the bucket refused: {problem}") from problem
+    except (BotoCoreError, RetriesExceededError) as problem:
+        raise Unavailable(f"the bucket does not answer: {problem}") from problem

@@ -73,7 +73,7 @@ def name_of(sha256: str) -> str:
 def path_of(sha256: str) -> Path:
     """Where the file can be read on this machine, brought here first from a bucket.
 
-    No file is there where the store has none. Raises OSError where a bucket does not answer.
+    No file is there where the store has none. Raises Unavailable where a bucket does not answer.
     """
     return storage().local(name_of(sha256))
 

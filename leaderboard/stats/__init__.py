@@ -2,8 +2,10 @@
 
 from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
+from leaderboard.stats.fragility import Places, deciding
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, among, bands, board_ranges
+from leaderboard.stats.separate import held_together, range_of
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -19,6 +21,7 @@ from leaderboard.stats.styles import (
 __all__ = [
     "BestStyles",
     "BoardRanges",
+    "Places",
     "Share",
     "StyleSpreads",
     "VarianceShares",
@@ -28,11 +31,14 @@ __all__ = [
     "best_of",
     "board_ranges",
     "clear_flips",
+    "deciding",
     "flipped_share",
+    "held_together",
     "item_analysis",
     "normalised",
     "over_draws",
     "paired_share",
+    "range_of",
     "style_spreads",
     "total_difference",
     "variance_shares",

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import Interval, kendall_interval, kendall_tau
-from evalcore.stats.interval import normal_quantile
 from evalcore.stats.pairs import count_below
 from leaderboard.snapshot import Board, Flags, Floats, Ints, Models, Ranks, Scores
-from leaderboard.stats import clear_flips, flipped_share
+from leaderboard.stats import clear_flips, flipped_share, held_together
 from leaderboard.web import Recent
 
 
@@ -260,10 +259,7 @@ def _newest(models: Models, rows: Rows) -> Rows:
 
 
 def _together(scores: Scores) -> Scores:
-    """With intervals that hold for all models at once (Bonferroni)."""
-    wider = normal_quantile(1 - 0.05 / len(scores.value)) / normal_quantile(0.95)
-    below, above = scores.value - scores.low, scores.high - scores.value
-    return Scores(scores.value, scores.value - wider * below, scores.value + wider * above)
+    return Scores(scores.value, *held_together(*scores.sides))
 
 
 def _order_of_scores(scores: Scores) -> Order:

@@ -55,6 +55,8 @@ def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
 def again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Submit the same commit and precision once more; only what ended badly is repeated."""
     earlier = _get(pk)
+    if not may_submit(request.user):
+        return _page(request, earlier, (submit.may_not(request.user),), status=403)
     if too_many := throttle.too_many_checks(request):
         return _page(request, earlier, (too_many,), status=429)
     variant = earlier.variant

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.models import ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
-from leaderboard.samples import excerpts
+from leaderboard.samples import Unavailable, excerpts
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import Board
 from leaderboard.tasks import column as task_column
@@ -63,10 +63,19 @@ class Known:
 def task(request: HttpRequest, name: str) -> HttpResponseBase:
     """Of all versions that a suite of this site has asked; as a column of one suite."""
     address = Address(request, {"suite": "", "questions": "1"})
-    return kept.answer(request, editions.now, lambda: _page(request, name, address))
+    return kept.answer(request, editions.now, lambda: _answer(request, name, address))
 
 
-def _known(name: str, address: Address) -> Known:
+def _answer(request: HttpRequest, name: str, address: Address) -> str | HttpResponseBase:
+    """Without what is in stored files where these are out of reach, and then for now alone."""
+    try:
+        return _page(request, name, address)
+    except Unavailable:
+        kept.only_for_now()
+        return _page(request, name, address, away=True)
+
+
+def _known(name: str, address: Address, *, away: bool = False) -> Known:
     """Raises Http404 for a task that no suite of this site has asked."""
     of_name = TaskVersion.objects.filter(name=name)
     related = TaskVersion.objects.filter(benchmark__in=of_name.values("benchmark"))
@@ -79,7 +88,7 @@ def _known(name: str, address: Address) -> Known:
     columns = _columns(found[0], entries)
     column = _column(address, columns)
     key = column.comparability_key if column else ""
-    analysis = items.newest(key) if key else None
+    analysis = items.newest(key) if key and not away else None
     return Known(
         found=found,
         others=list({other.name: other for other in same}.values()),
@@ -88,14 +97,16 @@ def _known(name: str, address: Address) -> Known:
         column=column,
         board=task_column.board(column) if column else None,
         analysis=analysis,
-        models=items.models_of(key) if key and analysis is None else 0,
+        models=items.models_of(key) if key and analysis is None and not away else 0,
     )
 
 
-def _page(request: HttpRequest, name: str, address: Address) -> str | HttpResponseBase:
-    known = _known(name, address)
+def _page(
+    request: HttpRequest, name: str, address: Address, *, away: bool = False
+) -> str | HttpResponseBase:
+    known = _known(name, address, away=away)
     newest, column = known.found[0], known.column
-    run, samples = task_column.run_with_samples(newest)
+    run, samples = (None, "") if away else task_column.run_with_samples(newest)
     table = items.table(known.analysis) if known.analysis else None
     questions = task_column.questions(table, known.models, run, samples, address)
     if redirect := address.redirect():
@@ -118,6 +129,7 @@ def _page(request: HttpRequest, name: str, address: Address) -> str | HttpRespon
         "standings": standings,
         "ends": [standings.best, standings.worst] if standings else [],
         "questions": questions if column else None,
+        "away": away,
         "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
         "versions": _told(known),

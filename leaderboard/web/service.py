@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from django.conf import settings
-from django.contrib.auth.views import LoginView, LogoutView
 from django.contrib.sitemaps import Sitemap
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Exists, OuterRef, QuerySet
@@ -16,52 +14,31 @@ from django.http import (
     HttpResponseBadRequest,
     HttpResponsePermanentRedirect,
 )
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
 
 from leaderboard.models import HubModel, Run, Suite, TaskVersion
-from leaderboard.web import throttle
 from leaderboard.web.address import bounded
 
 CLOSE_BY = 3
 LONGEST_REASON = 200
 
 
-class SignIn(LoginView):
-    """The form of an account; who tries too often in a minute has to wait for the next."""
-
-    template_name = "web/login.html"
-
-    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        most = settings.PLUMBLINE_SIGN_INS_PER_MINUTE
-        seconds = throttle.wait("sign-ins", most, request)
-        if not seconds:
-            return super().post(request, *args, **kwargs)
-        form = self.get_form()
-        context = self.get_context_data(form=form, seconds=seconds)
-        response = render(request, self.template_name, context, status=429)
-        response["Retry-After"] = str(seconds)
-        return response
-
-
-class Logout(LogoutView):
-    """Signing out takes a POST; who comes by the address alone gets the button."""
-
-    http_method_names = ("get", "head", "post", "options")
-
-    def get(self, request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return redirect("board")
-        return render(request, "web/logout.html")
-
-
 def robots(request: HttpRequest) -> HttpResponse:
     """Benchmark questions shall not become training text by way of this site."""
     of_runs = ("/runs/", "/cells/", "/compare?")
     of_days = ("/*?at=", "/*&at=")
-    kept_out = (*of_runs, *of_days, "/submit?", "/submissions/", "/accounts/", "/admin/")
+    kept_out = (
+        *of_runs,
+        *of_days,
+        "/submit?",
+        "/submissions/",
+        "/accounts/",
+        "/account",
+        "/admin/",
+    )
     lines = ["User-agent: *", *(f"Disallow: {address}" for address in kept_out)]
     lines += ["", f"Sitemap: {request.build_absolute_uri(reverse('sitemap'))}"]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
@@ -159,6 +136,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "submit",
             "suites",
             "backends",
+            "charts",
             "recalls",
             "method",
             "about",

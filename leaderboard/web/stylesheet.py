@@ -29,6 +29,7 @@ ORDER = (
     "pages/samples",
     "pages/queue",
     "pages/compare",
+    "pages/portrait",
     "pages/charts",
     "pages/several",
     "pages/texts",

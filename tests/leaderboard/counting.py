@@ -73,6 +73,17 @@ def _one_address(name: str, *args: str) -> Callable[[], list[str]]:
     return lambda: [reverse(name, args=args)]
 
 
+SIGNING_UP = (
+    "account_login",
+    "account_signup",
+    "account_inactive",
+    "account_email_verification_sent",
+    "account_reset_password",
+    "account_reset_password_done",
+    "account_reset_password_from_key_done",
+    "socialaccount_login_cancelled",
+)
+
 PAGES: Mapping[str, Callable[[], list[str]]] = {
     "board": lambda: _board("board"),
     "board-csv": lambda: _board("board-csv"),
@@ -120,6 +131,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "run-parquet": lambda: [_of_run("run-parquet", _with_file())],
     "run-file": lambda: [_of_run("run-file", _with_file(), "samples.jsonl")],
     "login": _one_address("login"),
+    **{name: _one_address(name) for name in SIGNING_UP},
     "healthz": _one_address("healthz"),
     "readyz": _one_address("readyz"),
     "metrics": _one_address("metrics"),
@@ -129,6 +141,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
     ],
     "picture": _one_address("picture", "generated"),
+    "compare-picture": lambda: _compared("compare-picture", "m"),
+    "model-picture": lambda: [
+        reverse("model-picture", args=[address.removeprefix("/models/")]) for address in _models()
+    ],
     # The last: what is recalled is missing on other pages.
     "recall": _recalled,
     "recalls": _one_address("recalls"),

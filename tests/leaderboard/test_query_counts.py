@@ -15,7 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
 FORMS = {"submission-again", "submission-vote", "submission-withdraw", "pool-orders"}
-NO_PAGES = FORMS | {"logout", "favicon", "cell"}
+OF_ONE = {
+    *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
+    *("account_logout", "account_confirm_email", "account_reset_password_from_key"),
+    *("socialaccount_signup", "socialaccount_connections"),
+    *("openid_connect_login", "openid_connect_callback"),
+}
+"""Pages of one person, or of one attempt to sign in."""
+NO_PAGES = FORMS | OF_ONE | {"logout", "favicon", "cell"}
 """Addresses that take forms or lead elsewhere."""
 
 FURTHER = 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from tests import tiny
+from tests import tiny, warm
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT, client_environment, serve
 
@@ -55,16 +53,15 @@ def test_no_weights_are_fetched_for_it(
     if "torchrun" in says and torch.cuda.device_count() > 1:
         pytest.skip("several GPUs divide it among themselves")
     home = tmp_path / "home"
-    done = subprocess.run(
+    done = warm.run(
         [
-            *(sys.executable, "-m", "evalcore", "run", "--model", "hf", "--limit", "1"),
+            *("-m", "evalcore", "run", "--model", "hf", "--limit", "1"),
             *("--model_args", "pretrained=org/tiny", "--tasks", "toy_choice"),
             *("--include_path", str(toys), "--output_path", str(tmp_path / "out"), *told),
         ],
         cwd=ROOT,
         env=client_environment(hub, home),
-        capture_output=True,
-        text=True,
+        timeout=300,
     )
     assert done.returncode in (10, 11), done.stderr[-2000:]
     assert says in done.stderr

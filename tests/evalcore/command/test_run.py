@@ -1,4 +1,6 @@
-"""`evalcore run` as its user starts it: in a process of its own, against the local Hub."""
+"""`evalcore run` as its user starts it: in a process of its own, against the local Hub.
+
+What is asked by `command` is a start, what by `run` and `run_toys` a fork (`tests/warm.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import yaml
 
 from evalcore.cli import main
 from evalcore.record import RunRecord, read_samples
-from tests import tiny
+from tests import tiny, warm
 from tests.evalcore.toys import write_toys
 from tests.hub import client_environment, serve
 
@@ -41,11 +43,9 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(hub: str, home: Path, *arguments: object, **environment: str):
-    return subprocess.run(
-        command(*arguments),
+    return warm.run(
+        ["-m", "evalcore", *arguments],
         env=client_environment(hub, home, **environment),
-        capture_output=True,
-        text=True,
         timeout=300,
     )
 
@@ -58,9 +58,10 @@ MODEL = ("--model_args", "pretrained=tiny/llama,dtype=float32")
 
 
 def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, tmp_path):
-    outcome = run(
-        hub, home, "run", *MODEL, "--tasks", TASKS, "--limit", 30, "--num_fewshot", 2,
-        "--output_path", tmp_path, "--progress", "json", "--mode", "strict",
+    outcome = subprocess.run(
+        command("run", *MODEL, "--tasks", TASKS, "--limit", 30, "--num_fewshot", 2,
+                "--output_path", tmp_path, "--progress", "json", "--mode", "strict"),
+        env=client_environment(hub, home), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert outcome.returncode == 0, outcome.stderr
     finished = [event for event in events(outcome.stdout) if event["event"] == "task"]
@@ -279,12 +280,8 @@ def toys(tmp_path) -> Path:
 
 def run_toys(toys: Path, *arguments: object):
     """With the model that draws its answers, which takes a second."""
-    return subprocess.run(
-        command("--model", "dummy", "--include_path", toys, "--bootstrap_iters", 100, *arguments),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    dummy = ("--model", "dummy", "--include_path", toys, "--bootstrap_iters", 100)
+    return warm.run(["-m", "evalcore", *dummy, *arguments], timeout=300)
 
 
 def test_every_kind_of_task_goes_through_one_command(toys, tmp_path):
@@ -518,7 +515,13 @@ def test_the_prompts_and_the_results_can_be_printed(toys):
 
 
 def test_show_prints_prompts_requests_and_tokens(hub, home):
-    outcome = run(hub, home, "show", *MODEL, "--tasks", "arc_easy", "--num_fewshot", "1")
+    outcome = subprocess.run(
+        command("show", *MODEL, "--tasks", "arc_easy", "--num_fewshot", "1"),
+        env=client_environment(hub, home),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert outcome.returncode == 0, outcome.stderr
     assert "=== arc_easy, document 0 of test" in outcome.stdout
     assert outcome.stdout.count("--- request ") == 4

@@ -139,6 +139,11 @@ def code(name: str) -> dict[str, str]:
     ("change", "why", "numbers"),
     [
         ({"without_text": ["toy_choice"]}, "the benchmark's texts are withheld", True),
+        (
+            {"engine": {"name": "evalcore", "scoring_version": 0}},
+            "scoring version 0 made them",
+            True,
+        ),
         ({"timing": {"scores": 61.0}}, "scoring took 61 s", True),
         ({"engine": {"name": "lm_eval"}}, "the record is another program's", False),
     ],

@@ -82,7 +82,10 @@ def test_only_the_models_on_the_line_are_stops_of_the_tab_key(client: Client, su
 
 def test_the_table_is_in_pages_and_has_every_model_once(client: Client, suite: Suite) -> None:
     pages = [get(client, f"/charts?page={page}" if page > 1 else "/charts") for page in (1, 2, 3)]
-    rows = [re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)<', page) for page in pages]
+    rows = [
+        re.findall(r'<th scope="row" class="chartname"><a href="[^"]*">([^<]*)<', page)
+        for page in pages
+    ]
     assert [len(of_page) for of_page in rows[:2]] == [50, 50]
     listed = [name for of_page in rows for name in of_page]
     assert sorted(listed) == sorted(expected(BOARD.average.value))

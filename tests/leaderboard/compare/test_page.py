@@ -178,8 +178,13 @@ def forest_rows(html: str) -> list[str]:
 
 
 def verdicts(html: str) -> list[str]:
+    """By row the verdict, without the questions that decide it."""
     return [
-        text(re.findall(r'class="reading[^>]*>(.*?)</td>', row, re.DOTALL)[0])
+        text(
+            re.findall(r'class="reading[^>]*>(.*?)(?:<a class="decide".*?)?</td>', row, re.DOTALL)[
+                0
+            ]
+        )
         for row in forest_rows(html)
     ]
 
@@ -319,6 +324,30 @@ def listed(client: Client, address: str) -> list[int]:
         if f">{page + 1}</a>" not in table:
             break
     return found
+
+
+def test_a_lead_says_how_many_questions_decide_it_and_leads_to_them(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    html = client.get(pair).content.decode()
+    link = r'<a class="decide" href="([^"]+)">(\d+) questions decide this</a>'
+    (said,) = re.findall(link, forest_rows(html)[0])
+    address, number = unescape(said[0]), int(said[1])
+    scores = [
+        ScoreVector.objects.get(
+            result__run__variant=variant, result__task_name="facts", result__metric="acc"
+        )
+        for variant in (strong, weak)
+    ]
+    right = [np.unpackbits(np.frombuffer(one.values, np.uint8), count=N).sum() for one in scores]
+    lead = int(right[0]) - int(right[1])
+    # Each question that the stronger alone has right takes one answer of its lead.
+    assert number == lead + 1
+    listed = client.get(address.partition("#")[0], follow=True).content.decode()
+    assert "The fewest questions without which the other model would be ahead" in listed
+    shown = re.search(r"Those that decide the lead,\s+(\d+)</a>", listed)
+    assert shown
+    assert int(shown[1]) == number
 
 
 def test_the_largest_disagreement_comes_first(

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from leaderboard.models import BoardSnapshot, Recall, Run, Suite, Variant
 from leaderboard.snapshot import OWN, Board, Standing, published
 from leaderboard.snapshot.recalled import without
 from leaderboard.stats import among
+from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import synthetic_board
 
@@ -209,20 +211,9 @@ def test_pages_say_recalled_in_the_place_of_the_number(
 
 
 def test_files_of_a_recalled_run_bear_the_mark_and_are_asked_for_anew(
-    client: Client, suite: Suite
+    client: Client, tmp_path: Path
 ) -> None:
-    entry = suite.entries.get(task__name="facts")
-    run = make.queued_run(make.make_variant("workshop/owl"), entry)
-    whole = {
-        "path": "workshop/questions",
-        "name": None,
-        "split": "test",
-        "commit": "c" * 40,
-        "documents": 40,
-    }
-    asked = {"total": 160, "documents": 40, "journalled": 0, "truncated": 0}
-    made_up = {"datasets": {"facts": whole}, "requests": asked}
-    make.finish(run, make.Answers(record=made_up))
+    (run,) = engine_runs.finished(tmp_path, ["toy_choice"]).values()
     files = ("record.json", "samples.parquet", "results.json", "samples.jsonl")
     files += ("every_eval_ever.json", "every_eval_ever_samples.jsonl")
     before = {file: client.get(f"/runs/{run.pk}/{file}") for file in files}

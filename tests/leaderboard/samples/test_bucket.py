@@ -19,12 +19,14 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from leaderboard.models import Artifact, BoardSnapshot, Run, Suite
+from leaderboard.models import Artifact, BoardSnapshot, Run, Suite, Variant
+from leaderboard.runs.dialects import DIALECTS
 from leaderboard.samples import checking, path_of
 from leaderboard.samples import store as artifacts
 from leaderboard.samples.bucket import Bucket
 from leaderboard.snapshot import OWN, published
 from leaderboard.snapshot import file as snapshot_file
+from leaderboard.web import kept
 from tests import s3
 from tests.hub import ROOT
 from tests.leaderboard import factories as make
@@ -33,9 +35,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.services]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3.server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.Server]:
+    with s3.server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -44,13 +46,13 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(server: str, here: Path, settings: Any) -> Bucket:
+def bucket(server: s3.Server, here: Path, settings: Any) -> Bucket:
     """An empty bucket in which this site stores, by the settings of the site."""
     options = {
         "here": here,
         "most_bytes": 10**9,
         "bucket_name": f"plumbline-{uuid.uuid4().hex[:8]}",
-        "endpoint_url": server,
+        "endpoint_url": server.address,
         "region_name": "us-east-1",
         "access_key": s3.ACCESS,
         "secret_key": s3.SECRET,
@@ -215,6 +217,78 @@ def test_a_bucket_that_does_not_answer_is_our_trouble_and_told(
     ready = client.get("/readyz")
     assert ready.status_code == 503
     assert "the bucket of the artifacts cannot be used" in str(ready.json()["wrong"])
+
+
+@pytest.fixture
+def stopped(server: s3.Server, site: Suite, here: Path) -> Iterator[s3.Server]:
+    """The server is stopped when this machine has read the board, and nothing else."""
+    make.evaluated("lab/second", site, {"cloze": 0.3, "mmlu": 0.5}, n=30)
+    published.build(site, OWN)
+    for file in here.glob("??/*"):
+        file.unlink()
+    kept.forget()
+    server.stop()
+    yield server
+    server.start()
+    kept.forget()
+
+
+def test_downloads_say_that_the_store_is_out_of_reach_and_come_back_with_it(
+    client: Client, stopped: s3.Server
+) -> None:
+    run = Run.objects.filter(state="done").first()
+    assert run is not None
+    files = ("run-parquet", "run-record")
+    addresses = [reverse(name, args=[run.pk]) for name in files]
+    addresses += [reverse("run-file", args=[run.pk, dialect.file]) for dialect in DIALECTS]
+    for address in addresses:
+        away = client.get(address)
+        assert (away.status_code, away["Retry-After"]) == (503, "60"), address
+        assert away["Cache-Control"] == "no-store"
+        assert "Content-Disposition" not in away.headers
+        text = away.content.decode()
+        assert "The stored files are out of reach" in text
+        assert "All numbers are safe" in text
+    stopped.start()
+    for address in addresses[: len(files)]:
+        assert answer(client, address)[0] == 200, address
+
+
+def test_pages_do_without_the_store_and_are_whole_again_with_it(
+    client: Client, stopped: s3.Server, site: Suite
+) -> None:
+    run = Run.objects.filter(state="done").select_related("task").first()
+    assert run is not None
+    own, task = run.get_absolute_url(), reverse("task", args=[run.task.name])
+    page = client.get(own)
+    assert page.status_code == 200
+    assert "Answers and downloads are out of reach" in page.content.decode()
+    assert "is not in the store" not in page.content.decode()
+    page = client.get(task)
+    assert page.status_code == 200
+    assert "The questions are out of reach" in page.content.decode()
+    assert client.get("/queue").status_code == 200
+    both = ",".join(str(pk) for pk in Variant.objects.order_by("pk").values_list("pk", flat=True))
+    compared = client.get("/compare", {"m": both, "task": "facts"}, follow=True)
+    assert compared.status_code == 200
+    assert "not in the store just now: who was right is known" in compared.content.decode()
+    assert client.get("/compare.parquet", {"m": both}).status_code == 503
+    stopped.start()
+    assert "Which tool number" in client.get(own).content.decode(), "what was shown is not kept"
+    assert "out of reach" not in client.get(task).content.decode()
+    compared = client.get("/compare", {"m": both, "task": "facts"}, follow=True)
+    assert "not in the store" not in compared.content.decode()
+
+
+def test_a_board_that_was_not_read_yet_is_out_of_reach_and_one_that_was_is_shown(
+    client: Client, stopped: s3.Server, here: Path
+) -> None:
+    assert "lab/first" in client.get("/").content.decode()
+    kept.forget()
+    forget(here)
+    assert client.get("/").status_code == 503
+    stopped.start()
+    assert "lab/first" in client.get("/").content.decode()
 
 
 def told(*arguments: str) -> list[str]:

@@ -287,7 +287,7 @@ def test_signing_in_leads_back_to_what_was_typed(client: Client, closed: Suite, 
         sign_in = client.post("/submit", {**typed, **button})["Location"]
         page = client.get(sign_in)
         back = page.context["next"]
-        account = {"username": "ada", "password": "plumb and line", "next": back}
+        account = {"login": "ada", "password": "plumb and line", "next": back}
         returned = get(client, client.post("/accounts/login", account)["Location"])
         assert 'value="awkward/tiny-llama"' in returned
         assert 'value="v1"' in returned

@@ -44,7 +44,7 @@ def addresses(suite: Suite) -> list[str]:
         *("/", "/?style=mmlu", "/?q=one", "/styles", "/submit", "/submit?model=no+model", "/queue"),
         *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
         *("/suites", "/suites/demo", "/suites/demo/cite.bib", "/og/demo.png", "/pool", "/method"),
-        "/backends",
+        *("/backends", "/charts", "/charts-by-size.csv", f"{run}/recount"),
         *("/about", "/changelog", "/tasks/facts", "/sitemap.xml", "/sitemap-models.xml"),
         *(run, f"{run}?outcome=wrong", f"{run}?doc=3", f"{run}/progress", "/robots.txt"),
         *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),
@@ -218,7 +218,7 @@ def test_signing_in_leads_back_to_the_form(client: Client, suite: Suite) -> None
     User.objects.create_user("ada", password="a long pass phrase")
     address = "/accounts/login?next=/submit%3Fmodel%3Dlab/one"
     assert 'value="/submit?model=lab/one"' in client.get(address).content.decode()
-    fields = {"username": "ada", "password": "a long pass phrase", "next": "/submit?model=lab/one"}
+    fields = {"login": "ada", "password": "a long pass phrase", "next": "/submit?model=lab/one"}
     assert client.post("/accounts/login", fields)["Location"] == "/submit?model=lab/one"
     assert "Sign out" in client.get("/").content.decode()
     client.post("/accounts/logout")
@@ -226,7 +226,7 @@ def test_signing_in_leads_back_to_the_form(client: Client, suite: Suite) -> None
 
 
 def test_a_wrong_password_says_so_and_leads_nowhere_else(client: Client, suite: Suite) -> None:
-    fields = {"username": "ada", "password": "wrong", "next": "https://elsewhere.example/"}
+    fields = {"login": "ada", "password": "wrong", "next": "https://elsewhere.example/"}
     html = client.post("/accounts/login", fields).content.decode()
     assert "Not signed in." in html
     assert 'role="alert"' in html

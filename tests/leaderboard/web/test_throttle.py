@@ -108,7 +108,7 @@ def test_signing_in_too_often_has_to_wait_even_with_the_right_password(ada: User
     ada.set_password("plumb and line")
     ada.save()
     client = from_("192.0.2.1")
-    account = {"username": "ada", "password": "plumb and line"}
+    account = {"login": "ada", "password": "plumb and line"}
     for _ in range(3):
         assert client.post("/accounts/login", {**account, "password": "x"}).status_code == 200
     refused = client.post("/accounts/login", account)

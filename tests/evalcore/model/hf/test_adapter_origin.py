@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +12,7 @@ from evalcore.library import evaluate
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.remarks import remarks_on
-from tests import tiny
+from tests import tiny, warm
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT, client_environment, serve
 
@@ -75,13 +73,10 @@ def hub(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcomes(hub, tmp_path_factory):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(list(STATED.values()))],
+    done = warm.run(
+        ["-c", PROGRAM, json.dumps(list(STATED.values()))],
         cwd=ROOT,
         env=client_environment(hub, tmp_path_factory.mktemp("home")),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -170,13 +165,10 @@ def test_a_fetch_brings_every_adapter_that_a_run_will_want(hub, tmp_path):
     asked = ["--tasks", "toy_choice", "--include_path", str(tasks), "--adapters", *adapters]
     model = ["--model_args", "pretrained=own/base,dtype=float32"]
     for command, offline in (["fetch"], "0"), (["run", "--limit", "2"], "1"):
-        done = subprocess.run(
-            [sys.executable, "-m", "evalcore", *command, *model, *asked],
+        done = warm.run(
+            ["-m", "evalcore", *command, *model, *asked],
             cwd=ROOT,
             env=client_environment(hub, home, HF_HUB_OFFLINE=offline),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
             timeout=240,
         )
         assert done.returncode == 0, done.stderr[-2000:]

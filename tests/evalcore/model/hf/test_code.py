@@ -22,7 +22,7 @@ from evalcore.model.base import Request
 from evalcore.model.hf import code
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.registry import backend_of
-from tests import own_code
+from tests import own_code, warm
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT, client_environment, get_json, serve
 
@@ -169,12 +169,10 @@ def evalcore(
     tasks = home / "tasks" if (home / "tasks").exists() else write_toys(home)
     stated = ["--model_args", model_args, "--tasks", "toy_choice", "--include_path", str(tasks)]
     environment = client_environment(url, home / "hf", OWN_CODE_RAN=str(home / "ran"), **extra)
-    return subprocess.run(
-        [sys.executable, "-m", "evalcore", command, *stated, *more],
+    return warm.run(
+        ["-m", "evalcore", command, *stated, *more],
         cwd=ROOT,
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=300,
     )
 

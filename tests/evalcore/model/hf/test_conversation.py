@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from hashlib import sha256
 
 import pytest
@@ -13,7 +11,7 @@ from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
-from tests import tiny
+from tests import tiny, warm
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT, client_environment, serve
 
@@ -137,12 +135,10 @@ def test_named_templates_come_from_the_hub_and_the_record_has_the_one_that_wrote
         asked("none", "strict", ""): "has no chat template: leave apply_chat_template out",
     }
     with serve([tmp_path / "hub"]) as url:
-        done = subprocess.run(
-            [sys.executable, "-c", RUNS, *(line for _, line in (*written, *refused))],
+        done = warm.run(
+            ["-c", RUNS, *(line for _, line in (*written, *refused))],
             cwd=ROOT,
             env=client_environment(url, tmp_path / "home"),
-            capture_output=True,
-            text=True,
             timeout=180,
         )
     assert [line for line in done.stdout.splitlines() if line.isdigit()] == (

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from transformers import AutoModelForCausalLM, GgufConfig
 from evalcore.errors import ModelError
 from evalcore.model.base import Request
 from evalcore.model.hf.choice import HuggingFace
-from tests import tiny
+from tests import tiny, warm
 from tests.gguf_files import TYPES, write_gguf
 from tests.hub import ROOT, client_environment, serve
 
@@ -210,12 +208,10 @@ def test_only_the_one_file_is_downloaded(tmp_path):
         write_gguf(base, own / name, kind)
     home = tmp_path / "home"
     with serve([tmp_path / "hub"]) as url:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
+        done = warm.run(
+            ["-c", PROGRAM],
             cwd=ROOT,
             env=client_environment(url, home),
-            capture_output=True,
-            text=True,
             timeout=120,
         )
     assert done.returncode == 0, done.stderr[-2000:]

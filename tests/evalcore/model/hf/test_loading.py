@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests import awkward
+from tests import awkward, warm
 from tests.hub import client_environment, serve, set_faults
 
 
@@ -50,12 +47,9 @@ MODEL_ERRORS = {
 @pytest.fixture(scope="module")
 def outcomes(hub, tmp_path_factory):
     names = [*MODEL_ERRORS, "sharded", "renamed"]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *names],
+    done = warm.run(
+        ["-c", PROGRAM, *names],
         env=client_environment(hub, tmp_path_factory.mktemp("hf")),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -79,13 +73,8 @@ def test_a_disabled_repository_is_its_owners_matter(hub, tmp_path):
     fault = {"match": "/api/models/*", "status": 403, "message": disabled}
     set_faults(hub, [fault])
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, "sharded"],
-            env=client_environment(hub, tmp_path),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
+        done = warm.run(
+            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=120
         )
     finally:
         set_faults(hub, [])
@@ -96,13 +85,8 @@ def test_a_disabled_repository_is_its_owners_matter(hub, tmp_path):
 def test_a_hub_that_answers_500_is_our_matter(hub, tmp_path):
     set_faults(hub, [{"match": "*", "status": 500}])
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, "sharded"],
-            env=client_environment(hub, tmp_path),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
+        done = warm.run(
+            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=120
         )
     finally:
         set_faults(hub, [])

@@ -1,0 +1,97 @@
+"""Signing in by OpenID Connect, at Hugging Face or where the operator says.
+
+django-allauth speaks the protocol: state, PKCE, issuer, audience, expiry. Here stands what it
+leaves out: what we ask for is ours alone to say (an address with `?scope=` cannot widen it), every
+attempt has a nonce, and the signature of the identity token is checked however it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import requests
+from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.internal import jwtkit
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.crypto import get_random_string
+from django.views.decorators.http import require_GET
+
+NONCE_CHARACTERS = 43
+"""As many random bits as a SHA-256."""
+
+
+class Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
+    """What is said between this site and the provider during one attempt."""
+
+    def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
+        claims: dict[str, Any] = jwtkit.verify_and_decode(
+            credential=id_token,
+            keys_url=self.openid_config["jwks_uri"],
+            issuer=self.openid_config["issuer"],
+            audience=app.client_id,
+            lookup_kid=jwtkit.lookup_kid_jwk,
+            verify_signature=True,
+        )
+        return claims
+
+
+class Provider(OpenIDConnectProvider):  # type: ignore[misc]
+    """The provider of the settings; of what a visitor's address says nothing reaches it."""
+
+    oauth2_adapter_class = Conversation
+    pkce_enabled_default = True
+
+    def get_scope_from_request(self, request: HttpRequest) -> list[str]:  # noqa: ARG002
+        scope: list[str] = self.get_scope()
+        return scope
+
+    def get_auth_params_from_request(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        action: str,  # noqa: ARG002
+    ) -> dict[str, str]:
+        parameters: dict[str, str] = self.get_auth_params()
+        return parameters
+
+    def redirect(self, request: HttpRequest, process: str, *args: Any, **options: Any) -> Any:
+        nonce = get_random_string(NONCE_CHARACTERS)
+        options["auth_params"] = {**self.get_auth_params(), "nonce": nonce}
+        return super().redirect(request, process, *args, nonce=nonce, **options)
+
+
+def login(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Go to the provider. A GET begins nothing: a link elsewhere could else sign people in."""
+    if request.method != "POST":
+        return redirect("login")
+    return _answer(request, provider_id, OAuth2LoginView.adapter_view)
+
+
+@require_GET
+def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Come back from the provider."""
+    return _answer(request, provider_id, OAuth2CallbackView.adapter_view)
+
+
+def _answer(
+    request: HttpRequest, provider_id: str, view: Callable[[Conversation], Any]
+) -> HttpResponse:
+    conversation = Conversation(request, provider_id)
+    try:
+        conversation.get_provider()
+    except SocialApp.DoesNotExist:
+        raise Http404("This site has no such way to sign in.") from None
+    try:
+        answer: HttpResponse = view(conversation)(request)
+        return answer
+    except (requests.RequestException, KeyError, ValueError) as problem:
+        # The provider cannot be reached, or says what no provider says.
+        told: HttpResponse = render_authentication_error(
+            request, conversation.get_provider(), exception=problem
+        )
+        return told

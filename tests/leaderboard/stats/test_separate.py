@@ -1,0 +1,50 @@
+"""Ranks by separate intervals that hold together: against counting, by hand, and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.stats import held_together, range_of
+
+bound = st.integers(0, 12).map(float)
+interval = st.one_of(st.tuples(bound, bound).map(sorted), st.just([np.nan, np.nan]))
+
+
+@given(st.lists(interval, min_size=1, max_size=9))
+def test_ranks_are_those_that_counting_leaves(intervals: list[list[float]]):
+    known = [row for row, (low, _) in enumerate(intervals) if not np.isnan(low)]
+    bounds = np.array(intervals)
+    for row in known:
+        best, worst = range_of(row, bounds[:, :1], bounds[:, 1:])
+        low, high = intervals[row]
+        above = sum(intervals[other][0] > high for other in known)
+        below = sum(intervals[other][1] < low for other in known)
+        assert (best.tolist(), worst.tolist()) == ([1 + above], [len(known) - below])
+
+
+def test_intervals_are_wider_the_more_models_a_column_has():
+    value = np.array([[0.5, 0.5], [0.5, np.nan], [0.5, np.nan], [0.5, np.nan]])
+    low, high = held_together(value, value - 0.1, value + 0.2)
+    # R: qnorm(1 - 0.05 / 4 / 2) / qnorm(0.975) = 2.497705 / 1.959964
+    assert high[0] - 0.5 == pytest.approx([0.2 * 1.274363, 0.2], rel=1e-5)
+    assert 0.5 - low[0] == pytest.approx([0.1 * 1.274363, 0.1], rel=1e-5)
+    assert np.isnan(low[1, 1])
+
+
+def test_true_ranks_lie_within_all_ranges_at_once():
+    generator = np.random.default_rng(0)
+    truth = np.linspace(0.4, 0.6, 12)
+    true_rank = 12 - np.arange(12)
+    missed = 0
+    for _ in range(400):
+        value = generator.normal(truth, 0.03)
+        low, high = held_together(value, value - 1.959964 * 0.03, value + 1.959964 * 0.03)
+        ranges = [range_of(row, low[:, None], high[:, None]) for row in range(12)]
+        missed += any(
+            not best[0] <= rank <= worst[0]
+            for rank, (best, worst) in zip(true_rank, ranges, strict=True)
+        )
+    assert missed / 400 < 0.05

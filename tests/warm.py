@@ -1,0 +1,280 @@
+"""Programs of Python that begin with torch imported already: a fork in place of a start.
+
+A start that loads a model takes seconds of a processor for imports alone, and tests start many. One
+server for each test process has imported what no environment changes (torch, scipy, pandas and what
+these stand on) and forks for each program: a process of its own, with its own number, standard
+streams, folder, environment and exit status, to which signals are sent as to any other. All that
+reads the environment when it is imported, as the Hub's clients do, and all that is under test is
+imported in the fork, as at a start.
+
+Not for tests of the start itself: what it imports, how quick it is, launchers, confinement, a kill.
+What differs besides: the parent is the server, `/proc` shows its command line, texts hash alike in
+all forks of one server, and what `AT_START` names cannot differ from the environment of the tests.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+PRELOADED = (
+    "torch",
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "torch.export",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn.metrics",
+    "pandas",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "aiohttp",
+    "fsspec",
+    "httpx",
+    "jinja2",
+    "yaml",
+    "regex",
+    "tokenizers",
+    "safetensors.torch",
+)
+"""What takes long to import, starts no thread, and reads nothing that tests set."""
+
+NEVER = ("huggingface_hub", "transformers", "datasets", "accelerate", "evalcore", "tests", "django")
+"""What reads its environment when it is imported, or is under test: not for the server."""
+
+AT_START = ("PYTHON", "LANG", "LC_", "LD_", "OMP_", "MKL_", "TORCH", "PYTORCH", "CUDA_")
+"""How variables begin that Python, its linker and torch read once, when they start."""
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""In which the server imports and every program computes; a fork would lose all others."""
+
+IMPORTED_FROM = "PYTHONPATH"
+"""The one of these that a program may have of its own: it only adds folders to import from."""
+
+
+def run(
+    arguments: Sequence[object],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    timeout: float,
+    input: str = "",
+    stdout: IO[Any] | None = None,
+    stderr: IO[Any] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run([sys.executable, *arguments], text=True, ...)`.
+
+    `arguments` begin with `-m` and a module, or with `-c` and code. What is given no file of its
+    own to be written to is captured. Raises ValueError where `env` differs in what counts at a
+    start, subprocess.TimeoutExpired after `timeout` seconds, with the program killed.
+    """
+    given = [str(argument) for argument in arguments]
+    variables = {**(os.environ if env is None else env), **ONE_THREAD}
+    server = _server(variables)
+    order = {"arguments": given, "env": variables, "cwd": str(cwd or Path.cwd())}
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context(tempfile.TemporaryFile())
+        said.write(json.dumps(order).encode())
+        streams = [
+            file or stack.enter_context(tempfile.TemporaryFile()) for file in (None, stdout, stderr)
+        ]
+        streams[0].write(input.encode())
+        streams[0].seek(0)
+        here, there = map(stack.enter_context, socket.socketpair())
+        said.flush()
+        socket.send_fds(server, [b"."], [file.fileno() for file in (said, there, *streams)])
+        there.close()
+        here.settimeout(timeout)
+        answers = stack.enter_context(here.makefile())
+        pid = answers.readline()
+        try:
+            status = answers.readline()
+        except TimeoutError as late:
+            os.kill(int(pid), signal.SIGKILL)
+            raise subprocess.TimeoutExpired(given, timeout) from late
+        if not status:
+            raise RuntimeError(f"the server that forks ended before {given[:2]} did")
+        outputs = [
+            None if file else _text(stream)
+            for file, stream in zip((stdout, stderr), streams[1:], strict=True)
+        ]
+    return subprocess.CompletedProcess(given, int(status), *outputs)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+@dataclass
+class _Started:
+    """The server of this test process, if it has one."""
+
+    control: socket.socket | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_STARTED = _Started()
+
+
+def _server(variables: Mapping[str, str]) -> socket.socket:
+    """The line to the server, which is started when it is first wanted."""
+    with _STARTED.lock:
+        if _STARTED.control is None:
+            _STARTED.environment = {**os.environ, **ONE_THREAD}
+            _STARTED.control = _start()
+    known = _STARTED.environment
+    differing = sorted(
+        name
+        for name in {*variables, *known}
+        if name.startswith(AT_START) and name != IMPORTED_FROM
+        and variables.get(name) != known.get(name)
+    )  # fmt: skip
+    if differing:
+        raise ValueError(
+            f"{', '.join(differing)}: counts when a program starts, and the server of forks has "
+            "another: start this one by subprocess"
+        )
+    return _STARTED.control
+
+
+def _start() -> socket.socket:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(there.fileno())],
+        pass_fds=[there.fileno()],
+        # pyarrow's allocator would begin a thread that gives memory back.
+        env={**os.environ, **ONE_THREAD, "JE_ARROW_MALLOC_CONF": "background_thread:false"},
+    )
+    there.close()
+
+    def stop() -> None:
+        here.close()
+        process.wait(timeout=10)
+
+    atexit.register(stop)
+    if not here.recv(1):
+        raise RuntimeError("the server that forks did not start; what it said stands above")
+    return here
+
+
+# What follows runs in the server and in its forks.
+
+
+def serve(control: socket.socket) -> dict[str, Any] | None:
+    """Forks for each order until the tests end. In a fork: its order, which is to be run."""
+    # An interruption of the tests is their own matter; they hang up then.
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    waited: dict[int, tuple[int, socket.socket]] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(control, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd in waited:
+                    pid, asker = waited.pop(key.fd)
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    with asker, contextlib.suppress(BrokenPipeError):
+                        asker.sendall(f"{status}\n".encode())
+                    continue
+                message, files, _, _ = socket.recv_fds(control, 1, 5)
+                if not message:
+                    return None
+                said, there, *streams = files
+                asker = socket.socket(fileno=there)
+                pid = os.fork()
+                if not pid:
+                    for number, (_, other) in waited.items():
+                        os.close(number)
+                        other.close()
+                    asker.close()
+                    control.close()
+                    signal.signal(signal.SIGINT, interrupted)
+                    return _become(said, streams)
+                for number in (said, *streams):
+                    os.close(number)
+                asker.sendall(f"{pid}\n".encode())
+                watched = os.pidfd_open(pid)
+                waited[watched] = pid, asker
+                selector.register(watched, selectors.EVENT_READ)
+
+
+def _become(said: int, streams: Sequence[int]) -> dict[str, Any]:
+    """Put this fork into the place that it was ordered for; returns the order."""
+    with open(said, "rb") as file:
+        file.seek(0)
+        order: dict[str, Any] = json.load(file)
+    for place, number in enumerate(streams):
+        os.dup2(number, place)
+        os.close(number)
+    for place, name, buffered in ((1, "stdout", False), (2, "stderr", True)):
+        old = getattr(sys, name)
+        new = open(  # noqa: SIM115  open to the end
+            place, "w", encoding=old.encoding, errors=old.errors, closefd=False,
+            buffering=1 if buffered or os.isatty(place) else -1,
+        )  # fmt: skip
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+    os.environ.clear()
+    os.environ.update(order["env"])
+    os.chdir(order["cwd"])
+    # As at a start, where these draw their seed.
+    sys.modules["numpy"].random.seed()
+    return order
+
+
+def begin(arguments: Sequence[str], folders: str) -> None:
+    """Run the module or the code, as `python` does with these arguments."""
+    how, what, *rest = arguments
+    first = str(Path.cwd()) if how == "-m" else ""
+    sys.path[:0] = [first, *(folder for folder in folders.split(os.pathsep) if folder)]
+    if how == "-m":
+        sys.argv[:] = [what, *rest]
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    elif how == "-c":
+        sys.argv[:] = ["-c", *rest]
+        sys.modules["__main__"] = main = ModuleType("__main__")
+        exec(compile(what, "<string>", "exec"), vars(main))
+    else:
+        raise ValueError(f"{how}: expected -m or -c")
+
+
+def main() -> dict[str, Any] | None:
+    own = {name for name in os.environ.get(IMPORTED_FROM, "").split(os.pathsep) if name}
+    sys.path[:] = [folder for folder in sys.path[1:] if folder not in own]
+    for name in PRELOADED:
+        importlib.import_module(name)
+    # torch has imported it; it reads variables that tests set, and is imported anew by a program.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tqdm"]:
+        del sys.modules[name]
+    if early := {name.partition(".")[0] for name in sys.modules} & {*NEVER}:
+        sys.exit(f"the server of forks has imported {', '.join(sorted(early))}")
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        sys.exit("the server of forks has begun a thread, which no fork would have")
+    gc.freeze()  # so that a fork's search for garbage copies no page of it
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.send(b".")
+    return serve(control)
+
+
+if __name__ == "__main__" and (order := main()):
+    begin(order["arguments"], order["env"].get(IMPORTED_FROM, ""))
