@@ -164,7 +164,7 @@ class RecallAdmin(ReadOnly):
     fields = ("kind", "names", "reason", "only_look")
     actions = ("undo", "again")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:  # noqa: ARG002
         return request.user.has_perm("leaderboard.add_recall")
 
     def get_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:  # noqa: ARG002

@@ -7,6 +7,7 @@ forgets a recalled one without knowing of recalls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -92,6 +93,6 @@ def put_back(recall: Recall, *, by: str, why: str) -> list[Run]:
     return runs
 
 
-def _parts(keys: Sequence[object]) -> Iterator[Sequence[object]]:
+def _parts(keys: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
     for start in range(0, len(keys), AT_ONCE):
         yield keys[start : start + AT_ONCE]

@@ -167,7 +167,7 @@ def _known(kind: str, named: Sequence[str]) -> list[str]:
         raise Refused(f"kind: {kind!r} is none of {', '.join(Recall.Kind.values)}.")
     if not names:
         raise Refused(f"{kind}: name at least one.")
-    return [_KNOWN[kind](name) for name in names]
+    return [_KNOWN[Recall.Kind(kind)](name) for name in names]
 
 
 def _engine(name: str) -> str:

@@ -41,7 +41,8 @@ class Entry:
 
     @property
     def names(self) -> Sequence[str]:
-        return self.recall.named[:NAMES]
+        names: Sequence[str] = self.recall.named
+        return names[:NAMES]
 
     @property
     def more_names(self) -> int:

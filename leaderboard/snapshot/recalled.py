@@ -67,7 +67,7 @@ def without(board: Board, reasons: dict[bytes, str]) -> Board:
         return board
     gone = np.zeros(board.standing.shape, np.bool_)
     gone[tuple(np.array(list(why)).T)] = True
-    average = board.average.where(~gone.any(axis=1))
+    average = board.average.where(~np.any(gone, axis=1))
     # As `build` orders them; who keeps an average keeps the place among those that do.
     names = np.array([name.lower() for name in board.models.values("repo_id")], dtype=str)
     order = np.lexsort(
@@ -134,14 +134,14 @@ class _Cut:
         return Scores(*(self.array(side, np.nan) for side in scores.sides))
 
     def gap(self, gap: StyleGap) -> StyleGap:
-        left = ~self._gone[:, [gap.first, gap.second]].any(axis=1)
+        left = ~np.any(self._gone[:, [gap.first, gap.second]], axis=1)
         paired = (gap.paired & left)[self._order]
         return replace(gap, difference=gap.difference.where(left).rows(self._order), paired=paired)
 
     def best(self, best: BestOf, board: Board) -> BestOf:
         """The largest of what remains is not known to be the largest: it says none."""
         own = [place for place, c in enumerate(board.columns) if c.benchmark == best.benchmark]
-        left = ~self._gone[:, own].any(axis=1)
+        left = ~np.any(self._gone[:, own], axis=1)
         column = np.where(left, best.column, -1).astype(np.int32)[self._order]
         return replace(best, score=best.score.where(left).rows(self._order), column=column)
 
