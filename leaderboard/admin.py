@@ -19,7 +19,28 @@ FIRST = 100
 """The priority of what the operator puts first."""
 
 admin.site.site_header = "Plumbline"
-admin.site.register(models.User, UserAdmin)
+
+
+@admin.register(models.User)
+class AccountAdmin(UserAdmin):
+    """Operators give roles, and no more than their own: what is beyond is a superuser's."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
+        fields = tuple(super().get_readonly_fields(request, obj))
+        if request.user.is_superuser:
+            return fields
+        return (*fields, "is_superuser", "user_permissions")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return _not_above(request, obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any | None = None) -> bool:
+        return _not_above(request, obj) and super().has_delete_permission(request, obj)
+
+
+def _not_above(request: HttpRequest, account: Any | None) -> bool:
+    """Whether the account is none of a superuser's, whose password would be theirs, too."""
+    return request.user.is_superuser or not (account and account.is_superuser)
 
 
 def _never(self: Any, request: HttpRequest, obj: Any | None = None) -> bool:  # noqa: ARG001

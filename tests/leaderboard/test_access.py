@@ -170,3 +170,33 @@ def test_the_administration_is_the_operators(
         if got_through(client, ADMINISTRATION, EVERY[name].format(pk=1, **VALUES))
     ]
     assert through == (looked_at if role == Role.OPERATOR else [])
+
+
+def test_an_operator_makes_no_superuser_and_changes_none(
+    as_: Callable[[Role], Client], ada: User
+) -> None:
+    client = as_(Role.OPERATOR)
+    root = User.objects.create_superuser("root", password="of-root")
+    address = f"/admin/leaderboard/user/{ada.pk}/change/"
+    assert client.get(address).status_code == 200
+    fields = {"username": "ada", "is_active": "on", "is_superuser": "on", "user_permissions": "1"}
+    date = {"date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    assert client.post(address, fields | date).status_code == 302, "the rest is changed"
+    ada.refresh_from_db()
+    assert not ada.is_superuser
+    assert not ada.user_permissions.exists()
+    for page in (
+        f"/admin/leaderboard/user/{root.pk}/change/",
+        f"/admin/leaderboard/user/{root.pk}/password/",
+    ):
+        assert client.post(
+            page, fields | date | {"password1": "x9-mine-now", "password2": "x9-mine-now"}
+        ).status_code in (302, 403)
+    root.refresh_from_db()
+    assert root.check_password("of-root")
+    assert root.username == "root"
+    assert client.post(
+        "/admin/leaderboard/user/",
+        {"action": "delete_selected", "_selected_action": [root.pk], "post": "yes"},
+    ).status_code in (200, 302, 403)
+    assert User.objects.filter(pk=root.pk).exists()
