@@ -21,8 +21,18 @@ FIRST = 100
 admin.site.site_header = "Plumbline"
 
 
+def _not_above(request: HttpRequest, account: Any | None) -> bool:
+    """Whether the account is none of a superuser's, whose password would be theirs, too."""
+    return request.user.is_superuser or not (account and account.is_superuser)
+
+
+def _never(self: Any, request: HttpRequest, obj: Any | None = None) -> bool:  # noqa: ARG001
+    return False
+
+
+# Django admin classes cannot be subscripted at run time.
 @admin.register(models.User)
-class AccountAdmin(UserAdmin):
+class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     """Operators give roles, and no more than their own: what is beyond is a superuser's."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any | None = None) -> Any:
@@ -38,16 +48,6 @@ class AccountAdmin(UserAdmin):
         return _not_above(request, obj) and super().has_delete_permission(request, obj)
 
 
-def _not_above(request: HttpRequest, account: Any | None) -> bool:
-    """Whether the account is none of a superuser's, whose password would be theirs, too."""
-    return request.user.is_superuser or not (account and account.is_superuser)
-
-
-def _never(self: Any, request: HttpRequest, obj: Any | None = None) -> bool:  # noqa: ARG001
-    return False
-
-
-# Django admin classes cannot be subscripted at run time.
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     """For rows that only the queue, a worker or `sync_tasks` may write."""
 
