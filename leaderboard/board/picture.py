@@ -5,10 +5,12 @@ Its address has the fields of the board's own, so that a filtered board is shown
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.views.decorators.http import require_safe
 
 from leaderboard.board.view import View, chosen_board, view_of
@@ -22,6 +24,7 @@ from leaderboard.web import Scale, canvas
 
 ROWS = 10
 FIRST_ROW, ROW_HEIGHT = 206, 38
+DAY = timedelta(days=1)
 RANK, RANGE, MODEL, AVERAGE, PLOT = canvas.LEFT + 34, canvas.LEFT + 44, canvas.LEFT + 150, 770, 860
 """Right edge of the rank, left edges of its range and the model, right edge of the average, left
 edge of the plot."""
@@ -46,9 +49,10 @@ def headline(view: View) -> str:
     board = view.board
     name, rank = board.models[row].repo_id.rpartition("/")[2], board.ranks.rank[row]
     stands = f"first of {plural(view.found, 'model')}: " if view.chips else ""
+    on = f" on {date_format(view.wanted.moment - DAY, 'j M Y')}" if view.wanted.moment else ""
     return (
-        f"{board.title} {board.version}: {stands}{name}, rank {rank:,} ({board.ranks.span(row)}), "
-        f"average {percent(average.value)} {margin(average)}"
+        f"{board.title} {board.version}{on}: {stands}{name}, "
+        f"rank {rank:,} ({board.ranks.span(row)}), average {percent(average.value)} {margin(average)}"
     )
 
 

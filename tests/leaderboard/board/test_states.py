@@ -87,7 +87,7 @@ def test_a_day_in_the_past_shows_the_board_of_that_day(client: Client, synthetic
     assert f"Later: {BOARD.built.day}" in text_of(past)
     title = f"Synthetic 1.0 on {day.day} {day:%b %Y}"
     assert f"<title>{title} · Plumbline</title>" in past
-    assert f'content="{title}"' in past
+    assert f'property="og:title" content="{title}: ' in past, "with who was first then"
     assert "of 130" in text_of(get(client))
 
 
