@@ -52,7 +52,8 @@ def headline(view: View) -> str:
     on = f" on {date_format(view.wanted.moment - DAY, 'j M Y')}" if view.wanted.moment else ""
     return (
         f"{board.title} {board.version}{on}: {stands}{name}, "
-        f"rank {rank:,} ({board.ranks.span(row)}), average {percent(average.value)} {margin(average)}"
+        f"rank {rank:,} ({board.ranks.span(row)}), "
+        f"average {percent(average.value)} {margin(average)}"
     )
 
 
