@@ -287,4 +287,4 @@ def test_disagreements_are_sorted_by_score_then_by_margin() -> None:
     assert partings.places("all", "size").tolist() == [1, 2, 0, 3]
     assert partings.places("base", "size").tolist() == [1, 0]
     assert partings.places("all", "file").tolist() == [0, 1, 2, 3]
-    assert partings.counts == {"all": 4, "base": 2, "other": 1, "wrong": 1}
+    assert partings.counts == {"all": 4, "base": 2, "other": 1, "wrong": 1, "decide": 0}

@@ -308,11 +308,6 @@ class TestAgain:
 @pytest.mark.parametrize(
     ("setting", "value", "addresses"),
     [
-        (
-            "PLUMBLINE_OPEN_SUBMIT",
-            True,
-            ("/runs/RUN", "/", "/styles", "/tasks/facts", "/about", "/queue"),
-        ),
         ("HF_ENDPOINT", "https://hub.example", ("/runs/RUN", "/models/lab/one")),
         ("PLUMBLINE_OPERATOR", "Ada", ("/about", "/suites/demo")),
     ],
@@ -379,9 +374,9 @@ def test_what_only_replaces_a_board_for_a_moment_is_not_kept(
     published.build(suite, OWN)
     show = published._to_show
 
-    def before(row: Any) -> Any:
+    def before(row: Any, recalls: Any) -> Any:
         kept.only_for_now()
-        return show(row)
+        return show(row, recalls)
 
     monkeypatch.setattr(published, "_to_show", before)
     client.get("/")
