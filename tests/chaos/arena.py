@@ -29,7 +29,8 @@ ROWS, WORDS = 700, 20
 """Enough work for a fault to strike in the middle of it, for seconds."""
 DISK_BYTES = 1300 << 20
 """More than the gigabyte that a download leaves free."""
-NEAR, FAR = "10.213.77.1", "10.213.77.2"
+LINES = "10.213.{}.{}"
+"""Addresses of the lines to workers far away: one number a line, and one an end."""
 HERE = "127.0.0.1"
 FAR_WORKER = "far"
 
@@ -193,8 +194,7 @@ def write_content(folder: Path, models: int) -> Path:
 def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
     """Everything started, with room for this many models in turn."""
     with ExitStack() as stack:
-        namespace = stack.enter_context(_far_network())
-        host = NEAR if namespace else HERE
+        namespace, host = stack.enter_context(_far_network())
         home = folder / "home"
         has_own_disk = stack.enter_context(_own_disk(home))
         postgresql = stack.enter_context(services.PostgreSQL(host))
@@ -228,21 +228,28 @@ def _end(arena: Arena) -> None:
 
 
 @contextmanager
-def _far_network() -> Iterator[str | None]:
-    """The name of a network namespace that sees ours over one line; None where there is none."""
+def _far_network() -> Iterator[tuple[str | None, str]]:
+    """A network namespace that sees ours over one line, and our end's address.
+
+    Where there can be none: None, and the address of this machine alone. Another's line, and what a
+    killed one left, stays as it is.
+    """
     name = f"chaos{os.getpid()}"
+    taken = _printed("ip -o addr") if shutil.which("ip") else ""
+    line = next(n for n in range(256) if LINES.format(n, "") not in taken)
+    near, far = LINES.format(line, 1), LINES.format(line, 2)
     steps = (
         f"ip netns add {name}",
         f"ip link add {name} type veth peer name far netns {name}",
-        f"ip addr add {NEAR}/30 dev {name}",
+        f"ip addr add {near}/30 dev {name}",
         f"ip link set {name} up",
-        f"ip -n {name} addr add {FAR}/30 dev far",
+        f"ip -n {name} addr add {far}/30 dev far",
         f"ip -n {name} link set far up",
         f"ip -n {name} link set lo up",
     )
     can = os.getuid() == 0 and shutil.which("ip") and all(map(_succeeds, steps))
     try:
-        yield name if can else None
+        yield (name, near) if can else (None, HERE)
     finally:
         if shutil.which("ip"):
             _succeeds(f"ip link del {name}")
@@ -263,3 +270,7 @@ def _own_disk(home: Path) -> Iterator[bool]:
 
 def _succeeds(command: str) -> bool:
     return subprocess.run(command.split(), capture_output=True, check=False).returncode == 0
+
+
+def _printed(command: str) -> str:
+    return subprocess.run(command.split(), capture_output=True, text=True, check=False).stdout

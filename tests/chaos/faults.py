@@ -189,15 +189,18 @@ def disturbing_clock(hours: int) -> Strike:
 
 
 def hold_back(arena: Arena, kind: str) -> list[str | None]:
-    """Have nobody take the model that is submitted next, where the fault wants it untouched.
+    """Have only those take the model that is submitted next whom the fault wants to have it.
 
-    Who was told so; None is everybody, also those to come.
+    Who was told not to; None is everybody, also those to come.
     """
     told: list[str | None] = []
     if kind.startswith("ten"):
         told = [None]
     elif kind.startswith("clock"):
         told = [name for name in arena.names() if arena.process_of(name)]
+    elif kind.startswith("cut off"):
+        far = arena.name_of(FAR_WORKER)
+        told = [name for name in arena.names() if name != far and arena.process_of(name)]
     for worker in told:
         _order(arena, "drain", worker)
     return told
@@ -312,6 +315,7 @@ def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | Non
     try:
         if not arena.let_leases_run_out(far):
             return None
+        _order(arena, "resume")  # whoever was held back
         _wait_for_another(arena, model, far)
         time.sleep(rng.uniform(0, 5))
     finally:

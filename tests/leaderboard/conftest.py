@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from django.utils import timezone
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Suite, User, Worker
 from leaderboard.snapshot import published
-from leaderboard.web import kept
+from leaderboard.web import kept, refreshed
 from tests import awkward
 from tests.hub import Orders, serve, set_faults
 
@@ -47,10 +48,14 @@ benchmarks:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    """A test's rows are rolled back, and the next one's editions have the same numbers again."""
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test's rows are rolled back, and the next one's editions have the same numbers again.
+
+    Nor is what took a busy machine long to make given to a later test.
+    """
     kept.forget()
     published.forget()
+    monkeypatch.setattr(refreshed, "QUICK", math.inf)
 
 
 @pytest.fixture(scope="session")
