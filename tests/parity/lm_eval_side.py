@@ -12,7 +12,8 @@ import logging
 import random
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 import lm_eval
 import numpy as np
+import sklearn.metrics
 from lm_eval import evaluator
 from lm_eval.api.model import LM
 from lm_eval.filters import extraction
@@ -44,6 +46,28 @@ def _looked_through(*limits: int) -> Iterable[int]:
 
 
 extraction.range = _looked_through
+
+
+def _once_for_equal_counts(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """It looks at how often each pair of a right and a given answer occurs, and at nothing else:
+    of two thousand samples of ten documents, a few dozen are different to it."""
+    known: dict[Any, Any] = {}
+
+    def measured(golds: Sequence[Any], given: Sequence[Any]) -> Any:
+        pairs = [(type(a), a, type(b), b) for a, b in zip(golds, given, strict=True)]
+        try:
+            counts = frozenset(Counter(pairs).items())
+        except TypeError:  # several answers at once
+            return measure(golds, given)
+        if counts not in known:
+            known[counts] = measure(golds, given)
+        return known[counts]
+
+    return measured
+
+
+for _name in ("f1_score", "matthews_corrcoef"):
+    setattr(sklearn.metrics, _name, _once_for_equal_counts(getattr(sklearn.metrics, _name)))
 
 
 class RecordingLM(LM):  # type: ignore[misc]

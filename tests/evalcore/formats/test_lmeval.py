@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 from evalcore.formats.lmeval.results import results_json
 from evalcore.formats.lmeval.samples import sample_lines, task_hashes, task_lines
+from tests import warm
 from tests.evalcore.toys import RULE, evaluated, write_toys
 
 THEIRS = f"""
@@ -87,11 +86,8 @@ def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
     tasks = write_toys(folder)
     names, settings = SITUATIONS[request.param]
-    outcome = subprocess.run(
-        [sys.executable, "-c", THEIRS, tasks, names, folder / "theirs", json.dumps(settings)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    outcome = warm.run(
+        ["-c", THEIRS, tasks, names, folder / "theirs", json.dumps(settings)], timeout=300
     )
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     evaluations = evaluated(tasks, names, **settings)
