@@ -66,7 +66,7 @@ def run_both(
     index: Path | None = None,
 ) -> list[Pair]:
     """The pairs of all orders; `home` keeps the clients' caches, `work` the engines' files, and
-    `index` what lm-evaluation-harness knows of its own tasks."""
+    `index` what lm-evaluation-harness knows of task files."""
     environment = client_environment(
         hub, home, DISABLE_MULTIPROC="1", TQDM_DISABLE="1", PYTHONPATH=str(ROOT), **kept_in(index)
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests import warm
 from tests.hub import ROOT, client_environment
-from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT
+from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT, kept_in
 
 OWN = ROOT / "tasks"
 MODELS = ROOT / "demo" / "content" / "models" / "plumbline-demo"
@@ -144,10 +144,13 @@ def chat_model(folder: Path) -> Path:
 
 
 def run_commands(
-    hub: str, home: Path, talker: Path, out: Path, exported: Path
+    hub: str, home: Path, talker: Path, out: Path, exported: Path, index: Path | None = None
 ) -> dict[str, tuple[Files, Files]]:
-    """By case our files and theirs; that engine finds our tasks in `exported`."""
-    environment = client_environment(hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1")
+    """By case our files and theirs; that engine finds our tasks in `exported`, and keeps what it
+    knows of them in `index`."""
+    environment = client_environment(
+        hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1", **kept_in(index)
+    )
 
     def run(engine: str, case: Case) -> Files:
         model = str(talker) if case.chat else f"plumbline-demo/{case.model}"

@@ -17,7 +17,7 @@ THEIRS = f"""
 import json, sys
 import lm_eval
 from lm_eval.api.model import LM
-from lm_eval.loggers import EvaluationTracker
+from lm_eval.loggers import EvaluationTracker, utils
 from lm_eval.tasks import TaskManager
 
 SALT = ""
@@ -45,6 +45,8 @@ class Toy(LM):
     def chat_template(self, name=False):
         return "TEMPLATE"
 
+# Seconds, in which it asks half a dozen programs what the machine is.
+utils.get_pretty_env_info = str
 tasks, names, folder, settings = sys.argv[1:]
 tracker = EvaluationTracker(output_path=folder)
 results = lm_eval.simple_evaluate(
