@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from leaderboard.health import healthz, metrics, readyz
 from leaderboard.samples import Unavailable
-from leaderboard.web.throttle import TooOften
+from leaderboard.web import throttle
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class SayWhenToAskAgain:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Other errors are left to Django."""
-        if not isinstance(error, TooOften):
+        if not isinstance(error, throttle.TooOften):
             return None
         context = {"too_often": error, "path": request.get_full_path()}
         response = render(request, "429.html", context, status=429)
