@@ -49,6 +49,7 @@ PRELOADED = (
     "aiohttp",
     "fsspec",
     "httpx",
+    "httpx2",
     "jinja2",
     "yaml",
     "regex",
