@@ -14,6 +14,7 @@ import tempfile
 if "PLUMBLINE_HOME" not in os.environ:
     os.environ["PLUMBLINE_HOME"] = tempfile.mkdtemp(prefix="plumbline-tests-")
     atexit.register(shutil.rmtree, os.environ["PLUMBLINE_HOME"], ignore_errors=True)
+os.environ.setdefault("PLUMBLINE_TESTS_SHARED", os.environ["PLUMBLINE_HOME"])
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Of several test processes each has a home, and with it files and a database, of its own.
     os.environ["PLUMBLINE_HOME"] += f"/{worker}"
