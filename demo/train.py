@@ -31,6 +31,7 @@ from demo.world import Row
 
 MODELS = Path(__file__).parent / "content" / "models"
 CHARACTERS_PER_BATCH = 5000
+TEXTS_PER_BATCH = 64
 SHARE_OF_SINGLES = 0.85  # the other documents hold two to four questions, for few-shot prompts
 LEARNING_RATE = 2e-3
 IGNORED = -100
@@ -173,8 +174,7 @@ def score_saved(folder: Path, rows: dict[str, list[Row]]) -> Scores:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     model.eval()  # type: ignore[no-untyped-call]
     return {
-        f"{name} {style}": sum(picks_right(tokenizer, model, style, row) for row in some)
-        / len(some)
+        f"{name} {style}": share_right(tokenizer, model, style, some)
         for name, some in rows.items()
         for style in STYLES
     }
@@ -187,30 +187,58 @@ def prompt_of(style: str, row: Row) -> str:
     return exam_header(row["topic"]) + exam_question(row["question"], row["choices"])
 
 
+def share_right(
+    tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, style: str, rows: Sequence[Row]
+) -> float:
+    """Of how many rows the right answer has the highest loglikelihood after the prompt."""
+    answers = [(row, answer) for row in rows for answer in answers_of(style, row)]
+    prompts = [prompt_of(style, row) for row, _ in answers]
+    before = tokenizer(prompts)["input_ids"]
+    whole = tokenizer(
+        [f"{prompt} {answer}" for prompt, (_, answer) in zip(prompts, answers, strict=True)]
+    )["input_ids"]
+    texts = [(len(context), tuple(tokens)) for context, tokens in zip(before, whole, strict=True)]
+    sums = iter(loglikelihoods(tokenizer, model, texts))
+    right = 0
+    for row in rows:
+        found = [next(sums) for _ in answers_of(style, row)]
+        right += found.index(max(found)) == row["answer"]
+    return right / len(rows)
+
+
+def answers_of(style: str, row: Row) -> Sequence[str]:
+    return LETTERS if style == "mmlu" else row["choices"]
+
+
 @torch.inference_mode()
-def picks_right(
-    tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, style: str, row: Row
-) -> bool:
-    """Whether the right answer has the highest loglikelihood after the prompt."""
-    prompt = prompt_of(style, row)
-    answers = LETTERS if style == "mmlu" else row["choices"]
-    context = tokenizer(prompt)["input_ids"]
-    whole = [tokenizer(f"{prompt} {answer}")["input_ids"] for answer in answers]
-    width = max(map(len, whole))
-    ids = torch.tensor(
-        [tokens + [tokenizer.pad_token_id] * (width - len(tokens)) for tokens in whole]
-    )
-    log_probabilities = model(
-        input_ids=ids, attention_mask=torch.ones_like(ids)
-    ).logits.log_softmax(-1)
-    sums = [
-        sum(
-            float(log_probabilities[i, position - 1, tokens[position]])
-            for position in range(len(context), len(tokens))
+def loglikelihoods(
+    tokenizer: PreTrainedTokenizerBase,
+    model: PreTrainedModel,
+    texts: Sequence[tuple[int, tuple[int, ...]]],
+) -> list[float]:
+    """Of each text, its tokens behind the first so many.
+
+    What the texts have in common but for the last token, as letters after a question do, is
+    computed once.
+    """
+    read = sorted({(n, tokens[:-1]) for n, tokens in texts}, key=lambda one: len(one[1]))
+    found: dict[tuple[int, tuple[int, ...]], Tensor] = {}
+    head = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    for first in range(0, len(read), TEXTS_PER_BATCH):
+        batch = read[first : first + TEXTS_PER_BATCH]
+        width = len(batch[-1][1])
+        ids = torch.tensor(
+            [[*tokens, *[tokenizer.pad_token_id] * (width - len(tokens))] for _, tokens in batch]
         )
-        for i, tokens in enumerate(whole)
+        hidden = model.base_model(
+            input_ids=ids, attention_mask=torch.ones_like(ids)
+        ).last_hidden_state
+        for i, (n, tokens) in enumerate(batch):
+            found[n, tokens] = head(hidden[i, n - 1 : len(tokens)]).log_softmax(-1)
+    return [
+        sum(float(found[n, tokens[:-1]][i, token]) for i, token in enumerate(tokens[n:]))
+        for n, tokens in texts
     ]
-    return sums.index(max(sums)) == row["answer"]
 
 
 def print_row(trained: Trained) -> None:

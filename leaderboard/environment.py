@@ -152,6 +152,47 @@ def mail(name: str) -> dict[str, object]:
     }
 
 
+def redis(name: str, broker: str) -> str:
+    """The address of a Redis that all processes of the site share; the broker's where it is one.
+
+    Empty where there is none.
+    """
+    stated = secret(name, "")
+    if not stated:
+        return broker if _of_redis(broker) else ""
+    if not _of_redis(stated):
+        scheme = urlsplit(stated).scheme
+        raise ImproperlyConfigured(
+            f"{name}: expected redis://:password@host:port/number or rediss://…, got {scheme!r}"
+        )
+    return stated
+
+
+def _of_redis(url: str) -> bool:
+    return urlsplit(url).scheme in ("redis", "rediss")
+
+
+def counts(name: str, url: str, entries: int) -> dict[str, object]:
+    """Django's settings of a cache: in the Redis at `url`, or in each process where it is empty."""
+    if url:
+        return {
+            "BACKEND": "leaderboard.web.shared_cache.SharedCache",
+            "LOCATION": url,
+            "KEY_PREFIX": f"plumbline-{name}",
+            "OPTIONS": {
+                "serializer": "leaderboard.web.shared_cache.AsJson",
+                # Nobody waits long for a number that only says how often somebody asked.
+                "socket_connect_timeout": 1,
+                "socket_timeout": 1,
+            },
+        }
+    return {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": name,
+        "OPTIONS": {"MAX_ENTRIES": entries},
+    }
+
+
 def database(name: str, home: Path) -> dict[str, object]:
     """Django's database settings from a `postgresql://` or `sqlite:///` address.
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from leaderboard.health import healthz, metrics, readyz
 from leaderboard.samples import Unavailable
+from leaderboard.web import throttle
 
 logger = logging.getLogger(__name__)
 
@@ -108,4 +109,29 @@ class SayWhatIsUnavailable:
         response = render(request, "503.html", {"path": request.get_full_path()}, status=503)
         for name, value in headers.items():
             response[name] = value
+        return response
+
+
+class SayWhenToAskAgain:
+    """429 for who asked for more than one visitor may: a page in words, and when to ask again."""
+
+    def __init__(self, get_response: Answer) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Other errors are left to Django."""
+        if not isinstance(error, throttle.TooOften):
+            return None
+        context = {"too_often": error, "path": request.get_full_path()}
+        response = render(request, "429.html", context, status=429)
+        response["Retry-After"] = str(error.seconds)
+        response["Cache-Control"] = "no-store"
+        response["X-Robots-Tag"] = "noindex"
+        if "HX-Request" in request.headers:
+            # A part of a page was asked for, and this has no such part: it takes the whole page.
+            response["HX-Retarget"] = response["HX-Reselect"] = "main"
+            response["HX-Reswap"] = "outerHTML"
         return response

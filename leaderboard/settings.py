@@ -24,8 +24,10 @@ PLUMBLINE_OPEN_SUBMIT = env.boolean("PLUMBLINE_OPEN_SUBMIT")
 PLUMBLINE_USER_QUOTA = env.integer("PLUMBLINE_USER_QUOTA", 20)
 PLUMBLINE_VISITOR_QUOTA = env.integer("PLUMBLINE_VISITOR_QUOTA", 10)
 PLUMBLINE_OPEN_QUOTA = env.integer("PLUMBLINE_OPEN_QUOTA", 200)
-# What one visitor may ask of each process of the site in a minute; 0 is without a limit.
+# What one visitor, or one account, may ask for in a minute; 0 is without a limit.
 PLUMBLINE_CHECKS_PER_MINUTE = env.integer("PLUMBLINE_CHECKS_PER_MINUTE", 30)
+PLUMBLINE_PAGES_PER_MINUTE = env.integer("PLUMBLINE_PAGES_PER_MINUTE", 120)
+PLUMBLINE_DOWNLOADS_PER_MINUTE = env.integer("PLUMBLINE_DOWNLOADS_PER_MINUTE", 30)
 PLUMBLINE_SIGN_INS_PER_MINUTE = env.integer("PLUMBLINE_SIGN_INS_PER_MINUTE", 10)
 # Proxies in front of the site that add to X-Forwarded-For; nobody else's word on it is taken.
 PLUMBLINE_PROXIES = env.integer("PLUMBLINE_PROXIES", 0)
@@ -114,6 +116,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "leaderboard.middleware.SayWhatIsUnavailable",
+    "leaderboard.middleware.SayWhenToAskAgain",
 ]
 ROOT_URLCONF = "leaderboard.urls"
 WSGI_APPLICATION = "leaderboard.wsgi.application"
@@ -140,13 +143,15 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.database("PLUMBLINE_DATABASE_URL", PLUMBLINE_HOME)}
+# Celery reads it through runners/celery.py; the site sends no message.
+PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
+# Where all processes of the site count together; without it each counts for itself.
+PLUMBLINE_CACHE_URL = env.redis("PLUMBLINE_CACHE_URL", PLUMBLINE_BROKER_URL)
 CACHES = {
-    name: {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-        "LOCATION": name,
-        "OPTIONS": {"MAX_ENTRIES": entries},
-    }
-    for name, entries in {"default": 300, "throttle": 100_000}.items()
+    "default": env.counts("default", PLUMBLINE_CACHE_URL, 10_000),
+    "throttle": env.counts("throttle", PLUMBLINE_CACHE_URL, 100_000),
+    # Pictures and what the Hub said: large, and cheap to make once more in each process.
+    "local": env.counts("local", "", 300),
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "leaderboard.User"
@@ -265,9 +270,6 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 
-# Celery reads these through runners/celery.py; the site itself never speaks to a broker.
-PLUMBLINE_BROKER_URL = env.secret("PLUMBLINE_BROKER_URL", "filesystem://")
-
 # What is nobody's business is left out of every line.
 LOGGING = logs.configuration(
     PLUMBLINE_LOG,
@@ -283,6 +285,7 @@ LOGGING = logs.configuration(
         urlsplit(PLUMBLINE_MAIL_URL).password or "",
         str(DATABASES["default"].get("PASSWORD", "")),
         urlsplit(PLUMBLINE_BROKER_URL).password or "",
+        urlsplit(PLUMBLINE_CACHE_URL).password or "",
     ),
 )
 # Each request is a line of its own where machines read them; people have the lines of errors.

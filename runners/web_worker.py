@@ -17,12 +17,11 @@ from gunicorn.workers.base import Worker
 from waitress.server import create_server
 
 from runners.prctl import die_with_parent
+from runners.slow_clients import let_go
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-WHOLE_REQUEST_SECONDS = 20.0
-"""In which a request must have arrived; ours are an address or a small form."""
 SILENT_SECONDS = 60
 """After which a connection on which nothing moves is closed."""
 LARGEST_HEAD = 16 * 1024
@@ -35,6 +34,8 @@ BEAT = 1.0
 
 class Buffered(Worker):  # type: ignore[misc]
     """Serves until gunicorn says stop, and then ends what it has begun."""
+
+    _looked = 0.0
 
     def run(self) -> None:
         die_with_parent()  # the port is free as soon as the master is gone, however it went
@@ -62,7 +63,10 @@ class Buffered(Worker):  # type: ignore[misc]
     def _serve(self, server: Any) -> None:
         """Whatever moves next, or a beat in which nothing does."""
         server.asyncore.loop(timeout=BEAT, map=server._map, use_poll=True, count=1)
-        close_unfinished(server, time.monotonic())
+        now = time.monotonic()
+        if now - self._looked >= BEAT / 2:
+            self._looked = now
+            let_go(server, now)
         self.notify()
 
 
@@ -78,20 +82,6 @@ def without_body_to_head(application: WSGIApplication) -> WSGIApplication:
         return []
 
     return answered
-
-
-def close_unfinished(server: Any, now: float) -> None:
-    """Close connections that have taken too long over one request, a byte now and then or none.
-
-    waitress's own time-out starts anew with every byte.
-    """
-    for channel in list(server.active_channels.values()):
-        request = channel.request
-        if request is None:
-            continue
-        begun = vars(request).setdefault("begun", now)
-        if now - begun > WHOLE_REQUEST_SECONDS:
-            channel.will_close = True
 
 
 def _at_work(server: Any) -> bool:

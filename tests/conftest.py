@@ -36,9 +36,18 @@ def test_data() -> Path:
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our tasks as files that lm-evaluation-harness loads, written once for all test processes."""
+    return export_to(shared_by_processes(tmp_path_factory) / "exported")
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where lm-evaluation-harness keeps what it knows of task files, for all test processes."""
+    return shared_by_processes(tmp_path_factory) / "index"
+
+
+def shared_by_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.getbasetemp()
-    shared = made.parent if "PYTEST_XDIST_WORKER" in os.environ else made
-    return export_to(shared / "exported")
+    return made.parent if "PYTEST_XDIST_WORKER" in os.environ else made
 
 
 @pytest.fixture(scope="session")

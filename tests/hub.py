@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parent.parent
 TEST_DATA = Path(os.environ.get("PLUMBLINE_TEST_DATA", ROOT.parent / "shared" / "data")) / "hub"
 Orders = Sequence[Mapping[str, object]]
@@ -68,16 +70,9 @@ def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
 
 
 def run_client(code: str, url: str, home: Path, **extra: str) -> str:
-    """What the code prints, run in a fresh process: clients read HF_ENDPOINT once, on import."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=client_environment(url, home, **extra),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    """What the code prints, run in its own process: clients read HF_ENDPOINT once, on import."""
+    environment = client_environment(url, home, **extra)
+    done = warm.run(["-c", code], cwd=ROOT, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
 

@@ -27,6 +27,7 @@ from leaderboard.settings import *
 
 # All tests come from one address; those of the limits set their own.
 PLUMBLINE_CHECKS_PER_MINUTE = PLUMBLINE_SIGN_INS_PER_MINUTE = 0
+PLUMBLINE_PAGES_PER_MINUTE = PLUMBLINE_DOWNLOADS_PER_MINUTE = 0
 PLUMBLINE_VISITOR_QUOTA = 10_000
 
 # A file, as in production: SQLite in memory has other locks, and one connection for all threads.

@@ -66,6 +66,13 @@ def test_it_has_its_own_process_arguments_folder_and_environment(
     assert first["hub"] == "http://127.0.0.1:9"
 
 
+THREAD = """
+import threading, time
+threading.Thread(target=lambda: (time.sleep(0.2), print("said by a thread"))).start()
+print("said")
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "status"),
     [
@@ -76,6 +83,10 @@ def test_it_has_its_own_process_arguments_folder_and_environment(
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
         ("import atexit; atexit.register(print, 'at the end'); print('said')", 0),
+        ("import atexit; atexit.register(lambda: 1 / 0); print('said')", 0),
+        ("import sys; print('said', end=''); sys.exit()", 0),
+        ("import sys; sys.stderr.write('told'); sys.exit(300)", 300 - 256),
+        (THREAD, 0),
     ],
 )
 def test_it_ends_as_a_started_one(code: str, status: int) -> None:

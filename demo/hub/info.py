@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +117,19 @@ def read_card(revision: Revision) -> dict[str, Any]:
     front = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|\Z)", text, flags=re.DOTALL)
     if front is None:
         return {}
+    card: dict[str, Any] = json.loads(_card_as_json(front[1]))
+    return card
+
+
+@lru_cache(maxsize=1000)
+def _card_as_json(front: str) -> str:
+    """Read in C, and once: clients ask for a repository's card many times."""
     try:
-        card = yaml.safe_load(front[1])
+        card = yaml.load(front, Loader=yaml.CSafeLoader)
     except yaml.YAMLError:
-        return {}
+        return "{}"
     # Dates become text here: YAML knows them and JSON does not.
-    return json.loads(json.dumps(card, default=str)) if isinstance(card, dict) else {}
+    return json.dumps(card, default=str) if isinstance(card, dict) else "{}"
 
 
 def read_model_config(revision: Revision) -> dict[str, Any]:

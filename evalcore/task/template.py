@@ -26,7 +26,10 @@ _ENVIRONMENT.filters["regex_replace"] = _regex_replace
 
 @functools.cache
 def compiled(environment: SandboxedEnvironment, template: str) -> jinja2.Template:
-    return environment.from_string(template)
+    made = environment.from_string(template)
+    # A chain of mappings otherwise, gone through for each document: a third of a short one's time.
+    made.globals = dict(made.globals)
+    return made
 
 
 def render(template: str, doc: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from allauth.socialaccount import views as identities
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from leaderboard.accounts import identity
+from leaderboard.accounts import identity, mailing
 from leaderboard.accounts.page import Logout, SignIn
 
 TO_SIGN_IN = RedirectView.as_view(pattern_name="login")
@@ -20,13 +20,13 @@ SIGNING_IN = [
     path("accounts/login", TO_SIGN_IN, name="account_login"),
     path("accounts/logout", Logout.as_view(), name="logout"),
     path("accounts/logout", Logout.as_view(), name="account_logout"),
-    path("accounts/new", views.signup, name="account_signup"),
+    path("accounts/new", mailing.SignUp.as_view(), name="account_signup"),
     path("accounts/closed", views.account_inactive, name="account_inactive"),
     path("accounts/confirm", views.email_verification_sent, name="account_email_verification_sent"),
     re_path(
         r"^accounts/confirm/(?P<key>[-:\w]+)$", views.confirm_email, name="account_confirm_email"
     ),
-    path("accounts/password", views.password_reset, name="account_reset_password"),
+    path("accounts/password", mailing.ForgottenPassword.as_view(), name="account_reset_password"),
     path("accounts/password/sent", views.password_reset_done, name="account_reset_password_done"),
     path(
         "accounts/password/changed",

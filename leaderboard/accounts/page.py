@@ -14,11 +14,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from leaderboard.accounts.mailing import SaysThatMailFailed
 from leaderboard.models import role_of
 from leaderboard.web import throttle
 
 
-class SignIn(LoginView):  # type: ignore[misc]
+class SignIn(SaysThatMailFailed, LoginView):  # type: ignore[misc]
     """The form of an account; who tries too often in a minute has to wait for the next."""
 
     template_name = "accounts/login.html"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from smtplib import SMTPException
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.models import EmailAddress
 from allauth.account.stages import EmailVerificationStage
+from allauth.core import context
+from allauth.core.internal import ratelimit
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
@@ -16,6 +20,8 @@ from django.http import HttpRequest
 from leaderboard.accounts.identity import Provider
 from leaderboard.web import throttle
 
+logger = logging.getLogger(__name__)
+
 NAME_VALIDATORS = [
     RegexValidator(
         r"\A[A-Za-z0-9][A-Za-z0-9_.-]{1,39}\Z",
@@ -24,6 +30,14 @@ NAME_VALIDATORS = [
     )
 ]
 """Narrower than Django's: a name with an @ could be somebody else's address."""
+
+
+class MailFailed(Exception):
+    """The message was not sent: try again in some minutes."""
+
+
+MAILED_BY = ("confirm_email", "reset_password")
+"""What allauth calls the limits of mail to one address."""
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
@@ -38,6 +52,23 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
 
     def get_login_stages(self) -> list[str]:
         return [f"{__name__}.ConfirmedAddress"]
+
+    def send_mail(self, template_prefix: str, email: str, told: dict[str, Any]) -> None:
+        """Raises MailFailed where the server of mail does not take it; the log says why."""
+        try:
+            super().send_mail(template_prefix, email, told)
+        except (SMTPException, OSError) as problem:
+            logger.error(
+                "mail could not be sent by PLUMBLINE_MAIL_URL, %s: %s",
+                type(problem).__name__,
+                problem,
+            )
+            for action in MAILED_BY:
+                # Nothing was sent, so that the next try need not wait.
+                ratelimit.clear(
+                    context.request, app="allauth.account", action=action, key=email.lower()
+                )
+            raise MailFailed from problem
 
     def add_message(self, *args: Any, **options: Any) -> None:
         """Pages say what they did: nothing is carried over to the next one."""

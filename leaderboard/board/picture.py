@@ -149,7 +149,10 @@ def picture(request: HttpRequest, reference: str) -> HttpResponseBase:
     suite = find_suite(reference)
     wanted = Wanted.of(request).but(**NOT_DRAWN)
     board = chosen_board(suite, wanted)
-    view = view_of(board, wanted) if board else None
     data = board.data_version if board else ""
     made_of = [suite.title, suite.version, suite.notice, data, vars(wanted)]
-    return canvas.answer(request, made_of, lambda: draw_board(view, suite, wanted.style))
+    return canvas.answer(
+        request,
+        made_of,
+        lambda: draw_board(view_of(board, wanted) if board else None, suite, wanted.style),
+    )

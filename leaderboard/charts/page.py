@@ -16,7 +16,7 @@ from leaderboard.catalogue import suite_asked_for
 from leaderboard.charts.drawing import ALL_WHISKERS, picture
 from leaderboard.charts.size import AVERAGE, SizeChart, scores_of, size_chart
 from leaderboard.snapshot import published
-from leaderboard.web import Address, kept, part
+from leaderboard.web import Address, kept, part, throttle
 
 PER_PAGE = 50
 
@@ -70,6 +70,7 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
 @require_safe
 def svg(request: HttpRequest) -> HttpResponse:
     """The picture as a file, with colours of its own."""
+    throttle.count_download(request)
     chart = chart_of(address_of(request))
     if chart is None or not len(chart.rows):
         raise Http404("there is nothing to draw yet")

@@ -21,7 +21,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]
     hf_raise_for_status,
 )
 
-from leaderboard.hub import cleaning, trouble
+from leaderboard.hub import cleaning, trouble, unknown
 from leaderboard.hub import weights as hub_weights
 from leaderboard.hub.answer import Answer, answer_of, repo_id_of
 from leaderboard.hub.model_id import Asked, other_repository
@@ -92,8 +92,13 @@ def read_repository(asked: Asked, seconds: float, *, thorough: bool = False) -> 
     Looks for the chat template in files only where `thorough`. Raises Refused (missing, private,
     gated, disabled, no model, no such revision) and HubSilent.
     """
+    unknown.refuse(asked.repo_id)
     deadline = Deadline(seconds)
-    return trouble.within(deadline, lambda: _read(asked, deadline, thorough))
+    try:
+        return trouble.within(deadline, lambda: _read(asked, deadline, thorough))
+    except Refused as refused:
+        unknown.note(asked.repo_id, refused)
+        raise
 
 
 def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:

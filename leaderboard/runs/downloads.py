@@ -30,7 +30,7 @@ from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run
 from leaderboard.runs.dialects import DIALECTS, Source
 from leaderboard.samples import store as artifacts
-from leaderboard.web import kept
+from leaderboard.web import kept, throttle
 
 MOST_DIGITS = 18
 """More make a number beyond any file; thousands of them are no number to Python at all."""
@@ -61,6 +61,7 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
     etag = kept.tag(request, [stored.sha256, file, *_mark(stored.run).values()])
     if unchanged := get_conditional_response(request, etag):
         return unchanged
+    throttle.count_download(request)
     record = RunRecord.read(_existing(stored))
     source = Source(
         record=record,

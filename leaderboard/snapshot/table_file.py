@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from evalcore.lengths import NAMES
 from leaderboard.snapshot.data import STANDINGS, Board, Column, Scores, run_urls
 from leaderboard.snapshot.models import Models
-from leaderboard.web import kept
+from leaderboard.web import kept, throttle
 
 _STANDINGS = [str(standing) for standing in STANDINGS]
 _INJECTED = r"^[=+\-@\t\r]"
@@ -71,12 +71,13 @@ class Refused(Exception):
 def addresses(page: str, make: Callable[[HttpRequest], TableFile]) -> list[URLPattern]:
     """Of a page's table in each form: `page.csv` and so on.
 
-    400 with the problems where `make` raises Refused.
+    400 with the problems where `make` raises Refused; 429 for who asks for too many files.
     """
 
     def view(ending: str) -> Callable[[HttpRequest], HttpResponseBase]:
         @require_safe
         def as_file(request: HttpRequest) -> HttpResponseBase:
+            throttle.count_download(request)
             try:
                 return _answer(request, make(request), ending)
             except Refused as refused:

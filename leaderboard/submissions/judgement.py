@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import monotonic
 
 from django.conf import settings
-from django.core.cache import cache
+from django.core.cache import caches
 
 from leaderboard.hub import Repository, adapters, client, model_id, own_code
 from leaderboard.hub import files as repository_files
@@ -31,13 +31,13 @@ def judged(
     thorough = thorough or way.chat
     question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision, way.base, thorough])
     key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
-    judgement: Judgement | None = cache.get(key) if remembered else None
+    judgement: Judgement | None = caches["local"].get(key) if remembered else None
     if judgement is None:
         try:
             judgement = _judged(asked, way, seconds, thorough=thorough)
         except Refused as refused:
             judgement = (None, refused.problems, ())
-        cache.set(key, judgement, CACHED_SECONDS)
+        caches["local"].set(key, judgement, CACHED_SECONDS)
     facts, problems, warnings = judgement
     if facts is None:
         return judgement

@@ -11,13 +11,13 @@ from io import BytesIO
 from typing import Self
 
 from django.conf import settings
-from django.core.cache import cache
+from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response
 from PIL import Image, ImageDraw, ImageFont
 
 from evalcore.digest import digest_of
-from leaderboard.web import kept
+from leaderboard.web import kept, throttle
 
 SIZE = WIDTH, HEIGHT = 1200, 630
 PAPER, INK, INK_2, INK_3 = "#fcfcfa", "#15181c", "#464c54", "#636a73"
@@ -167,12 +167,21 @@ def cut(text: str, size: int, weight: int, room: float) -> str:
 
 
 def answer(request: HttpRequest, made_of: object, draw: Callable[[], bytes]) -> HttpResponseBase:
-    """The picture that `draw` makes, kept by the digest of what it is made of; 304 if known."""
+    """The picture that `draw` makes, kept by the digest of what it is made of; 304 if known.
+
+    Raises TooOften where it has to be drawn, for a query, and its reader asked for too many.
+    """
     digest = digest_of([kept.release(), repr(made_of)])
     etag = f'"{digest}"'
     response = get_conditional_response(request, etag)
     if response is None:
-        png = cache.get_or_set(f"picture-{digest}", draw, KEPT)
+        pictures, key = caches["local"], f"picture-{digest}"
+        png = pictures.get(key)
+        if png is None:
+            if request.GET:
+                throttle.count_page(request)
+            png = draw()
+            pictures.set(key, png, KEPT)
         response = HttpResponse(png, content_type="image/png")
     response["ETag"] = etag
     response["Cache-Control"] = "public, max-age=3600"

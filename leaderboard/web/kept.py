@@ -27,6 +27,7 @@ from django.utils.text import compress_string
 from zlib_ng import zlib_ng
 
 from evalcore.digest import digest_of
+from leaderboard.web import throttle
 from leaderboard.web.recent import Recent
 
 ROOM = 32 * 2**20
@@ -72,15 +73,18 @@ def answer(
     """The page of this address, made by `render` unless it was kept; 304 where the browser has it.
 
     `editions` gives the numbers of all that the page shows; they are read before any of it. What
-    `render` returns as a response (a redirect) is passed on.
+    `render` returns as a response (a redirect) is passed on. Raises TooOften where the page has to
+    be made, is one of very many that can be asked for, and its reader asked for too many of them.
     """
     if request.user.is_authenticated or settings.DEBUG:
+        _count_chosen(request)
         page = render()
         return page if isinstance(page, HttpResponseBase) else passing(request, page)
     always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
     key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
+        _count_chosen(request)
         token = _for_now.set(False)
         try:
             page = render()
@@ -93,6 +97,12 @@ def answer(
         if lasting:
             _kept.put(key, kept)
     return _sent(request, kept)
+
+
+def _count_chosen(request: HttpRequest) -> None:
+    """Of pages without a query there are only so many, which are never refused."""
+    if request.GET:
+        throttle.count_page(request)
 
 
 def forget() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from django.conf import settings
 from django.contrib.sitemaps import Sitemap
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Exists, OuterRef, QuerySet
@@ -20,6 +21,7 @@ from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
 
 from leaderboard.models import HubModel, Run, Suite, TaskVersion
+from leaderboard.web import throttle
 from leaderboard.web.address import bounded
 
 CLOSE_BY = 3
@@ -68,7 +70,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
         "run": _run_address(request),
         "asked": asked,
         "word": asked.rpartition("/")[2],
-        "close_by": _close_by(path),
+        "close_by": _close_by(request, path),
     }
     return render(request, "404.html", context, status=404)
 
@@ -96,12 +98,17 @@ def _run_address(request: HttpRequest) -> str:
     return reverse("run", args=[match.kwargs["pk"]]) if match and of_run else ""
 
 
-def _close_by(path: str) -> list[tuple[str, str]]:
-    """Name and address of models, tasks or suites called nearly like what `path` asks for."""
+def _close_by(request: HttpRequest, path: str) -> list[tuple[str, str]]:
+    """Name and address of models, tasks or suites called nearly like what `path` asks for.
+
+    None for who asks for very many addresses that are none: to compare names takes a while.
+    """
     _, section, asked = ("/" + path.strip("/") + "//").split("/", 2)
     names = _NAMES.get(section)
     asked = asked.rstrip("/")
     if names is None or not asked:
+        return []
+    if throttle.wait("guesses", settings.PLUMBLINE_PAGES_PER_MINUTE, request):
         return []
     close = get_close_matches(asked, names(asked), CLOSE_BY, cutoff=0.55)
     return [(name, reverse(section.removesuffix("s"), args=[name])) for name in close]

@@ -1,7 +1,8 @@
-"""How often one visitor may ask for what costs us or the Hub; counted in the process's memory.
+"""How often one visitor, or one account, may ask for what costs us or the Hub.
 
-A GET writes nothing to the database, so each process of the site counts for itself. What must hold
-across processes and restarts, submissions in a day, is counted in rows (`submissions`).
+A GET writes nothing to the database, so it is counted in a cache: in Redis for all processes of the
+site together, or where there is none by each process for itself. What must hold across restarts,
+submissions in a day, is counted in rows (`submissions`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,31 @@ from leaderboard.web.problem import Problem
 MINUTE = 60
 
 
+class TooOften(Exception):
+    """Asked for more than one visitor may in a minute: 429, and the seconds to wait."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message)
+        self.message, self.seconds = message, seconds
+
+
+def count_page(request: HttpRequest) -> None:
+    """Count a page or picture that is made for one choice of a reader. Raises TooOften."""
+    _count("pages", settings.PLUMBLINE_PAGES_PER_MINUTE, "searched or filtered pages", request)
+
+
+def count_download(request: HttpRequest) -> None:
+    """Count a file that is made while it is sent. Raises TooOften."""
+    _count("downloads", settings.PLUMBLINE_DOWNLOADS_PER_MINUTE, "files", request)
+
+
+def _count(name: str, most: int, what: str, request: HttpRequest) -> None:
+    if seconds := wait(name, most, request):
+        raise TooOften(
+            f"More than {most} {what} were asked for {whose(request)} in a minute.", seconds
+        )
+
+
 def too_many_checks(request: HttpRequest) -> Problem | None:
     """Count a look at a model on the Hub; what to say where it is one too many."""
     most = settings.PLUMBLINE_CHECKS_PER_MINUTE
@@ -30,14 +56,14 @@ def too_many_checks(request: HttpRequest) -> Problem | None:
     return Problem(
         "form",
         "throttled",
-        f"More than {most} models were checked from your network in a minute.",
+        f"More than {most} models were checked {whose(request)} in a minute.",
         f"Check again in {seconds} s.",
         wait_seconds=seconds,
     )
 
 
 def wait(name: str, most: int, request: HttpRequest) -> int:
-    """Count one request of this visitor; the seconds to wait where it is one too many, else 0.
+    """Count one request of who asks; the seconds to wait where it is one too many, else 0.
 
     So many may be made in a minute, and the next counts anew; with `most` 0 any number.
     """
@@ -45,7 +71,7 @@ def wait(name: str, most: int, request: HttpRequest) -> int:
         return 0
     now = time.time()
     turn = int(now // MINUTE)
-    key = f"{name}-{turn}-{visitor_digest(request)}"
+    key = f"{name}-{turn}-{_account(request) or visitor_digest(request)}"
     counts = caches["throttle"]
     counts.add(key, 0, 2 * MINUTE)
     try:
@@ -53,6 +79,21 @@ def wait(name: str, most: int, request: HttpRequest) -> int:
     except ValueError:  # dropped in between, as one of very many
         return 0
     return 0 if asked <= most else math.ceil((turn + 1) * MINUTE - now) or 1
+
+
+def whose(request: HttpRequest) -> str:
+    """As in “30 models were checked from your network”: who is counted."""
+    return "by your account" if _account(request) else "from your network"
+
+
+def _account(request: HttpRequest) -> str:
+    """Who signed in is counted by the account: neighbours of a network do not share it.
+
+    Without a session's cookie nobody is looked for, so that answers for all stay so.
+    """
+    if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+        return ""
+    return f"account-{request.user.pk}"
 
 
 UNKNOWN = "unknown"

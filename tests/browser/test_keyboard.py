@@ -50,6 +50,9 @@ NOT_REACHED = """() => [...document.querySelectorAll(
   .filter(one => one.checkVisibility() && !one.disabled && !window.reached.has(one))
   .filter(one => one.type !== "radio" ||
     ![...window.reached].some(other => other.type === "radio" && other.name === one.name))
+  // A dot among thousands is passed over where the table below it leads to the same page.
+  .filter(one => one.tabIndex !== -1 ||
+    ![...window.reached].some(other => other.getAttribute("href") === one.getAttribute("href")))
   .map(one => one.outerHTML.slice(0, 160))"""
 OUT_OF_ORDER = """() => [...document.querySelectorAll("[tabindex]")]
   .filter(one => one.tabIndex > 0).map(one => one.outerHTML.slice(0, 160))"""

@@ -315,7 +315,7 @@ def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | Non
     try:
         if not arena.let_leases_run_out(far):
             return None
-        _order(arena, "resume")  # whoever was held back
+        let_go(arena, [name for name in arena.names() if name != far])
         _wait_for_another(arena, model, far)
         time.sleep(rng.uniform(0, 5))
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import cache, caches
 from django.utils import timezone
 
 from leaderboard.catalogue import sync as catalogue
@@ -70,6 +70,7 @@ def hub(hub_process: str, settings: Any) -> Iterator[Callable[[Orders], None]]:
     """The site's Hub for one test; call it with faults to make it fail."""
     settings.HF_ENDPOINT = hub_process
     cache.clear()
+    caches["local"].clear()
 
     def fail(faults: Orders) -> None:
         set_faults(hub_process, faults)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests import warm
 from tests.hub import ROOT, client_environment
 from tests.parity.census import DRAWN, Candidate, Census, draw
 from tests.parity.compare import Compared, compare
@@ -67,7 +66,7 @@ def run_both(
     index: Path | None = None,
 ) -> list[Pair]:
     """The pairs of all orders; `home` keeps the clients' caches, `work` the engines' files, and
-    `index` what lm-evaluation-harness knows of its own tasks."""
+    `index` what lm-evaluation-harness knows of task files."""
     environment = client_environment(
         hub, home, DISABLE_MULTIPROC="1", TQDM_DISABLE="1", PYTHONPATH=str(ROOT), **kept_in(index)
     )
@@ -86,10 +85,10 @@ def _run_one(part: str, order: Order, folder: Path, environment: dict[str, str])
     (folder / "order.json").write_text(json.dumps(order.as_json()))
     for side in ("lm_eval_side", "our_side"):
         module = f"tests.parity.{side}"
-        command = [sys.executable, "-m", "tests.parity.command", module, str(folder)]
+        command = ["-m", "tests.parity.command", module, folder]
         output = folder / f"{side}.log"
         with output.open("w") as log:
-            done = subprocess.run(
+            done = warm.run(
                 command, cwd=ROOT, env=environment, stdout=log, stderr=log, timeout=TIMEOUT
             )
         if done.returncode:
@@ -118,12 +117,10 @@ def kept_in(index: Path | None) -> dict[str, str]:
 
 def census_of(test_data: Path, index: Path | None = None) -> Census:
     """lm-evaluation-harness's own tasks on this data; it is asked in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.parity.census", str(test_data)],
+    done = warm.run(
+        ["-m", "tests.parity.census", test_data],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **kept_in(index)},
-        capture_output=True,
-        text=True,
+        env={**os.environ, **kept_in(index)},
         timeout=TIMEOUT,
     )
     if done.returncode:

@@ -175,7 +175,6 @@ def _is_function(value: Any, root: Path) -> bool:
 def census(datasets: Path) -> Census:
     """As lm-eval resolves its own files; those that it cannot read are no candidates."""
     import lm_eval.tasks
-    from lm_eval.tasks._yaml_loader import load_yaml
 
     root = Path(lm_eval.tasks.__file__).parent
     here = splits_of_data(datasets)
@@ -183,8 +182,8 @@ def census(datasets: Path) -> Census:
     found: list[Candidate] = []
     uses: Counter[str] = Counter()
     for name in manager.all_subtasks:
-        path = Path(manager.task_index[name].yaml_path)
-        config = load_yaml(path, resolve_func=False, recursive=True)
+        entry = manager.task_index[name]
+        path, config = Path(entry.yaml_path), entry.cfg
         features = tuple(sorted(set(features_of(config, root))))
         uses.update(features)
         if is_here(config, here):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests import warm
 from tests.hub import ROOT, client_environment
-from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT
+from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT, kept_in
 
 OWN = ROOT / "tasks"
 MODELS = ROOT / "demo" / "content" / "models" / "plumbline-demo"
@@ -106,15 +105,13 @@ class Files:
 def evaluate(
     engine: str, case: Case, model: str, out: Path, environment: Mapping[str, str]
 ) -> Files:
-    command = [sys.executable, "-m", "tests.parity.command", engine, "run", "--model", "hf"]
+    command = ["-m", "tests.parity.command", engine, "run", "--model", "hf"]
     command += ["--model_args", f"pretrained={model},dtype=float32"]
     command += ["--tasks", ",".join(case.tasks), "--include_path", str(case.folder)]
     command += ["--output_path", str(out), "--log_samples", "--device", "cpu", *case.options]
     if engine == "lm_eval":
         command += ["--batch_size", "1"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT
-    )
+    done = warm.run(command, cwd=ROOT, env=environment, timeout=TIMEOUT)
     if done.returncode:
         raise RuntimeError(f"{engine} on {case.name} ended: {done.stderr[-3000:]}")
     return read(out)
@@ -147,10 +144,13 @@ def chat_model(folder: Path) -> Path:
 
 
 def run_commands(
-    hub: str, home: Path, talker: Path, out: Path, exported: Path
+    hub: str, home: Path, talker: Path, out: Path, exported: Path, index: Path | None = None
 ) -> dict[str, tuple[Files, Files]]:
-    """By case our files and theirs; that engine finds our tasks in `exported`."""
-    environment = client_environment(hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1")
+    """By case our files and theirs; that engine finds our tasks in `exported`, and keeps what it
+    knows of them in `index`."""
+    environment = client_environment(
+        hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1", **kept_in(index)
+    )
 
     def run(engine: str, case: Case) -> Files:
         model = str(talker) if case.chat else f"plumbline-demo/{case.model}"

@@ -26,12 +26,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where lm-evaluation-harness keeps what it knows of its own tasks."""
-    return tmp_path_factory.mktemp("index") / "lm_eval"
-
-
-@pytest.fixture(scope="session")
 def census(test_data: Path, index: Path) -> Census:
     return census_of(test_data, index)
 

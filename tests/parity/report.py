@@ -51,8 +51,9 @@ def main() -> None:
     ):
         work = Path(made)
         exported = export_to(work / "exported")
-        pairs = run_both(hub, work / "home", work / "both", parts_of(drawn, exported))
-        commands = run_commands(hub, work / "home", chat_model(work), work / "commands", exported)
+        home, index = work / "home", work / "index"
+        pairs = run_both(hub, home, work / "both", parts_of(drawn, exported), index)
+        commands = run_commands(hub, home, chat_model(work), work / "commands", exported, index)
     DOCUMENT.write_text("\n".join(document(census, drawn, pairs, commands)), encoding="utf-8")
     wrong = [
         str(difference)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import pytest
 from evalcore.model.base import Conversation, Request, Turn
 from evalcore.model.registry import backend_of
 from evalcore.model.sounds import Sound
+from tests import warm
 from tests.hearing import RATE, make_hearing, tone
 from tests.hub import ROOT
 from tests.parity.test_model import our_answers
@@ -79,12 +78,10 @@ def theirs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[
         ],
     }
     (work / "order.json").write_text(json.dumps(order))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.parity.hearing_side", str(work)],
+    done = warm.run(
+        ["-m", "tests.parity.hearing_side", work],
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"},
-        capture_output=True,
-        text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]

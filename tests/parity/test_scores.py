@@ -27,11 +27,11 @@ pytestmark = [
 
 @pytest.fixture(scope="session")
 def written(
-    hub: str, home: Path, exported: Path, tmp_path_factory: pytest.TempPathFactory
+    hub: str, home: Path, exported: Path, index: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[Files, Files]]:
     """By case our files and theirs."""
     talker = chat_model(tmp_path_factory.mktemp("models"))
-    return run_commands(hub, home, talker, tmp_path_factory.mktemp("commands"), exported)
+    return run_commands(hub, home, talker, tmp_path_factory.mktemp("commands"), exported, index)
 
 
 @pytest.fixture(params=[case.name for case in CASES])

@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +20,7 @@ from PIL import Image
 from evalcore.model.base import Conversation, Request, Response, Turn
 from evalcore.model.pictures import Picture
 from evalcore.model.registry import backend_of
+from tests import warm
 from tests.drawn import drawn
 from tests.hub import ROOT
 from tests.parity.test_model import our_answers
@@ -157,12 +156,10 @@ def theirs(
         for name, case in CASES.items()
     ]
     (work / "order.json").write_text(json.dumps(orders))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.parity.seeing_side", str(work)],
+    done = warm.run(
+        ["-m", "tests.parity.seeing_side", work],
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"},
-        capture_output=True,
-        text=True,
         timeout=560,
     )
     assert done.returncode == 0, done.stderr[-3000:]

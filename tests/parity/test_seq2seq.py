@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ import pytest
 
 from evalcore.model.base import Request, Response
 from evalcore.model.registry import backend_of
-from tests import tiny
+from tests import tiny, warm
 from tests.hub import ROOT
 from tests.parity.test_model import our_answers, texts
 
@@ -136,12 +134,10 @@ def theirs(
         for name, folder in folders.items()
     ]
     (work / "order.json").write_text(json.dumps(orders))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.parity.seq2seq_side", str(work)],
+    done = warm.run(
+        ["-m", "tests.parity.seq2seq_side", work],
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"},
-        capture_output=True,
-        text=True,
         timeout=560,
     )
     assert done.returncode == 0, done.stderr[-3000:]

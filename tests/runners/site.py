@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models.functions import Now
 
 from leaderboard.catalogue import sync as catalogue
@@ -58,7 +58,7 @@ def open_site(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with serve([content]) as url:
         settings.HF_ENDPOINT = url
-        cache.clear()
+        caches["local"].clear()
         published.forget()
         catalogue.sync(tasks)
         yield

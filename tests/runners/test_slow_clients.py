@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from waitress.server import create_server
 
-from runners import web, web_worker
+from runners import slow_clients, web, web_worker
 from tests.runners.served import Site, running
 
 LARGE = "/static/leaderboard/large.bin"
@@ -85,11 +86,123 @@ def test_a_request_that_never_becomes_whole_is_given_up() -> None:
 
         client.sendall(HEAD)
         moves()
-        web_worker.close_unfinished(server, 100.0)
+        slow_clients.close_unfinished(server, 100.0)
         client.sendall(b"X-Another: byte\r\n")
         moves()
         assert len(server.active_channels) == 1
-        web_worker.close_unfinished(server, 101.0 + web_worker.WHOLE_REQUEST_SECONDS)
+        slow_clients.close_unfinished(server, 101.0 + slow_clients.WHOLE_REQUEST_SECONDS)
         moves()
         assert client.recv(10) == b""
     server.close()
+
+
+class Serving:
+    """A server in this process, whose answers are made and larger than what a reader takes."""
+
+    def __init__(self, n_bytes: int, **limits: int) -> None:
+        self.made = [bytes(2**16)] * (n_bytes // 2**16)
+        adjusted = {"threads": 4, "outbuf_high_watermark": 2**18, **limits}
+        self.server = create_server(self._answer, host="127.0.0.1", port=0, **adjusted)
+        self.now = 0.0
+
+    def _answer(self, environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"small"] if environ["PATH_INFO"] == "/small" else iter(self.made)  # type: ignore[return-value]
+
+    def open(self, path: str) -> socket.socket:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(5)
+        connection.connect(("127.0.0.1", int(self.server.effective_port)))
+        connection.sendall(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        return connection
+
+    def turn(self, times: int = 10) -> None:
+        for _ in range(times):
+            self.server.asyncore.loop(timeout=0.02, map=self.server._map, use_poll=True, count=3)
+            time.sleep(0.01)  # the threads that answer have work, too
+            slow_clients.let_go(self.server, self.now)
+            self.now += 1.0
+
+    @property
+    def open_ones(self) -> int:
+        return len(self.server.active_channels)
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[..., Serving]]:
+    made: list[Serving] = []
+
+    def make(n_bytes: int, **limits: int) -> Serving:
+        made.append(Serving(n_bytes, **limits))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for channel in list(one.server.active_channels.values()):
+            channel.will_close = True
+        one.turn()
+        one.server.task_dispatcher.shutdown(timeout=2)
+        one.server.close()
+
+
+def test_answers_too_large_to_leave_behind_do_not_take_all_threads(
+    serving: Callable[..., Serving],
+) -> None:
+    """More of them than threads, none read: those that waited longest end, others are answered."""
+    site = serving(8 * 2**20)
+    with ExitStack() as slow:
+        unread = [slow.enter_context(site.open("/large")) for _ in range(12)]
+        site.turn(60)
+        with site.open("/small") as other:
+            site.turn()
+            assert other.recv(1000).endswith(b"small")
+        assert site.open_ones <= 2
+        assert len(unread) == 12
+
+
+def test_one_large_answer_that_is_read_slowly_is_whole(serving: Callable[..., Serving]) -> None:
+    site = serving(2**20)
+    received = 0
+    with site.open("/large") as connection:
+        connection.settimeout(0.01)
+        for _ in range(2000):
+            site.turn(1)
+            try:
+                piece = connection.recv(2**16)
+            except TimeoutError:
+                continue
+            received += len(piece)
+            if not piece:
+                break
+    assert received > 2**20
+
+
+def test_unread_answers_do_not_fill_the_disk(
+    serving: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_clients, "LEFT_BEHIND", 24 * 2**20)
+    site = serving(12 * 2**20, outbuf_high_watermark=2**30)
+    with ExitStack() as slow:
+        for _ in range(6):
+            slow.enter_context(site.open("/large"))
+            site.turn()
+        # Of each answer the system holds some megabytes itself.
+        assert 2 <= site.open_ones <= 3
+        with site.open("/small") as other:
+            site.turn()
+            assert other.recv(1000).endswith(b"small")
+
+
+def test_where_connections_run_out_those_at_rest_for_longest_go(
+    serving: Callable[..., Serving],
+) -> None:
+    site = serving(0, connection_limit=40)
+    with ExitStack() as idle:
+        for _ in range(60):
+            idle.enter_context(socket.create_connection(("127.0.0.1", site.server.effective_port)))
+            site.turn(1)
+        assert site.open_ones <= 36
+        with site.open("/small") as other:
+            site.turn()
+            assert other.recv(1000).endswith(b"small")

@@ -21,11 +21,19 @@ TASKS = str(ROOT / "tasks")
 
 
 def pairs_of(
-    names: list[str], place: Path, exported: Path, *, real: bool, shots: list[int], limit: int
+    names: list[str],
+    place: Path,
+    exported: Path,
+    index: Path,
+    *,
+    real: bool,
+    shots: list[int],
+    limit: int,
 ) -> list[Pair]:
     """What both engines say of each name, at each number of shots, told the same responses.
 
-    `exported` has our tasks as lm-evaluation-harness loads them.
+    `exported` has our tasks as lm-evaluation-harness loads them, `index` keeps what it knows of
+    them.
     """
     settings = tuple(Setting(name=f"{k}-shot", num_fewshot=k, limit=limit) for k in shots)
     orders = [
@@ -39,7 +47,7 @@ def pairs_of(
         for shard in range(min(AT_ONCE, len(names)))
     ]
     with serve([merged(place / "hub", real=real)]) as url:
-        return run_both(url, place / "home", place / "work", {"tasks": orders})
+        return run_both(url, place / "home", place / "work", {"tasks": orders}, index)
 
 
 def main() -> int:
@@ -55,6 +63,7 @@ def main() -> int:
             options.names,
             Path(place),
             export_to(Path(place) / "exported"),
+            Path(place) / "index",
             real=options.data == "real",
             shots=options.shots,
             limit=options.limit,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,9 +21,11 @@ from typing import Any
 
 import yaml
 
+from tests import warm
 from tests.hub import ROOT, client_environment, serve
 from tests.tasks.data import merged
 
+TIMEOUT = 560
 LISTS = Path(__file__).parent / "intents"
 
 
@@ -56,13 +57,12 @@ def problems(intents: Sequence[Intent], place: Path, *, real: bool) -> Iterator[
     """Pairs that differ and should not, and that are the same though listed as different."""
     asked = json.dumps([[intent.ours, intent.theirs, intent.shots] for intent in intents])
     with serve([merged(place / "hub", real=real)]) as url:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.parity.command", "tests.tasks.rendered"],
+        done = warm.run(
+            ["-m", "tests.parity.command", "tests.tasks.rendered"],
             cwd=ROOT,
             env=client_environment(url, place / "home", PYTHONPATH=str(ROOT)),
             input=asked,
-            capture_output=True,
-            text=True,
+            timeout=TIMEOUT,
         )
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])

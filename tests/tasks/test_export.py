@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from evalcore.task.functions import FunctionRef
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
+from tests import warm
 from tests.hub import ROOT
 
 pytestmark = [
@@ -40,9 +39,7 @@ json.dump([names, keys, manager.all_tags and sorted(manager.all_tags)], sys.stdo
 @pytest.fixture(scope="module")
 def theirs(exported: Path) -> Any:
     """What lm-evaluation-harness makes of the export: names, each file's keys, tags."""
-    done = subprocess.run(
-        [sys.executable, "-c", THEIRS, str(exported)], cwd=ROOT, capture_output=True, text=True
-    )
+    done = warm.run(["-c", THEIRS, exported], cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -62,11 +62,11 @@ def library() -> TaskLibrary:
 
 
 def test_both_say_the_same_of_every_benchmark_and_style_on_rows_of_our_own(
-    library: TaskLibrary, tmp_path: Path, exported: Path
+    library: TaskLibrary, tmp_path: Path, exported: Path, index: Path
 ) -> None:
     names = [spec.name for spec in representatives(library)]
     assert len(names) > 300
-    pairs = pairs_of(names, tmp_path, exported, real=False, shots=[0, 2], limit=5)
+    pairs = pairs_of(names, tmp_path, exported, index, real=False, shots=[0, 2], limit=5)
     assert len(pairs) == 2 * len(names)
     assert not told(pairs)
     asked = [pair.compared.requests for pair in pairs if pair.compared]
@@ -74,13 +74,13 @@ def test_both_say_the_same_of_every_benchmark_and_style_on_rows_of_our_own(
 
 
 def test_both_say_the_same_on_real_samples_where_there_are_some(
-    library: TaskLibrary, tmp_path: Path, exported: Path
+    library: TaskLibrary, tmp_path: Path, exported: Path, index: Path
 ) -> None:
     if not TEST_DATA.is_dir():
         missing(f"the test data, {TEST_DATA}")
     names = [spec.name for spec in representatives(library) if has_real(spec)]
     assert len(names) > 60
-    assert not told(pairs_of(names, tmp_path, exported, real=True, shots=[0, 3], limit=6))
+    assert not told(pairs_of(names, tmp_path, exported, index, real=True, shots=[0, 3], limit=6))
 
 
 @pytest.mark.parametrize("real", [False, True], ids=["our own rows", "real samples"])

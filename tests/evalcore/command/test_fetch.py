@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import transformers
 
 from evalcore.cli import main
 from evalcore.model.hf.repository import TOKENIZER
-from tests import awkward
+from tests import awkward, warm
 from tests.hub import ROOT, client_environment, serve
 
 PROGRAM = """
@@ -39,13 +38,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 def fetch(url: str, home: Path, name: str, **extra: str) -> subprocess.CompletedProcess[str]:
     """As `evalcore fetch` does before the data of its tasks."""
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, f"{awkward.ORGANISATION}/{name}"],
+    return warm.run(
+        ["-c", PROGRAM, f"{awkward.ORGANISATION}/{name}"],
         cwd=ROOT,
         env=client_environment(url, home, **extra),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=120,
     )
 

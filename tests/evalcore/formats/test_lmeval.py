@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,14 @@ import pytest
 
 from evalcore.formats.lmeval.results import results_json
 from evalcore.formats.lmeval.samples import sample_lines, task_hashes, task_lines
+from tests import warm
 from tests.evalcore.toys import RULE, evaluated, write_toys
 
 THEIRS = f"""
 import json, sys
 import lm_eval
 from lm_eval.api.model import LM
-from lm_eval.loggers import EvaluationTracker
+from lm_eval.loggers import EvaluationTracker, utils
 from lm_eval.tasks import TaskManager
 
 SALT = ""
@@ -46,6 +45,8 @@ class Toy(LM):
     def chat_template(self, name=False):
         return "TEMPLATE"
 
+# Seconds, in which it asks half a dozen programs what the machine is.
+utils.get_pretty_env_info = str
 tasks, names, folder, settings = sys.argv[1:]
 tracker = EvaluationTracker(output_path=folder)
 results = lm_eval.simple_evaluate(
@@ -87,11 +88,8 @@ def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
     tasks = write_toys(folder)
     names, settings = SITUATIONS[request.param]
-    outcome = subprocess.run(
-        [sys.executable, "-c", THEIRS, tasks, names, folder / "theirs", json.dumps(settings)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    outcome = warm.run(
+        ["-c", THEIRS, tasks, names, folder / "theirs", json.dumps(settings)], timeout=300
     )
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     evaluations = evaluated(tasks, names, **settings)

@@ -1,4 +1,4 @@
-"""Run as a script: how lm-eval itself resolves every name of its tasks folder, as JSON.
+"""Run as a program: how lm-eval itself resolves every name of its tasks folder, as JSON.
 
 No task code runs and no data are loaded: a function is written as the path that names it, and a
 task stands for its configuration.
@@ -19,6 +19,8 @@ from lm_eval.api.task import Task
 from lm_eval.config import group as group_config
 from lm_eval.config.task import TaskConfig
 from lm_eval.tasks import TaskManager, _factory, _yaml_loader
+
+from tests.parity.quick_start import keep_index, start_quickly
 
 
 class Configured(Task):  # type: ignore[misc]
@@ -87,4 +89,6 @@ def resolve() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    start_quickly()
+    keep_index()
     Path(sys.argv[1]).write_text(json.dumps(resolve()))

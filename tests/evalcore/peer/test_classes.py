@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.functions import FunctionRef
+from tests import warm
 from tests.evalcore.worlds import TEMPLATE, capitals, write_tasks
 from tests.hub import ROOT
 
@@ -235,12 +234,8 @@ print(lm_eval.utils.make_table is make_table, changed.__module__)
 def test_an_installed_lm_eval_is_as_it_was_after_task_code_is_loaded(tmp_path: Path) -> None:
     code = "from lm_eval.utils import weighted_f1_score as result\nother = result\n"
     (tmp_path / "code.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "-c", LM_EVAL_AROUND, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = warm.run(["-c", LM_EVAL_AROUND, tmp_path], timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
     file, same = done.stdout.splitlines()
     assert file.endswith("lm_eval/__init__.py")
     assert same == "True evalcore.peer.functions"
@@ -261,15 +256,14 @@ def test_a_class_asks_what_it_asks_in_lm_eval(tmp_path: Path) -> None:
     capitals_task(tmp_path, code)
     defaults = {"limit": None, "samples": None, "system": None, "generation": None}
     cases = [{**defaults, **case, "name": "capitals", "folder": str(tmp_path)} for case in CASES]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evalcore.peer_prompts"],
+    done = warm.run(
+        ["-m", "tests.evalcore.peer_prompts"],
         input=json.dumps(cases),
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
+        timeout=300,
     )
+    assert done.returncode == 0, done.stderr[-3000:]
     theirs = [json.loads(line) for line in done.stdout.splitlines()]
     for case, expected in zip(cases, theirs, strict=True):
         task = capitals_task(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,9 @@ from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.functions import FunctionRef
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.parse import parse_task
+from tests import warm
+from tests.hub import ROOT
+from tests.parity.both import kept_in
 
 pytestmark = pytest.mark.peer
 
@@ -42,10 +44,15 @@ def folder() -> Path:
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def theirs(index: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("peer") / "names.json"
-    script = Path(__file__).with_name("peer_resolution.py")
-    subprocess.run([sys.executable, str(script), str(out)], check=True, capture_output=True)
+    done = warm.run(
+        ["-m", "tests.evalcore.peer.peer_resolution", out],
+        cwd=ROOT,
+        env={**os.environ, **kept_in(index)},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 

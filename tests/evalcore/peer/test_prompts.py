@@ -6,8 +6,6 @@ import importlib.util
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import yaml
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Task
 from evalcore.task.library.load import TaskLibrary
+from tests import warm
 from tests.evalcore.worlds import TEMPLATE, World
 from tests.hub import ROOT
 
@@ -268,13 +267,11 @@ CASES = [
 @pytest.fixture(scope="module")
 def theirs(folder: Path) -> list[Any]:
     """What lm-eval asks in each of CASES."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evalcore.peer_prompts"],
+    done = warm.run(
+        ["-m", "tests.evalcore.peer_prompts"],
         input=json.dumps([{**case, "folder": str(folder)} for case in CASES]),
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder.parent / "hf_home")},
-        capture_output=True,
-        text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]

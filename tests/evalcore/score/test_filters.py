@@ -162,6 +162,9 @@ def test_every_filter_makes_what_lm_eval_makes_of_any_text(name, data):
     import lm_eval.filters  # noqa: F401
     from lm_eval.api.registry import get_filter
 
+    from tests.parity import punctuation
+
+    punctuation.find_once()
     arguments = data.draw(ARGUMENTS[name])
     texts = data.draw(st.lists(TEXTS, min_size=2, max_size=4))
     docs = [{"choices": CHOICES}]

@@ -11,6 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from leaderboard.models import User
+from tests.services import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("suite")]
 
@@ -125,3 +126,65 @@ def test_without_mail_no_account_is_made_here(client: Client, settings: Any) -> 
 
 def test_an_account_page_is_for_who_is_signed_in(client: Client) -> None:
     assert client.get("/account")["Location"] == "/accounts/login?next=/account"
+
+
+@pytest.fixture
+def no_mail(settings: Any) -> None:
+    """The server of mail cannot be reached."""
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+
+
+SAID = "mail server takes no messages at the moment"
+
+
+@pytest.mark.usefixtures("no_mail")
+def test_where_no_mail_goes_out_nothing_is_made_and_what_was_typed_stays(
+    client: Client, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = client.post("/accounts/new", ADA)
+    assert answer.status_code == 503
+    assert int(answer["Retry-After"]) > 0
+    assert SAID in answer.text
+    assert 'value="ada"' in answer.text
+    assert 'value="ada@example.org"' in answer.text
+    assert "a long pass phrase" not in answer.text
+    assert not User.objects.exists()
+    assert "PLUMBLINE_MAIL_URL, ConnectionRefusedError" in caplog.text
+    assert client.get("/accounts/login").status_code == 200
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    assert client.post("/accounts/new", ADA)["Location"] == "/accounts/confirm"
+    client.post(link())
+    client.post("/accounts/login", SIGN_IN)
+    assert signed_in(client)
+
+
+def test_where_no_mail_goes_out_nobody_learns_who_has_an_account(
+    client: Client, request: pytest.FixtureRequest
+) -> None:
+    client.post("/accounts/new", ADA)
+    client.post(link())
+    cache.clear()
+    request.getfixturevalue("no_mail")
+    of_ada = client.post("/accounts/new", {**ADA, "username": "bo"})
+    of_nobody = client.post("/accounts/new", {**ADA, "username": "bo", "email": "bo@example.org"})
+    assert of_ada.status_code == of_nobody.status_code == 503
+    assert User.objects.count() == 1
+    for email in ("ada@example.org", "cy@example.org"):
+        forgotten = client.post("/accounts/password", {"email": email})
+        assert forgotten.status_code == 503
+        assert SAID in forgotten.text
+        assert f'value="{email}"' in forgotten.text
+
+
+def test_where_no_mail_goes_out_who_has_not_confirmed_is_told_so(
+    client: Client, request: pytest.FixtureRequest
+) -> None:
+    client.post("/accounts/new", ADA)
+    cache.clear()
+    request.getfixturevalue("no_mail")
+    answer = client.post("/accounts/login", SIGN_IN)
+    assert answer.status_code == 503
+    assert SAID in answer.text
+    assert not signed_in(client)
+    assert User.objects.count() == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 
 from leaderboard.hub import architectures
 from leaderboard.submissions import precheck
@@ -37,7 +37,7 @@ def spoilt(served: tuple[Path, str], settings: Any) -> Iterator[Spoilt]:
     """Checks a tiny model, sharded or not, after its files were changed."""
     root, settings.HF_ENDPOINT = served
     folder = root / "models" / "org" / "spoilt"
-    cache.clear()
+    caches["local"].clear()
 
     def check(change: Change, *, sharded: bool = False) -> precheck.Precheck:
         if sharded:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.test import Client
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -119,7 +119,7 @@ def write(served: tuple[Path, str], settings: Any) -> Iterator[Write]:
     def change(name: str, value: Any) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(root / "fine", folder)
-        cache.clear()
+        caches["local"].clear()
         if name == "model.safetensors":
             head = json.dumps(value).encode()
             (folder / name).write_bytes(struct.pack("<Q", len(head)) + head)
@@ -262,9 +262,9 @@ def test_shards_that_hold_less_than_their_index_says_are_refused(
     shutil.rmtree(folder)
     awkward.sharded(served[0] / "fine", folder)
     (folder / ".hub.yaml").write_text('{"info": {"safetensors": null}}')
-    cache.clear()
+    caches["local"].clear()
     assert precheck.check(NAME).ok
     cut(next(folder.glob("model-00001*.safetensors")))
-    cache.clear()
+    caches["local"].clear()
     [problem] = precheck.check(NAME).problems
     assert problem.code == "wrong_size"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 
 from leaderboard.hub.origin import Origin
 from leaderboard.models import HubModel, User, Variant
@@ -76,7 +76,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def of_lab(lab: str, settings: Any) -> None:
     settings.HF_ENDPOINT = lab
-    cache.clear()
+    caches["local"].clear()
 
 
 def origin(name: str) -> Origin:

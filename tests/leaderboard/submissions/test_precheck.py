@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -118,7 +118,7 @@ def test_parameters_are_read_from_the_files_where_the_hub_does_not_count(
     hub: Fail, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = precheck.check(f"awkward/{name}").facts
-    cache.clear()
+    caches["local"].clear()
     ask = HfApi.model_info
 
     def ask_a_hub_that_does_not_count(*args: Any, **kwargs: Any) -> ModelInfo:

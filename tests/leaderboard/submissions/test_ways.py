@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +68,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def site(address: str, settings: Any, suite: Suite) -> None:
     settings.HF_ENDPOINT = address
     settings.PLUMBLINE_OPEN_SUBMIT = True
-    cache.clear()
+    caches["local"].clear()
     alive = worker(16 * 10**9)
     alive.quantisations = ["bitsandbytes", "gptq"]
     alive.save()

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -16,6 +17,7 @@ from django.utils import timezone
 from leaderboard.models import Submission, Suite, User
 from leaderboard.web import throttle
 from tests.hub import Orders
+from tests.leaderboard import factories as make
 from tests.leaderboard.conftest import worker
 
 Fail = Callable[[Orders], None]
@@ -127,6 +129,107 @@ def test_the_admin_has_no_form_of_its_own_to_sign_in_by(client: Client) -> None:
     response = client.get("/admin/", follow=True)
     assert response.redirect_chain[-1][0] == "/accounts/login?next=%2Fadmin%2F"
     assert client.post("/admin/login/", {"username": "a", "password": "b"}).status_code == 302
+
+
+@pytest.fixture
+def few_pages(settings: Any, suite: Suite) -> None:
+    settings.PLUMBLINE_PAGES_PER_MINUTE = 3
+    settings.PLUMBLINE_DOWNLOADS_PER_MINUTE = 2
+    settings.DEBUG = False
+    caches["local"].clear()
+
+
+def statuses(client: Client, *addresses: str) -> list[int]:
+    return [client.get(address).status_code for address in addresses]
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_too_many_filtered_pages_have_to_wait_and_plain_ones_never() -> None:
+    client = from_("192.0.2.1")
+    assert statuses(client, *(f"/recalls?x={number}" for number in range(4))) == [
+        302,
+        302,
+        302,
+        429,
+    ]
+    refused = client.get("/?q=word")
+    assert refused.status_code == 429
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert refused["Cache-Control"] == "no-store"
+    text = " ".join(refused.text.split())
+    assert "More than 3 searched or filtered pages were asked for from your network" in text
+    assert '<a class="btn" href="/?q=word">Try again</a>' in text, "what was asked for is kept"
+    plain = ("/", "/queue", "/recalls", "/method", "/submit", "/healthz", "/robots.txt")
+    assert statuses(client, *plain * 2) == [200] * 14
+    assert from_("192.0.2.2").get("/?q=word").status_code == 200
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_a_page_that_is_kept_is_not_counted(suite: Suite) -> None:
+    make.make_variant("lab/one")
+    make.publish(suite)
+    client = from_("192.0.2.1")
+    assert statuses(client, *["/?q=word"] * 20) == [200] * 20
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_a_part_of_a_page_that_comes_too_often_takes_the_whole_page() -> None:
+    client = from_("192.0.2.1")
+    for number in range(3):
+        client.get(f"/?q={number}")
+    refused = client.get("/?q=word", headers={"HX-Request": "true"})
+    assert (refused.status_code, refused["HX-Retarget"]) == (429, "main")
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_pictures_of_filtered_boards_count_as_such_pages_and_kept_ones_do_not() -> None:
+    client = from_("192.0.2.1")
+    filtered = [f"/og/small.png?q={number}" for number in range(4)]
+    assert statuses(client, *filtered) == [200, 200, 200, 429]
+    assert statuses(client, "/og/small.png", *filtered[:3] * 2) == [200] * 7
+    assert client.get("/?q=word").status_code == 429
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_files_made_on_request_are_limited_in_every_form() -> None:
+    client = from_("192.0.2.1")
+    found = statuses(client, "/board.csv", "/styles.json", "/charts-by-size.parquet", "/board.csv")
+    assert found[2:] == [429, 429]
+    assert "More than 2 files were asked for from your network" in client.get("/board.json").text
+    assert client.get("/charts-by-size.svg").status_code == 429
+    assert client.get("/?q=word").status_code == 200, "pages are counted apart"
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_an_account_is_counted_wherever_it_asks_from_and_its_neighbours_are_not(
+    ada: User, bo: User
+) -> None:
+    here, there, neighbour = from_("192.0.2.1"), from_("192.0.2.7"), from_("192.0.2.1")
+    here.force_login(ada)
+    there.force_login(ada)
+    neighbour.force_login(bo)
+    assert statuses(here, "/?q=a", "/?q=a") == [200, 200]
+    assert statuses(there, "/?q=a", "/?q=a") == [200, 429]
+    assert "by your account" in here.get("/?q=a").text
+    assert neighbour.get("/?q=a").status_code == 200
+    assert from_("192.0.2.1").get("/?q=a").status_code == 200
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_names_like_a_wrong_one_are_looked_for_so_often() -> None:
+    make.make_variant("lab/one")
+    client = from_("192.0.2.1")
+    offered = ["lab/one</a>" in client.get("/models/lab/onn").text for _ in range(5)]
+    assert offered == [True, True, True, False, False]
+
+
+def test_an_id_that_the_hub_does_not_know_is_asked_for_once(opened: Suite, hub: Fail) -> None:
+    address, client = "/submit?model=nobody/nothing", from_("192.0.2.1")
+    assert "There is no model nobody/nothing" in client.get(address).text
+    hub([{"match": "*", "status": 500}])
+    again = from_("192.0.2.2").get(address).text
+    assert "There is no model nobody/nothing" in again
+    assert "answered with an error" in from_("192.0.2.3").get("/submit?model=no/other").text
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from evalcore.task.config import TaskSpec
 from evalcore.task.identity.digest import doc_digest, json_ready
 from evalcore.task.library.load import TaskLibrary
 from evalcore.verify import verify
+from tests import warm
 from tests.drawn import drawn, encoded, write_rows
 from tests.hub import ROOT
 
@@ -329,12 +328,8 @@ def test_lm_eval_asks_the_same_with_the_same_images(world: World) -> None:
     }
     for name, keys in named.items():
         world.write(name, **keys)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evalcore.peer_images", str(world.folder / "tasks"), *named],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = warm.run(
+        ["-m", "tests.evalcore.peer_images", world.folder / "tasks", *named], cwd=ROOT, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
     theirs = json.loads(done.stdout)

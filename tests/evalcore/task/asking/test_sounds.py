@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
 from evalcore.task.library.load import TaskLibrary
 from evalcore.verify import verify
+from tests import warm
 from tests.hearing import RATE, sound_file, sound_keys, tone
 from tests.hub import ROOT
 
@@ -242,12 +241,8 @@ def test_lm_eval_asks_the_same_with_the_same_sounds(world: World) -> None:
     }
     for name, keys in named.items():
         world.spec(name, **keys)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evalcore.peer_sounds", str(world.folder), *named],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = warm.run(
+        ["-m", "tests.evalcore.peer_sounds", world.folder, *named], cwd=ROOT, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
     theirs = json.loads(done.stdout)
