@@ -226,6 +226,22 @@ class RecallAdmin(ReadOnly):
                 self.message_user(request, str(problem), messages.ERROR)
 
 
+@admin.register(models.Flag)
+class FlagAdmin(ReadOnly):
+    """Raised, answered and decided on the site's own pages."""
+
+    list_display = ("hub_model", "reason", "by", "at", "state", "decided_by")
+    list_filter = ("state",)
+    search_fields = ("hub_model__repo_id", "reason", "by__username")
+    list_select_related = ("hub_model", "by", "decided_by")
+
+
+@admin.register(models.FlagAnswer)
+class FlagAnswerAdmin(ReadOnly):
+    list_display = ("flag", "by", "side", "text", "at")
+    list_select_related = ("flag__hub_model", "by")
+
+
 @admin.register(models.PoolOrder)
 class PoolOrderAdmin(ReadOnly):
     """Given on the page of workers, or by `manage.py pool`."""

@@ -18,6 +18,7 @@ from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
+from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
 from leaderboard.model_pages import picture as model_picture
 from leaderboard.queue import page as queue
@@ -56,6 +57,11 @@ urlpatterns = [
     path("backends", backends.backends, name="backends"),
     path("recalls", recalls.recalls, name="recalls"),
     path("recalls/<int:number>", recalls.recall, name="recall"),
+    path("flags", flags.flags, name="flags"),
+    path("flags/new", flags.new, name="flag-new"),
+    path("flags/<int:number>", flags.flag, name="flag"),
+    path("flags/<int:number>/answer", flags.answer, name="flag-answer"),
+    path("flags/<int:number>/decide", flags.decide, name="flag-decide"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from leaderboard.models import Run, RunEvent, Submission, User, role_of
+from leaderboard.models import Flag, FlagAnswer, Run, RunEvent, Submission, User, role_of
 from leaderboard.web import Address, part
 
 PER_PAGE = 50
@@ -90,6 +90,14 @@ def _all_of(user: User) -> dict[str, Any]:
             }
             for one in own.order_by("created", "pk")
         ],
+        "flags": list(
+            Flag.objects.filter(by=user)
+            .order_by("pk")
+            .values(*("id", "hub_model__repo_id", "reason", "evidence", "at", "state"))
+        ),
+        "answers_to_flags": list(
+            FlagAnswer.objects.filter(by=user).order_by("pk").values("flag", "side", "text", "at")
+        ),
         "votes": list(user.votes.order_by("created").values("submission", "created")),
     }
 

@@ -2,6 +2,7 @@
 
 from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
+from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.recall import Recall
@@ -30,6 +31,8 @@ __all__ = [
     "Artifact",
     "BoardSnapshot",
     "Edition",
+    "Flag",
+    "FlagAnswer",
     "HubModel",
     "ItemAnalysis",
     "Launch",

@@ -38,6 +38,7 @@ def robots(request: HttpRequest) -> HttpResponse:
         "/submit?",
         "/submissions/",
         "/accounts/",
+        "/flags/new",
         "/account",
         "/admin/",
     )
@@ -145,6 +146,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "backends",
             "charts",
             "recalls",
+            "flags",
             "method",
             "about",
             "changelog",

@@ -18,7 +18,16 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard import recalls
-from leaderboard.models import Artifact, HubModel, Run, Submission, TaskVersion
+from leaderboard.models import (
+    Artifact,
+    Flag,
+    FlagAnswer,
+    HubModel,
+    Run,
+    Submission,
+    TaskVersion,
+    User,
+)
 from leaderboard.models.run import State
 
 
@@ -66,6 +75,15 @@ def _recalled() -> list[str]:
     task = TaskVersion.objects.order_by("pk")[0]
     named = [f"{task.name}@{task.version}"]
     made, _ = recalls.recall("task", named, reason="to be counted", by="a test")
+    return [made.get_absolute_url()]
+
+
+def _flagged() -> list[str]:
+    """With an answer."""
+    by = User.objects.create_user("flags-and-answers")
+    model = HubModel.objects.order_by("pk")[0]
+    made = Flag.objects.create(hub_model=model, reason="copied", evidence="look", by=by)
+    FlagAnswer.objects.create(flag=made, by=by, side=FlagAnswer.Side.RAISED, text="and more")
     return [made.get_absolute_url()]
 
 
@@ -145,6 +163,8 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "model-picture": lambda: [
         reverse("model-picture", args=[address.removeprefix("/models/")]) for address in _models()
     ],
+    "flags": _one_address("flags"),
+    "flag": _flagged,
     # The last: what is recalled is missing on other pages.
     "recall": _recalled,
     "recalls": _one_address("recalls"),

@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from leaderboard.models import Role, Submission, User, give
+from leaderboard.models import Flag, Role, Submission, User, give
 from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("suite")]
@@ -37,7 +37,7 @@ READ = (
     *("charts", "charts-by-size-svg", "charts-by-size-csv", "charts-by-size-json"),
     *("charts-by-size-parquet", "run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
-    *("recalls", "recall"),
+    *("recalls", "recall", "flags", "flag"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
     *("healthz", "readyz", "metrics", "robots", "sitemap", "sitemap-section", "favicon"),
@@ -59,6 +59,9 @@ ROWS = {
     **dict.fromkeys(("account", "account-submissions", "account-export"), Row(Role.USER)),
     "account-delete": Row(Role.USER),
     "account-deleted": ANYBODY,
+    "flag-new": Row(Role.USER, "post"),
+    "flag-answer": Row(Role.MODERATOR, "post"),
+    "flag-decide": Row(Role.MODERATOR, "post"),
 }
 ADMINISTRATION = Row(Role.OPERATOR)
 
@@ -112,6 +115,13 @@ def submission(ada: User, suite: Any) -> Submission:
     return Submission.objects.create(
         variant=make.make_variant("lab/one"), suite=suite, submitter=ada
     )
+
+
+@pytest.fixture(autouse=True)
+def _flag(submission: Submission, bo: User) -> None:
+    """Of somebody else's, so that its number is in the addresses."""
+    model = submission.variant.hub_model
+    Flag.objects.create(pk=1, hub_model=model, reason="copied", evidence="look", by=bo)
 
 
 @pytest.fixture

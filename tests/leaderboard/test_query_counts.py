@@ -14,7 +14,10 @@ from django.urls import get_resolver
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
-FORMS = {"submission-again", "submission-vote", "submission-withdraw", "pool-orders"}
+FORMS = {
+    *("submission-again", "submission-vote", "submission-withdraw", "pool-orders"),
+    *("flag-new", "flag-answer", "flag-decide"),
+}
 OF_ONE = {
     *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
     *("account_logout", "account_confirm_email", "account_reset_password_from_key"),

@@ -1,0 +1,5 @@
+"""Models whose numbers somebody says should not be trusted: raised, answered, decided, listed."""
+
+from leaderboard.flags.order import Refused, answer, decide, raise_flag, side_of
+
+__all__ = ["Refused", "answer", "decide", "raise_flag", "side_of"]
