@@ -25,7 +25,7 @@ from bench.workloads import WHOLE, WORKLOADS, Workload
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
-COMPARISONS = ("bootstrap", "index", "prompts")
+COMPARISONS = ("bootstrap", "index", "prompts", "start")
 VOCABULARIES = (32_000, 128_000)
 SCALING = "scaling"
 PROFILE = "profile"

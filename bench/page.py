@@ -111,7 +111,7 @@ def _run(run: Results) -> Iterator[str]:
     if run.profiles:
         yield f"### Where the time goes\n\n{PROFILES}\n\n" + _profiles(run.profiles)
     if run.comparisons:
-        yield "### Without a model\n\n" + _table(
+        yield "### Around the model\n\n" + _table(
             ["work", "lm-eval", "evalcore", "ratio", ""],
             [
                 [

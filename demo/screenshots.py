@@ -19,12 +19,25 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
+WITHOUT = (
+    # Two pages that the address bar keeps ready for each window, in a process that takes longer
+    # than most pages of ours.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+    # What Playwright turns off: of two lists, Chromium heeds the last alone.
+    *("AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "AvoidUnnecessaryBeforeUnloadCheckSync"),
+    *("DestroyProfileOnBrowserClose", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades"),
+    *("LensOverlay", "MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints"),
+    *("PaintHolding", "PreconnectToSearch", "TcpPortRandomizationWin"),
+    "ThirdPartyStoragePartitioning",
+)
+"""Features of Chromium."""
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(WITHOUT)}",
 )
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from demo.screenshots import FLAGS
-from tests import groups, shots
+from tests import databases, groups, shots
 from tests.services import missing
 from tests.tasks.exported import export_to
 
@@ -48,6 +48,18 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_by_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.getbasetemp()
     return made.parent if "PYTEST_XDIST_WORKER" in os.environ else made
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+    """Whether the database has its tables already."""
+    return databases.begin_here() or bool(request.config.getvalue("reuse_db"))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    with databases.put_back_by_copy(django_db_blocker):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ NOT_QUICK = (
     "tests/evalcore/command/test_compare.py",
     "tests/evalcore/command/test_fetch.py",
     "tests/evalcore/command/test_run.py",
+    "tests/evalcore/command/test_start.py",
     "tests/evalcore/contamination/test_decontaminate.py",
     "tests/evalcore/model/checkpoints/",
     "tests/evalcore/model/hf/test_adapter_origin.py",

@@ -14,6 +14,7 @@ import tempfile
 if "PLUMBLINE_HOME" not in os.environ:
     os.environ["PLUMBLINE_HOME"] = tempfile.mkdtemp(prefix="plumbline-tests-")
     atexit.register(shutil.rmtree, os.environ["PLUMBLINE_HOME"], ignore_errors=True)
+os.environ.setdefault("PLUMBLINE_TESTS_SHARED", os.environ["PLUMBLINE_HOME"])
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Of several test processes each has a home, and with it files and a database, of its own.
     os.environ["PLUMBLINE_HOME"] += f"/{worker}"
@@ -24,6 +25,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_UPDATE_DOWNLOAD_COUNTS"] = "0"
 
 from leaderboard.settings import *
+
+# A password takes half a second to be turned into what is kept of it: it is to be slow to guess.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 # All tests come from one address; those of the limits set their own.
 PLUMBLINE_CHECKS_PER_MINUTE = PLUMBLINE_SIGN_INS_PER_MINUTE = 0

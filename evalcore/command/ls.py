@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from evalcore.command.importing import backend
 from evalcore.command.options import OptionError
 from evalcore.model.capabilities import Capabilities
-from evalcore.model.registry import MODELS, backend_of
+from evalcore.model.registry import MODELS
 from evalcore.selection import library_of
 from evalcore.values import folders
 
@@ -73,7 +74,7 @@ def abilities() -> list[tuple[str, ...]]:
     """A table with its head: what the backend of each name says that its models can do at most."""
     table: list[tuple[str, ...]] = [("--model", *(what for what, _ in ABILITIES))]
     for name in MODELS:
-        can = backend_of(name).capabilities
+        can = backend(name).capabilities
         told = (ability(can) for _, ability in ABILITIES)
         table.append((name, *(one if isinstance(one, str) else _in_a_word(one) for one in told)))
     return table

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalcore.command.importing import backend
 from evalcore.command.options import OptionError
 from evalcore.command.selection import (
     copies_of,
@@ -75,11 +76,10 @@ def _with_adapters(
 ) -> Iterator[tuple[argparse.Namespace, Callable[[], Any]]]:
     """For each of `--adapters` the options of the run with it alone, and what loads it."""
     from evalcore.model.protocols import Adapting
-    from evalcore.model.registry import backend_of
     from evalcore.refusals import check_supported, refuse_before
 
-    backend = backend_of(options.model)
-    if not isinstance(backend, Adapting):
+    model = backend(options.model)
+    if not isinstance(model, Adapting):
         raise OptionError(f"--adapters: --model {options.model} takes none")
     if len(devices_wanted(options)) > 1:
         raise OptionError(
@@ -89,10 +89,10 @@ def _with_adapters(
     specs = specs_of(options)
     for spec in specs:
         check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
-    refuse_before(backend.capabilities, specs, settings)
+    refuse_before(model.capabilities, specs, settings)
     stated = model_args_of(options)
     names = list(dict.fromkeys(options.adapters))
-    loaders = backend.with_adapters(
+    loaders = model.with_adapters(
         as_texts(stated),
         names,
         batch_size=options.batch_size or options.max_batch_size,
@@ -143,19 +143,18 @@ def _loaded(
     """The model, as the options say or as `load_model` does; the data of the first benchmark are
     loaded meanwhile."""
     from evalcore.model.protocols import Foretelling
-    from evalcore.model.registry import backend_of
     from evalcore.preparation import benchmarks_of
     from evalcore.refusals import check_supported, refuse_before
 
     began = time.monotonic()
-    backend = backend_of(options.model)  # here, so that the two threads do not import it at once
+    wanted = backend(options.model)  # here, so that the two threads do not import it at once
     devices = devices_wanted(options)
     for spec in specs:  # a model of gigabytes is not fetched for a task that cannot be run
         check_supported(spec, confirm_unsafe=settings.confirm_run_unsafe_code)
-    refuse_before(backend.capabilities, specs, settings)
-    if isinstance(backend, Foretelling):
+    refuse_before(wanted.capabilities, specs, settings)
+    if isinstance(wanted, Foretelling):
         arguments = as_texts(model_args_of(options))
-        refuse_before(backend.capabilities_of(arguments), specs, settings)
+        refuse_before(wanted.capabilities_of(arguments), specs, settings)
     with _data_of(benchmarks_of(specs)[0]):
         if load_model is None:
             several = len(devices) > 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalcore import values
+from evalcore.command.importing import backend
 from evalcore.command.options import OptionError
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.hf.arguments import NAMES, SECRETS
@@ -130,9 +131,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
     """The model of `--model` and its arguments; without `weights` it says what it would read."""
-    from evalcore.model.registry import backend_of
-
-    return backend_of(options.model).from_arguments(
+    return backend(options.model).from_arguments(
         _with_limits(options),
         batch_size=options.batch_size or options.max_batch_size,
         device=options.device,

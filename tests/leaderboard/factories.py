@@ -11,16 +11,18 @@ import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from math import log
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
 from evalcore.digest import digest_of
 from evalcore.keys import comparability_key
 from evalcore.lengths import Lengths
-from evalcore.record import ResultRow, RunRecord, write_samples
+from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
 from evalcore.stats import interval, standard_error
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant
 from leaderboard.models.run import Artifact, Worker
@@ -211,24 +213,58 @@ class Answers:
     """Fields that this run's record has otherwise."""
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """What a model answered: samples, and the file of them."""
+
+    samples: Sequence[dict[str, Any]]
+    file: SampleFile
+    content: bytes
+
+
+SHEETS_KEPT = 64
+_sheets: dict[str, Sheet] = {}
+
+
+def sheet_of(run: Run, answers: Answers) -> Sheet:
+    """Made once for all tests that want these: by task, shots and draw."""
+    task = run.task
+    key = repr((task.name, task.benchmark, task.style, run.shots, answers))
+    if key not in _sheets:
+        if len(_sheets) == SHEETS_KEPT:
+            _sheets.clear()
+        samples = [_sample(run, number, answers) for number in range(answers.n)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "samples.parquet")
+            file = write_samples(path, samples)
+            _sheets[key] = Sheet(samples, file, path.read_bytes())
+    return _sheets[key]
+
+
 def finish(run: Run, answers: Answers | None = None, **options: Any) -> Run:
     """Evaluate the run as a worker would, with made-up answers, and store record and samples."""
-    answers = answers or Answers(**options)
     held = claimed(run)
-    samples = [_sample(run, number, answers) for number in range(answers.n)]
-    record = replace(_record(run, samples), **answers.record)
-    with tempfile.TemporaryDirectory() as folder:
-        samples_path, record_path = Path(folder, "samples.parquet"), Path(folder, "record.json")
-        file = write_samples(samples_path, samples)
-        record.samples.__dict__.update(file.__dict__)
-        record.write(record_path)
-        stored = [
-            artifacts.store(record_path, kind=Artifact.Kind.RECORD),
-            artifacts.store(samples_path, kind=Artifact.Kind.SAMPLES, rows=file.rows),
-        ]
-    claims.report(held.claim.token, run, phase="evaluate", done=0, total=4 * answers.n)
-    claims.complete(held.claim.token, run, record, stored)
+    complete(held, answers or Answers(**options))
     return held.release_companions()
+
+
+def complete(held: Claimed, answers: Answers) -> None:
+    """Finish one run of a claim; the others of it wait for theirs."""
+    run, token = held.run, held.claim.token
+    sheet = sheet_of(run, answers)
+    record = replace(_record(run, sheet.samples), **answers.record)
+    record.samples.__dict__.update(sheet.file.__dict__)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "record.json")
+        record.write(path)
+        stored = [
+            artifacts.store(path, kind=Artifact.Kind.RECORD),
+            artifacts.store_open(
+                BytesIO(sheet.content), kind=Artifact.Kind.SAMPLES, rows=sheet.file.rows
+            ),
+        ]
+    claims.report(token, run, phase="evaluate", done=0, total=4 * answers.n)
+    claims.complete(token, run, record, stored)
 
 
 def evaluated(
@@ -243,9 +279,15 @@ def evaluated(
     """A variant with a finished run in each column; `skill` by style."""
     variant = make_variant(repo_id, **fields)
     submission = make_submission(variant, suite)
+    taken: dict[UUID, Claimed] = {}
     for number, run in enumerate(submission.runs.order_by("task__name")):
-        seed = hash_of(repo_id) + number
-        finish(run, skill=skill[run.task.style], n=n, seed=seed, cut=cut)
+        if run.pk not in taken:
+            claim = claimed(run).claim
+            taken |= {own.pk: Claimed(own, claim) for own in claim.runs}
+        held, seed = taken.pop(run.pk), hash_of(repo_id) + number
+        complete(held, Answers(skill=skill[held.run.task.style], n=n, seed=seed, cut=cut))
+    for held in taken.values():  # of other suites
+        held.release_companions()
     return variant
 
 

@@ -69,7 +69,7 @@ def test_what_is_no_address_is_refused_at_the_start_in_one_sentence(given: str) 
 
 
 NAME = "PLUMBLINE_TRUSTED_CODE"
-REPOSITORIES = st.from_regex(r"[\w.-]{1,9}/[\w.-]{1,9}", fullmatch=True).filter(str.isascii)
+REPOSITORIES = st.from_regex(r"[a-zA-Z0-9_.-]{1,9}/[a-zA-Z0-9_.-]{1,9}", fullmatch=True)
 COMMITS = st.text("0123456789abcdef", min_size=40, max_size=40)
 
 

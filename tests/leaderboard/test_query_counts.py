@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from django.urls import get_resolver
 
+from tests import generated
+
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
 FORMS = {
     *("submission-again", "submission-vote", "submission-withdraw", "pool-orders"),
@@ -38,16 +39,20 @@ Counts = dict[str, list[int | str]]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    return counts(tmp_path_factory.mktemp("small"), SMALL)
+    home = tmp_path_factory.mktemp("small")
+    generated.copy_to(home)
+    return counts(home)
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    return counts(tmp_path_factory.mktemp("large"), LARGE)
+    home = tmp_path_factory.mktemp("large")
+    generated.make(home, LARGE)
+    return counts(home)
 
 
-def counts(home: Path, size: tuple[str, ...]) -> Counts:
-    """By page the queries of each of its addresses, on a site of this size."""
+def counts(home: Path) -> Counts:
+    """By page the queries of each of its addresses, on the site in this folder."""
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
@@ -57,12 +62,11 @@ def counts(home: Path, size: tuple[str, ...]) -> Counts:
         "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
     }
     environment.pop("PLUMBLINE_DATABASE_URL", None)
-    for command in (["-m", "demo.generated", *size], ["-c", COUNT]):
-        done = subprocess.run(
-            [sys.executable, *command],
-            env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT],
+        env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
     found: Counts = json.loads(done.stdout)
     return found
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests import generated
+
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = ("/", "/?style=cloze", "/?style=mmlu", "/styles")
 FIRST_REQUESTS = """
@@ -62,8 +64,7 @@ def python(environment: dict[str, str], *command: str) -> str:
 
 
 def test_boards_are_rendered_before_the_first_reader_comes(environment: dict[str, str]) -> None:
-    size = ("--models", "14", "--tasks", "2", "--largest", "60", "--files", "2")
-    python(environment, "-m", "demo.generated", *size)
+    generated.copy_to(Path(environment["PLUMBLINE_HOME"]))
     python(environment, "manage.py", "collectstatic", "--noinput")
     *boards, other = started(environment, *BOARDS, "/?q=llama")
     assert [(board["status"], board["rendered"]) for board in boards] == [(200, [])] * len(BOARDS)

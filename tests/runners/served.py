@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import databases
 from tests.runners.place import ROOT
 from tests.services import free_port
 
@@ -55,11 +56,11 @@ def running(home: Path, **variables: str) -> Iterator[Site]:
         "PLUMBLINE_SECRET_KEY": "of a test, and long enough for a key that signs sessions",
         **variables,
     }
-    for command in (("migrate", "--verbosity", "0"), ("collectstatic", "--noinput")):
-        subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=ROOT, env=environment, check=True, capture_output=True,
-        )  # fmt: skip
+    databases.begin_at(home)
+    subprocess.run(
+        [sys.executable, "manage.py", "collectstatic", "--noinput"],
+        cwd=ROOT, env=environment, check=True, capture_output=True,
+    )  # fmt: skip
     gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"]
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=log, stderr=log)

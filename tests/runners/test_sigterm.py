@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import databases
 from tests.hub import get_json, serve, set_faults
 from tests.runners import place
 
@@ -75,7 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         text = task.read_text()
         assert DOC_TO_TEXT in text
         task.write_text(text.replace(DOC_TO_TEXT, "doc_to_text: !function documents.slowly"))
-    home.mkdir()
+    databases.begin_at(home)
     (home / "secret_key").write_text("a key of the test's own, long enough for Django")
     with serve([place.write_content(folder / "content", rows=12)]) as hub:
         variables = place.environment(home, tasks, hub)

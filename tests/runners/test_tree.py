@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from runners import supervisor
+from tests import databases
 from tests.hub import serve
 from tests.runners import place
 
@@ -117,6 +118,7 @@ def test_a_submission_is_evaluated_and_everything_ends_together(
 def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
     tmp_path: Path, tasks: Path, slow_hub: str
 ) -> None:
+    databases.begin_at(tmp_path / "home")
     variables = place.environment(tmp_path / "home", tasks, slow_hub)
     with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)
@@ -138,6 +140,7 @@ def test_a_killed_worker_loses_its_child_and_its_run_ends_well_all_the_same(
 
 
 def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, endless_hub: str) -> None:
+    databases.begin_at(tmp_path / "home")
     variables = place.environment(tmp_path / "home", tasks, endless_hub)
     with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)
@@ -153,6 +156,7 @@ def test_a_stopped_tree_gives_its_runs_back(tmp_path: Path, tasks: Path, endless
 def test_nothing_survives_a_killed_supervisor(
     tmp_path: Path, tasks: Path, endless_hub: str
 ) -> None:
+    databases.begin_at(tmp_path / "home")
     variables = place.environment(tmp_path / "home", tasks, endless_hub)
     with place.tree(variables, tmp_path / "log") as tree:
         wait_for_site(tree)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners import hints
+from tests import databases
 from tests.hub import serve
 from tests.runners import place
 from tests.runners.test_tree import STATES, SUBMIT, WORDS
@@ -35,7 +36,7 @@ def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place
     """A home with a database and no process on it."""
     tasks = place.write_tasks(folder / "tasks")
     home = folder / "home"
-    home.mkdir()
+    databases.begin_at(home)
     (home / "secret_key").write_text("of a test")
     variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
     variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}

@@ -22,6 +22,7 @@ from evalcore.task.asking.likeness import AskedBy
 from evalcore.task.asking.prompt import Doc, call
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData, load_data
+from evalcore.task.data.rows import Rows
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.data.undecoded import undecoded
 from evalcore.task.functions import FunctionRef
@@ -88,6 +89,8 @@ class Documents:
 
     @cached_property
     def columns(self) -> Collection[str]:
+        if isinstance(self.whole, Rows):
+            return frozenset(self.whole.columns)
         features = getattr(self.whole, "features", None)
         return frozenset(self.scored[0] if features is None else features)
 
@@ -143,7 +146,7 @@ class Documents:
         """
         if self.pool_split != self.split or self.pool is self.whole:
             return
-        rows = len(self.data.split(self.split))
+        rows = len(self.data.rows(self.split))
         if not len(self.pool) == len(self.whole) == rows:
             raise TaskError(
                 f"The task {self.spec.name} takes its examples from the split that it scores, "
@@ -199,8 +202,7 @@ class Documents:
         return _digest(docs[row], f"The task {self.spec.name}, document {row} of {split}")
 
     def _rows_of(self, split: str) -> Sequence[Doc]:
-        rows: Sequence[Doc] = self.data.split(split)
-        return rows
+        return self.data.rows(split)
 
     @property
     def _place(self) -> str:
@@ -210,9 +212,9 @@ class Documents:
     def _processed(self, split: str, process: FunctionRef | None) -> Sequence[Doc]:
         data = self.data
         with said_of(": ".join((self._place, *_keys_of(self.spec, split)))):
-            docs: Sequence[Doc] = data.split(split)
-        if process is None:
-            return docs
+            if process is None:
+                return data.rows(split)
+            docs = data.split(split)
         with FixedRandomness(), _processed_anew(process):
             processed: Sequence[Doc] = call(process, docs)
         if not hasattr(processed, "__len__") or not hasattr(processed, "__getitem__"):

@@ -3,7 +3,8 @@
 The commit is resolved through the Hub client's cache, and every commit has a folder of prepared
 data of its own, so that a process without network gets exactly what a fetch before it saw. In that
 folder a list of files says what was prepared: `datasets` parses the data set's whole README again
-for each configuration, which for the 57 subjects of MMLU takes half a minute.
+for each configuration, which for the 57 subjects of MMLU takes half a minute. What the list names
+is read without `datasets` where it can be (`rows.py`), so that it is not even imported.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import errno
 import functools
 import json
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from evalcore.digest import digest_of
 from evalcore.errors import EvalError, InfraError, TaskError, keep_ours
 from evalcore.task.config import TaskSpec
+from evalcore.task.data.prepared import Prepared, cache_folder, library
+from evalcore.task.data.rows import Doc
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
 from evalcore.task.identity.lock import pinned_commit
@@ -50,6 +52,16 @@ class TaskData:
                 f"{self.described} has no split {name!r}; it has {', '.join(self.splits)}"
             )
         return self.splits[name]
+
+    def rows(self, name: str) -> Sequence[Doc]:
+        """The documents of a split, to read and nothing else; raises as `split`.
+
+        The same object each time. No code of a task is given it: that knows `datasets` alone.
+        """
+        if isinstance(self.splits, Prepared) and name in self.splits:
+            return self.splits.rows(name)
+        rows: Sequence[Doc] = self.split(name)
+        return rows
 
 
 def load_data(spec: TaskSpec) -> TaskData:
@@ -127,10 +139,10 @@ def _as_splits(made: Any) -> Mapping[str, Dataset]:
 def _saved(folder: Path) -> Mapping[str, Dataset] | None:
     """The splits that `save_to_disk` wrote there, if it did; of a single data set the one that it
     was, else `train`."""
-    import datasets
-
     if not any((folder / mark).is_file() for mark in ("dataset_dict.json", "state.json")):
         return None
+    import datasets
+
     saved = datasets.load_from_disk(str(folder))
     return (
         saved if isinstance(saved, datasets.DatasetDict) else {str(saved.split or "train"): saved}
@@ -143,10 +155,9 @@ def _commit(path: str, revision: str | None) -> str | None:
 
     Asked once in a process, so that all subjects of a benchmark are read at the same commit.
     """
-    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
     from huggingface_hub import snapshot_download
 
-    if path in _PACKAGED_DATASETS_MODULES or Path(path).exists():
+    if Path(path).exists() or _is_kind_of_file(path):
         return None
     if path.startswith(("/", ".", "~")):
         raise TaskError("there is no such folder: correct dataset_path")
@@ -160,27 +171,31 @@ def _commit(path: str, revision: str | None) -> str | None:
     return folder.name
 
 
+def _is_kind_of_file(path: str) -> bool:
+    """Whether it names no data set but a kind of file that `datasets` reads; none has a slash."""
+    if "/" in path:
+        return False
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
+
+    return path in _PACKAGED_DATASETS_MODULES
+
+
 def _load(
     path: str, name: str | None, commit: str | None, arguments: dict[str, Any]
 ) -> Mapping[str, Dataset]:
-    import datasets
-
-    if not _takes_files(Path(datasets.config.HF_DATASETS_CACHE)):
-        # What process_docs makes goes into a temporary folder then, instead of failing.
-        datasets.disable_caching()
     if commit is None:
         with _uncounted():
-            return _splits(datasets.load_dataset(path, name, **arguments))
+            return _splits(library().load_dataset(path, name, **arguments))
     # Without network `datasets` takes the newest data in its cache, whatever the revision asked
     # for: with a folder for each commit there is only one.
-    cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_commit" / commit
+    cache = cache_folder() / "by_commit" / commit
     prepared = cache / "prepared" / f"{digest_of([path, name, arguments])}.json"
     if prepared.is_file():
         files: dict[str, list[str]] = json.loads(prepared.read_text())
         if all(Path(file).is_file() for split in files.values() for file in split):
-            return {split: _read(files[split]) for split in files}
+            return Prepared(files)
     splits = _splits(
-        datasets.load_dataset(path, name, revision=commit, cache_dir=str(cache), **arguments)
+        library().load_dataset(path, name, revision=commit, cache_dir=str(cache), **arguments)
     )
     files = {
         split: [str(file["filename"]) for file in docs.cache_files]
@@ -192,17 +207,6 @@ def _load(
         unfinished.write_text(json.dumps(files))
         unfinished.replace(prepared)
     return splits
-
-
-@functools.cache
-def _takes_files(folder: Path) -> bool:
-    """Whether we may write there. Only trying tells: where Landlock refuses, `access` does not."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -230,14 +234,6 @@ def _splits(loaded: object) -> Mapping[str, Dataset]:
         )
     splits: Mapping[str, Dataset] = loaded
     return splits
-
-
-def _read(files: list[str]) -> Dataset:
-    """The documents in Arrow files that `datasets` prepared, with their features."""
-    import datasets
-
-    shards = [datasets.Dataset.from_file(file) for file in files]
-    return shards[0] if len(shards) == 1 else datasets.concatenate_datasets(shards)
 
 
 def _explained(

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def read(path: Path) -> dict[str, Any]:
     return dict(_yaml_loader.load_yaml(path, resolve_func=False))
 
 
+def read_for(manager: TaskManager) -> Callable[..., dict[str, Any]]:
+    """A file's keys, each time anew; the manager has read most files already."""
+    known = {entry.yaml_path: copy.deepcopy(entry.cfg) for entry in manager.task_index.values()}
+
+    def keys(path: Path | str, **_: Any) -> dict[str, Any]:
+        return copy.deepcopy(known.get(Path(path)) or read(Path(path)))
+
+    return keys
+
+
 def build_task(factory: Any, entry: Any, overrides: dict[str, Any] | None) -> Configured:
     values = factory._load_full_config(entry, overrides)
     for key in ("tag", "group", "task_list"):
@@ -52,7 +63,6 @@ def build_task(factory: Any, entry: Any, overrides: dict[str, Any] | None) -> Co
 
 
 def resolve() -> dict[str, Any]:
-    _factory.load_yaml = lambda path, **_: copy.deepcopy(read(Path(path)))
     _factory.ConfigurableTask = Configured
     _factory.TaskFactory._build_task = build_task
     # A group's own aggregation is a function only where functions are loaded.
@@ -61,6 +71,7 @@ def resolve() -> dict[str, Any]:
         None if "/" in str(entry.aggregation) else check(entry)
     )
     manager = TaskManager()
+    _factory.load_yaml = read_for(manager)
     configs: dict[str, Any] = {}
 
     def tree(found: Any) -> Any:

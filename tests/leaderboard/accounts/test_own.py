@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -83,7 +84,8 @@ def test_an_account_that_is_deleted_leaves_its_evaluations_without_the_name(
     assert submission.submitter is None
     assert submission.runs.count() == 2
     assert set(RunEvent.objects.values_list("by", flat=True)) == {"a deleted account"}
-    assert "ada" not in Client().get(submission.get_absolute_url()).text
+    # As a word: an address of a run may have these letters in its middle.
+    assert not re.search(r"\bada\b", Client().get(submission.get_absolute_url()).text)
     assert page.get("/account").status_code == 302
 
 

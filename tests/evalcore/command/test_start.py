@@ -1,0 +1,159 @@
+"""What each command imports: nothing heavy that it has no use for, and none of it too early.
+
+Every one is a start of its own; a package that comes back here is named by its test.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+from tests.hub import client_environment, serve
+
+UNUSED = {
+    "IPython", "aiohttp", "datasets", "librosa", "lm_eval", "matplotlib", "nltk", "pandas", "peft",
+    "requests", "sacrebleu", "sklearn", "tensorflow", "torchao", "torchvision", "vllm",
+}  # fmt: skip
+"""What no command has any use for before a model is first asked a question in text."""
+
+OF_MODELS = UNUSED | {"torch", "transformers", "accelerate", "sympy", "tokenizers", "PIL"}
+"""And what is there to compute a model alone."""
+
+OF_DATA = OF_MODELS | {"scipy", "numpy", "pyarrow", "huggingface_hub", "httpx2", "jinja2"}
+"""And what reads data, downloads them, or writes prompts of them."""
+
+PARTS = {"scipy.optimize", "scipy.stats", "pyarrow.dataset", "pyarrow.compute"}
+"""Parts of packages that take longest to import, where the packages are used."""
+
+AT_THE_END = """
+import json, sys
+from evalcore.cli import main
+try:
+    status = main(sys.argv[1:])
+except SystemExit as end:
+    status = end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+sys.exit(status)
+"""
+
+AT_THE_FIRST_PASS = """
+import json, sys
+from torch.nn import functional
+from evalcore.cli import main
+embedding = functional.embedding
+def first(tokens, *others, **named):
+    functional.embedding = embedding
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+    return embedding(tokens, *others, **named)
+functional.embedding = first
+sys.exit(main(sys.argv[1:]))
+"""
+
+MODEL = ("--model_args", "pretrained=tiny/llama,dtype=float32")
+
+
+@pytest.fixture(scope="module")
+def environment(test_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
+    """A Hub, and a home that has the model and the data of a task already, as a second run has."""
+    folder = tmp_path_factory.mktemp("hub")
+    (folder / "models" / "tiny").mkdir(parents=True)
+    tiny.make(folder / "models" / "tiny" / "llama", positions=1024)
+    with serve([folder, test_data / "hub"]) as url:
+        environment = client_environment(url, tmp_path_factory.mktemp("hf"))
+        imported(environment, AT_THE_END, "fetch", *MODEL, "--tasks", "arc_easy")
+        yield environment
+
+
+def imported(environment: dict[str, str], program: str, *arguments: object) -> set[str]:
+    """The modules that were there, by their whole names, at the moment that the program has."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return set(next(json.loads(line) for line in done.stderr.splitlines() if line[:1] == "["))
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (("--help",), OF_DATA),
+        (("run", "--help"), OF_DATA),
+        (("ls", "tasks"), OF_DATA - {"jinja2"}),
+        (("fetch", *MODEL, "--tasks", "arc_easy"), OF_MODELS | {"scipy"}),
+        (("export", "folder", "--to", "lm-eval", "--tasks", "arc_easy"), OF_DATA - {"jinja2"}),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_a_command_that_asks_no_model_imports_nothing_that_does(
+    environment: dict[str, str], tmp_path: Path, arguments: tuple[str, ...], unwanted: set[str]
+) -> None:
+    given = [tmp_path / "new" if argument == "folder" else argument for argument in arguments]
+    modules = imported(environment, AT_THE_END, *given)
+    assert packages(modules) & unwanted == set()
+    assert modules & PARTS == set()
+
+
+def test_a_model_is_asked_before_anything_is_imported_that_it_does_not_need(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    arguments = ("run", *MODEL, "--tasks", "arc_easy", "--limit", 4, "--output_path", tmp_path)
+    modules = imported(environment, AT_THE_FIRST_PASS, *arguments)
+    assert {"torch", "transformers"} <= packages(modules)
+    assert packages(modules) & UNUSED == set()
+    assert modules & PARTS == set()
+    for command in (("verify", tmp_path), ("compare", tmp_path, tmp_path)):
+        modules = imported(environment, AT_THE_END, *command)
+        assert packages(modules) & (OF_MODELS - {"tokenizers"}) == set()
+        assert "pyarrow.dataset" not in modules
+
+
+LATER = """
+import gc, sys
+from evalcore.command.importing import importing
+before = gc.isenabled()
+with importing():
+    import transformers.modeling_utils
+    from transformers.loss import loss_for_object_detection as losses
+assert gc.isenabled() == before
+assert gc.get_freeze_count() > 100_000
+assert "scipy.optimize" not in sys.modules
+costs = [[4, 1, 3], [2, 0, 5], [3, 2, 2]]
+rows, columns = losses.linear_sum_assignment(costs)
+assert (list(rows), list(columns)) == ([0, 1, 2], [1, 0, 2])
+import scipy.optimize
+assert sys.modules["scipy.optimize"].__file__
+assert scipy.optimize.linear_sum_assignment(costs)[1].tolist() == [1, 0, 2]
+frozen = gc.get_freeze_count()
+with importing():
+    pass
+assert gc.get_freeze_count() == frozen
+"""
+
+OTHER_PART = """
+import sys
+from evalcore.command.importing import importing
+with importing():
+    from scipy.optimize import linear_sum_assignment, minimize
+assert minimize.__module__.startswith("scipy.optimize")
+assert sys.modules["scipy.optimize"].minimize is minimize
+assert linear_sum_assignment([[1]])[0].tolist() == [0]
+"""
+
+
+@pytest.mark.parametrize("program", [LATER, OTHER_PART], ids=["later", "another part"])
+def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
