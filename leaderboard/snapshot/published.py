@@ -205,6 +205,7 @@ def forget() -> None:
     """Look at every board anew, as after a start: for tests, whose database goes back in time."""
     _shown.clear()
     _whole.clear()
+    _in_use.clear()
     recalled.forget()
 
 

@@ -112,6 +112,7 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
         case "complainer":
             while True:
                 sys.stderr.write("x" * 10_000 + "\n")
+                time.sleep(0.0005)  # else it fills a disk in memory before the worker looks
         case "hoarder":
             for number in range(10):
                 Path(os.environ["TMPDIR"], str(number)).write_bytes(b"x" * 2**20)

@@ -51,6 +51,8 @@ def test_where_nothing_confines_models_none_is_run_unless_the_operator_says_so(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     # Done already. Again, it closes the streams of handlers such as absl's, which are pytest's.
     monkeypatch.setattr("django.setup", lambda: None)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # the worker sets them for good
+        monkeypatch.setenv(name, "")
     once = Namespace(devices="cpu", drain=True, until_idle=None, launch=None)
     monkeypatch.setattr(confinement, "here", lambda: confinement.LIMITS_ALONE)
     with pytest.raises(SystemCheckError, match=r"runners\.E001[\s\S]*PLUMBLINE_UNCONFINED=yes"):
