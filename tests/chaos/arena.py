@@ -61,7 +61,10 @@ from django.db.models.functions import Now
 held = Run.objects.filter(state="running", worker_id={worker!r})
 print(held.update(lease_until=Now() - timedelta(seconds=1)))
 """
-REST_IS_OVER = "Run.objects.exclude(not_before=None).update(not_before=None)"
+REST_IS_OVER = """
+Run.objects.exclude(not_before=None).update(not_before=None)
+Worker.objects.exclude(full_until=None).update(full_until=None)
+"""
 
 
 @dataclass
