@@ -15,10 +15,11 @@ NULL_CHARACTER = "There is a null character in it. Type it anew."
 class Words(forms.CharField):
     """Text that everybody reads: cleaned, and told apart where it is too short or too long."""
 
-    def __init__(self, *, longest: int, missing: str, lines: int = 1, **options: Any) -> None:
-        self.longest, self.missing, self.one_line = longest, missing, lines == 1
-        widget = forms.Textarea(attrs={"rows": lines}) if lines > 1 else forms.TextInput()
-        super().__init__(required=False, widget=widget, **options)
+    def __init__(
+        self, *, longest: int, missing: str, one_line: bool = True, **options: Any
+    ) -> None:
+        self.longest, self.missing, self.one_line = longest, missing, one_line
+        super().__init__(error_messages={"required": missing}, **options)
         self.error_messages["null_characters_not_allowed"] = NULL_CHARACTER
 
     def clean(self, value: Any) -> str:
@@ -43,13 +44,15 @@ class FlagForm(forms.Form):
     evidence = Words(
         label="What shows it",
         longest=2000,
-        lines=6,
+        one_line=False,
         missing="Say what shows it: a link, or what anybody can look up.",
     )
 
 
 class AnswerForm(forms.Form):
-    text = Words(label="Answer", longest=2000, lines=5, missing="There is nothing in it yet.")
+    text = Words(
+        label="Answer", longest=2000, one_line=False, missing="There is nothing in it yet."
+    )
 
 
 class DecisionForm(forms.Form):

@@ -84,11 +84,15 @@ def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: C
 def test_an_upheld_flag_marks_the_model_and_its_row_stays(
     ada: User, mo: User, client: Client, suite: Suite
 ) -> None:
+    make.publish(suite)
     made = raised(ada)
     words = "its card names the test set"
     answer = of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": words})
     assert answer["Location"] == f"/flags/{made.pk}"
     assert mark() == words
+    ranked_still = client.get("/models/lab/one").text
+    assert "Rank <b>" in ranked_still
+    assert "from the next board on, has no rank" in ranked_still
     make.publish(suite)
     board = published.newest(suite, OWN)
     assert board is not None
@@ -98,7 +102,9 @@ def test_an_upheld_flag_marks_the_model_and_its_row_stays(
     assert f"Flagged: {words}" in page
     assert 'class="flagged"' in page
     assert "lab/" in page
-    assert f"Flagged: {words}" in client.get("/models/lab/one").text
+    model = client.get("/models/lab/one").text
+    assert f"Flagged: {words}" in model
+    assert "it has no rank" in model
     log = client.get("/flags?model=lab/one").text
     assert words in log
     assert "upheld" in log
