@@ -21,6 +21,7 @@ from leaderboard.submissions import precheck
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.precheck import Precheck
+from leaderboard.submissions.steps import Outcome, steps
 from leaderboard.web import Problem, throttle
 
 CHAT = "chat"
@@ -189,6 +190,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     found = check.problems if check else ()
+    told = steps(check) if check else []
     every = dict.fromkeys([*found, *refused])
     # That somebody was faster is no mistake of who typed this.
     problems = [problem for problem in every if problem.code != precheck.SUBMITTED_BEFORE]
@@ -209,7 +211,8 @@ def _page(
         "here_already": here_already,
         "hub_trouble": hub_trouble,
         "remark": remark and f"submissions/remark_{remark}.html",
-        "notes": check.warnings if check and check.checked else (),
+        "steps": told,
+        "unseen": [step.title for step in told if step.outcome == Outcome.UNSEEN],
         "at_form": [p for p in problems if p.field == "form" and p not in waits],
         "failing": failing,
         "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
