@@ -13,11 +13,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from leaderboard.models import Run, SuiteEntry, may_submit
+from leaderboard.models import Run, SuiteEntry, User, may_submit
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, VLLM, Dtype
 from leaderboard.queue import estimate
-from leaderboard.submissions import precheck
+from leaderboard.submissions import precheck, quota
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.precheck import Precheck
@@ -219,6 +219,12 @@ def _page(
         "refused": status != 200,
         "focused": _focused(form) if status != 200 else "",
         "may_submit": may_submit(request.user),
+        "quota": quota.tightest(
+            request.user if isinstance(request.user, User) else None,
+            throttle.visitor_digest(request),
+        )
+        if may_submit(request.user)
+        else None,
         "entries": [] if failing or here_already or waits else _entries(),
         "engines": "engine" in typed
         or any(worker.backend != TRANSFORMERS for worker in estimate.live_workers()),
