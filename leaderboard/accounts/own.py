@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from leaderboard.models import Flag, FlagAnswer, Run, RunEvent, Submission, User, role_of
+from leaderboard.models import Flag, FlagAnswer, Quota, Run, RunEvent, Submission, User, role_of
 from leaderboard.web import Address, part
 
 PER_PAGE = 50
@@ -77,6 +77,7 @@ def _all_of(user: User) -> dict[str, Any]:
             }
             for one in SocialAccount.objects.filter(user=user).order_by("pk")
         ],
+        "quota": Quota.objects.filter(user=user).values_list("most", flat=True).first(),
         "submissions": [
             {
                 "id": one.pk,

@@ -5,6 +5,7 @@ from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.launch import Launch
 from leaderboard.models.order import PoolOrder
+from leaderboard.models.quota import Quota
 from leaderboard.models.recall import Recall
 from leaderboard.models.rerun import Rerun
 from leaderboard.models.role import (
@@ -38,6 +39,7 @@ __all__ = [
     "Launch",
     "PoolOrder",
     "QuestionSet",
+    "Quota",
     "Recall",
     "Rerun",
     "Result",
