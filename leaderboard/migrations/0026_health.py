@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0024_flags"),
+        ("leaderboard", "0025_quotas"),
     ]
 
     operations = [
