@@ -289,6 +289,13 @@ class Board:
         return {variant: row for row, variant in enumerate(self.models.values("variant"))}
 
     @cached_property
+    def comparable_rows(self) -> NDArray[np.intp]:
+        """The rows that nothing keeps from a rank but, maybe, a missing column."""
+        reasons = (self.models.values(name) for name in ("flag_reason", "superseded_by", "apart"))
+        free = (not any(of_model) for of_model in zip(*reasons, strict=True))
+        return np.flatnonzero(np.fromiter(free, np.bool_, len(self.models)))
+
+    @cached_property
     def place_among_ranked(self) -> Ints:
         """For each row its place among the ranked from 0, as `Ranks.better` counts; or -1."""
         has = self.ranks.rank > 0
