@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0025_quotas"),
+        ("leaderboard", "0026_health"),
     ]
 
     operations = [
