@@ -8,7 +8,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from leaderboard import health
-from leaderboard.accounts import addresses, own
+from leaderboard.accounts import addresses, feed, notices, own
 from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
@@ -80,6 +80,8 @@ urlpatterns = [
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
     path("account", account.account, name="account"),
     path("account/submissions", own.submissions, name="account-submissions"),
+    path("account/notices", notices.notices, name="account-notices"),
+    path("feeds/<uuid:key>.atom", feed.feed, name="feed"),
     path("account/export.json", own.export, name="account-export"),
     path("account/delete", own.delete, name="account-delete"),
     path("account/deleted", own.deleted, name="account-deleted"),

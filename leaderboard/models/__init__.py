@@ -4,6 +4,7 @@ from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.launch import Launch
+from leaderboard.models.notice import EndNotice, Notices
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.quota import Quota
 from leaderboard.models.recall import Recall
@@ -32,11 +33,13 @@ __all__ = [
     "Artifact",
     "BoardSnapshot",
     "Edition",
+    "EndNotice",
     "Flag",
     "FlagAnswer",
     "HubModel",
     "ItemAnalysis",
     "Launch",
+    "Notices",
     "PoolOrder",
     "QuestionSet",
     "Quota",

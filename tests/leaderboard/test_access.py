@@ -58,6 +58,8 @@ ROWS = {
     "pool-orders": Row(Role.OPERATOR, "post", {"order": "drain", "worker": ""}),
     **dict.fromkeys(("account", "account-submissions", "account-export"), Row(Role.USER)),
     "account-delete": Row(Role.USER),
+    "account-notices": Row(Role.USER),
+    "feed": ANYBODY,
     "account-deleted": ANYBODY,
     "flag-new": Row(Role.USER, "post"),
     "flag-answer": Row(Role.MODERATOR, "post"),

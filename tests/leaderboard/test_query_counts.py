@@ -21,6 +21,7 @@ FORMS = {
 }
 OF_ONE = {
     *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
+    *("account-notices", "feed"),
     *("account_logout", "account_confirm_email", "account_reset_password_from_key"),
     *("socialaccount_signup", "socialaccount_connections"),
     *("openid_connect_login", "openid_connect_callback"),
