@@ -29,6 +29,7 @@ from evalcore.command.options import (
     refuse_old_spellings,
     settle,
 )
+from evalcore.command.stay import Staying
 from evalcore.engine import COLLECTIONS, VERSION
 from evalcore.errors import (
     DISK_IS_FULL,
@@ -76,6 +77,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
     if (one_of_many := launched(os.environ)) and one_of_many.rank > 0:
         return _help_rank_0(given)
+    staying = Staying()
+    status = _once(given, staying)
+    try:
+        while status == 0 and (following := staying.next_command()):
+            status = _once(following, staying)
+    except OptionError as error:
+        sys.stderr.write(f"evalcore: {error}\n")
+        return WRONG_OPTION
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _once(given: Sequence[str], staying: Staying) -> int:
+    """One command; `staying` has what the process keeps from one run to the next."""
     parser = _parser()
     options = argparse.Namespace()
     try:
@@ -89,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.options:
             options = settle(options, options.options, getattr(options, "config", None))
             _note(options)
+        options.staying = staying
         with nullcontext() if getattr(options, "verbosity", None) else noted_once():
             status: int = options.function(options)
     except OptionError as error:
@@ -195,6 +212,12 @@ def _parser() -> argparse.ArgumentParser:
             metavar="bar|json",
             help="for people, or one JSON object a line on standard output",
         )
+    run.add_argument(
+        "--stay",
+        action="store_true",
+        help="after it read another run's arguments, a JSON list on a line of standard input, and "
+        "keep the weights for it; with --progress json",
+    )
     check = add("check-model", "ask whether a model answers as it must", MODEL_OPTIONS)
     check.set_defaults(function=partial(_call, "check_model"))
     _add_ls(add("ls", "list tasks, groups, subtasks, tags or models"))

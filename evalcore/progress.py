@@ -81,6 +81,10 @@ class JsonLines(Show):
     def done(self, files: Mapping[str, Path]) -> None:
         self._say(event="done", files={name: str(path) for name, path in files.items()})
 
+    def waits(self) -> None:
+        """The process stays, and has nothing to do until it is given another command."""
+        self._say(event="waits")
+
     def _say(self, **fields: Any) -> None:
         sys.stdout.write(json.dumps(fields) + "\n")
         sys.stdout.flush()

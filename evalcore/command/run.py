@@ -29,7 +29,6 @@ from evalcore.command.selection import (
     typed_model_args,
 )
 from evalcore.command.superseded import AtWork
-from evalcore.engine import IMPORTED_AT
 from evalcore.errors import EvalError, InfraError
 from evalcore.progress import first_prompts
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -54,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
     show = options.show
     show.start()
     if not options.adapters:
-        _evaluate(options, settings)
+        _evaluate(options, settings, options.staying.begin(options))
         return 0
+    options.staying.begin(options)
     failed: list[EvalError] = []
     for each, load in _with_adapters(options, settings):
         try:
@@ -115,8 +115,12 @@ def _evaluate(
     from evalcore.journal import Journal
 
     model, start = _loaded(options, specs, settings, load)
-    journal = Journal(options.use_cache, model.info.model_key) if options.use_cache else None
-    with _place(options, model.info.name) as place:
+    with ExitStack() as ending:
+        journal = None
+        if options.use_cache:
+            journal = Journal(options.use_cache, model.info.model_key)
+            ending.callback(journal.close)
+        place = ending.enter_context(_place(options, model.info.name))
         written = Written(place, options)
         try:
             for evaluation in evaluate(model, specs, settings, show, journal, start.timing):
@@ -163,7 +167,7 @@ def _loaded(
             )
         model = load_model()
         load = time.monotonic() - began
-    return model, Start(model, load)
+    return model, Start(model, load, options.staying.began)
 
 
 @contextmanager
@@ -203,10 +207,12 @@ class Start:
     model: Any
     load: float
     """Seconds, with the import of what loads it."""
+    began: float
+    """When the run was asked for, by `time.monotonic`."""
 
     def timing(self) -> dict[str, float]:
         first = getattr(self.model, "first_forward", None)
-        since = {} if first is None else {"first_forward": first - IMPORTED_AT}
+        since = {} if first is None else {"first_forward": first - self.began}
         return {"load": self.load, **since}
 
     def in_words(self) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -131,12 +132,16 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def model_of(options: argparse.Namespace, *, weights: bool = True) -> Any:
     """The model of `--model` and its arguments; without `weights` it says what it would read."""
-    return backend(options.model).from_arguments(
+    return loaded_by(partial(backend(options.model).from_arguments, weights=weights), options)
+
+
+def loaded_by(from_arguments: Callable[..., Any], options: argparse.Namespace) -> Any:
+    """The same by what loads it."""
+    return from_arguments(
         _with_limits(options),
         batch_size=options.batch_size or options.max_batch_size,
         device=options.device,
         mode=options.mode,
-        weights=weights,
     )
 
 

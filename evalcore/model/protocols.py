@@ -56,3 +56,13 @@ class Adapting(Protocol):
         keys and pins as `from_arguments` gives with that adapter alone; a class method. Each is
         done with before the next is loaded. Raises as `from_arguments`."""
         ...
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A backend that can keep weights from one model to the next; others need not."""
+
+    def lasting(self) -> Callable[..., LM]:
+        """A `from_arguments` whose next model has the weights of the last where they are the same,
+        to the same answers, keys and pins; a class method. Each is done with before the next."""
+        ...

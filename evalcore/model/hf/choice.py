@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +79,34 @@ class HuggingFace:
                 )
             )
         return loaders
+
+    @classmethod
+    def lasting(cls) -> Callable[..., LM]:
+        """A `from_arguments` whose next model has the weights of the last, if they are the same.
+
+        Weights are the same by their commit: those of a folder are read each time.
+        """
+        kept: dict[str, Any] = {}
+
+        def from_arguments(
+            arguments: Mapping[str, Any],
+            *,
+            batch_size: int | None = None,
+            device: str | None = None,
+            mode: Mode = "compat",
+        ) -> LM:
+            stated = Arguments.of(arguments)
+            kind = kind_of(stated)
+            commit = download(stated, weights=False).model.commit
+            may_change = stated.peft is not None or stated.delta is not None
+            wanted = (replace(stated, peft=None), commit, device, may_change)
+            if commit is None or kept.get("wanted") != wanted:
+                kept.clear()  # before others are loaded beside them
+                kept.update(wanted=wanted, weights=SharedWeights(may_change=may_change))
+            how: dict[str, Any] = {"batch_size": batch_size, "device": device, "mode": mode}
+            return kind(stated, **how, shared=kept["weights"])
+
+        return from_arguments
 
 
 def kind_of(arguments: Arguments) -> type[HuggingFaceLM]:
