@@ -1,4 +1,6 @@
-"""`python -m runners.child COMMAND…`: run a command that ends when our parent does.
+"""`python -m runners.child ORDERS COMMAND…`: run a command that ends when our parent does.
+
+ORDERS is the number of the descriptor that the command reads as its standard input.
 
 The parent starts us in a session of our own and holds the other end of our standard input. When it
 dies, however it dies, the kernel closes that end, and we kill the model, whatever it has started,
@@ -27,7 +29,9 @@ def main(command: list[str]) -> int:
     adopt_orphans()
     # A core dump would put the model's memory, and whatever was read into it, on disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    orders = int(command.pop(0))
+    process = subprocess.Popen(command, stdin=orders, preexec_fn=die_with_parent)
+    os.close(orders)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     status = process.wait()
     descendants.kill(os.getpid())

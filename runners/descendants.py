@@ -34,6 +34,38 @@ def kill(pid: int) -> None:
         sleep(0.02)
 
 
+def freeze(pid: int) -> set[psutil.Process] | None:
+    """Stop all below `pid`, so that none of them does anything more; None where one goes on."""
+    until = monotonic() + PATIENCE
+    while monotonic() < until:
+        found = living(pid)
+        awake = [process for process in found if not _is_stopped(process)]
+        if not awake:
+            return set(found)
+        for process in awake:
+            with suppress(psutil.Error):
+                process.suspend()
+        sleep(0.02)
+    return None
+
+
+def thaw(pid: int) -> None:
+    """Have all below `pid` go on, the inner ones first: unshare stops where its child does."""
+    for process in reversed(living(pid)):
+        with suppress(psutil.Error):
+            process.resume()
+
+
+def processor_seconds(pid: int) -> float:
+    """Of that one below `pid` which has used most."""
+    used = [0.0]
+    for process in living(pid):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            used.append(times.user + times.system)
+    return max(used)
+
+
 def own_memory(process: psutil.Process) -> int:
     """Bytes that the process holds and the kernel cannot take back.
 
@@ -47,6 +79,13 @@ def own_memory(process: psutil.Process) -> int:
         return int(held.rss - getattr(held, "shared", 0))
     kibibytes = (line.split()[1] for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
     return 1024 * sum(map(int, kibibytes))
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return True  # it has ended
 
 
 def _runs(process: psutil.Process) -> bool:

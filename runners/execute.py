@@ -36,10 +36,11 @@ from runners.confinement import Needs
 from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
-from runners.leftovers import in_use
+from runners.kept import RESULTS, Keeper
+from runners.leftovers import empty, in_use
 from runners.logtail import harmless, tail
 from runners.process import Child
-from runners.protocol import ERRORS, Failure, TaskDone
+from runners.protocol import ERRORS, Failure, TaskDone, Waits
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, downloads, readable
 from runners.watch import Failed, Stopping, Taken, Watch
@@ -55,18 +56,31 @@ DOWNLOADED_FILE_BYTES = 1 << 40
 """More than any file of weights on the Hub has."""
 
 
-def evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
+def evaluate_claim(
+    claim: claims.Claim,
+    worker: Worker,
+    stopping: threading.Event,
+    keeper: Keeper | None = None,
+) -> None:
     """Evaluate the claim's runs and store what each one gave; ends when none is ours any more.
 
     What one pass leaves undone, because a run was cancelled or a task failed, the next pass takes
     up from the journal. The unfinished runs are given back when `stopping` is set, and when the
-    lease could not be renewed for as long as it lasts.
+    lease could not be renewed for as long as it lasts. `keeper` has the engine of the claim before,
+    and is given that of this one; without it none outlives its claim.
     """
     with bound_contextvars(claim=str(claim.token), runs=[str(run.pk) for run in claim.runs]):
-        _evaluate_claim(claim, worker, stopping)
+        if keeper is not None:
+            _evaluate_claim(claim, worker, stopping, keeper)
+            return
+        with Keeper() as own:
+            _evaluate_claim(claim, worker, stopping, own)
 
 
-def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Event) -> None:
+def _evaluate_claim(
+    claim: claims.Claim, worker: Worker, stopping: threading.Event, keeper: Keeper
+) -> None:
+    keeper.release_other(claim.runs[0].variant)
     waiting = list(claim.runs)
     log = settings.PLUMBLINE_HOME / "logs" / f"{claim.token}.log"
     one_by_one = False
@@ -79,10 +93,11 @@ def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Eve
             watch = Watch(claim, worker, heartbeat, runs, stopping)
             try:
                 trusted_code.check(waiting[0].variant)
-                with _full_machine_told(), _work_folder(claim) as folder:
+                with _full_machine_told():
                     log.parent.mkdir(parents=True, exist_ok=True)
-                    _fetch(watch, folder, log)
-                    _evaluate(watch, folder, log)
+                    with _work_folder(claim) as folder:
+                        _fetch(watch, folder, log)
+                    _evaluate(watch, folder, log, keeper)
             except (Taken, Stopping) as interruption:
                 logger.info("%s: %s", claim.token, interruption.__doc__)
             except Failed as failure:
@@ -95,13 +110,15 @@ def _evaluate_claim(claim: claims.Claim, worker: Worker, stopping: threading.Eve
                     break
                 # Where nobody says which of several tasks is at fault, the next passes find it.
                 one_by_one = not _blame(watch, failure, log)
+            if behind:
+                keeper.release()  # each of the passes has a child of its own
             ours = persistently(partial(claims.renew, claim.token))
             waiting = [run for run in waiting if run.pk in ours]
         why = f"{claim.worker} was {'drained' if heartbeat.drains() else 'stopped'}"
         if heartbeat.has_run_out():
             why = f"{claim.worker} could not renew its lease on the run"
         persistently(partial(claims.give_back, claim.token, why=why))
-    persistently(partial(_tidy, claim, log))
+    persistently(partial(_tidy, claim, log, keeper))
 
 
 @contextmanager
@@ -160,36 +177,46 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
         _judge(child.kill(), failure, watch)
 
 
-def _evaluate(watch: Watch, folder: Path, log: Path) -> None:
+def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None:
     runs = list(watch.runs.values())
-    command = reproduce.command(
-        *runs,
-        include_path=str(settings.PLUMBLINE_TASKS),
-        output_path=str(folder / "results"),
-        model_args=backends.arguments(),
-    )
-    journal = _journal(runs[0])
+    variant, journal = runs[0].variant, _journal(runs[0])
     journal.mkdir(parents=True, exist_ok=True)
-    command += ["--use_cache", str(journal), "--progress", "json"]
-    environment = {**child_environment(folder, online=False), **backends.variables()}
-    (folder / "results").mkdir()
-    needs = Needs(
-        folder=folder,
-        read=[*readable(runs[0].variant), *backends.folders()],
-        write=[folder / "results", journal, Path(environment["HOME"]), Path(environment["TMPDIR"])],
-        cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
-        loopback=backends.backend() == VLLM,
-    )
-    confined = confinement.command([*backends.python(), "-m", *command], needs)
-    footprint = Footprint([folder, journal], [artifacts.storage().here])
-    with Child(confined, environment=environment, folder=folder, log=log) as child:
-        failure = None
-        for event in watch.follow(child, "load", footprint):
+
+    def around(folder: Path) -> tuple[Needs, dict[str, str]]:
+        environment = {**child_environment(folder, online=False), **backends.variables()}
+        own = [folder / RESULTS, Path(environment["HOME"]), Path(environment["TMPDIR"])]
+        needs = Needs(
+            folder=folder,
+            read=[*readable(variant), *backends.folders()],
+            write=[*own, journal],
+            cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
+            loopback=backends.backend() == VLLM,
+        )
+        return needs, environment
+
+    def command(folder: Path) -> list[str]:
+        words = reproduce.command(
+            *runs,
+            include_path=str(settings.PLUMBLINE_TASKS),
+            output_path=str(folder / RESULTS),
+            model_args=backends.arguments(),
+        )
+        words += ["--use_cache", str(journal), "--progress", "json"]
+        return [*words, "--stay"] if keeper.can_keep(variant) else words
+
+    with keeper.engine(variant, around, command, own_folder, log) as engine:
+        footprint = Footprint([engine.folder, journal], [artifacts.storage().here])
+        failure, waits = None, False
+        for event in watch.follow(engine.child, "load", footprint):
             if isinstance(event, TaskDone) and event.task in watch.runs:
-                _store(watch, event, folder)
+                _store(watch, event, engine.folder)
             elif isinstance(event, Failure):
                 failure = event
-        _judge(child.kill(), failure, watch)
+            waits = isinstance(event, Waits)
+        if waits and not watch.runs and not watch.must_stop():
+            keeper.keep(engine)
+            return
+        _judge(0 if waits else engine.child.kill(), failure, watch)
     if watch.runs:
         names = ", ".join(sorted(watch.runs))
         raise Failed(ErrorClass.INFRA, f"the engine ended without results for {names}")
@@ -324,14 +351,20 @@ def _work_folder(claim: claims.Claim) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tidy(claim: claims.Claim, log: Path) -> None:
+def _tidy(claim: claims.Claim, log: Path, keeper: Keeper) -> None:
     """After success: remove the log, and the journal when no run of the variant needs it."""
     if Run.objects.filter(pk__in=[run.pk for run in claim.runs]).exclude(state=State.DONE).exists():
         return
-    log.unlink(missing_ok=True)
+    if keeper.holds(log):
+        os.truncate(log, 0)
+    else:
+        log.unlink(missing_ok=True)
     first = claim.runs[0]
     unfinished = Run.objects.filter(
         variant_id=first.variant_id, rerun=first.rerun_id, state__in=(State.QUEUED, State.RUNNING)
     )
     if not unfinished.exists():
-        shutil.rmtree(_journal(claim.runs[0]), ignore_errors=True)
+        journal = _journal(first)
+        empty(journal)
+        if not keeper.holds(journal):
+            shutil.rmtree(journal, ignore_errors=True)

@@ -54,24 +54,29 @@ class Child:
         self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, log: Path
     ) -> None:
         lifeline, self._lifeline = os.pipe()
+        orders, self._orders = os.pipe()
+        os.set_blocking(self._orders, False)
         self._output, output = os.pipe()
         self._said = 0
         self._log = log
         with log.open("ab") as stderr:
             self._log_before = stderr.tell()
             self._process = subprocess.Popen(
-                [*PYTHON, "-m", "runners.child", *command],
+                [*PYTHON, "-m", "runners.child", str(orders), *command],
                 env=dict(environment),
                 cwd=folder,
                 stdin=lifeline,
                 stdout=output,
                 stderr=stderr,
                 start_new_session=True,
+                pass_fds=[orders],
             )
         os.close(lifeline)
+        os.close(orders)
         os.close(output)
         self._events: queue.Queue[Event | None] = queue.Queue(EVENTS_AHEAD)
         self._said_all = False
+        self._frozen: set[psutil.Process] | None = None
         self._ended: float | None = None
         self._closing = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -107,6 +112,33 @@ class Child:
     def ask_to_stop(self) -> None:
         self._signal(signal.SIGTERM)
 
+    def freeze(self) -> bool:
+        """Stop all of it but what ends it with us; False where that cannot be done."""
+        self._frozen = descendants.freeze(self.pid)
+        return bool(self._frozen) and not self.has_ended()
+
+    def begin_again(self, order: bytes, log: Path) -> bool:
+        """Have a frozen child go on, and read this line; False where it cannot, or is not whole.
+
+        What it says from now on counts, and nothing that it said before: its log is `log` now.
+        """
+        if self._frozen != set(descendants.living(self.pid)):
+            return False  # such as the system kills for want of memory
+        while not self._events.empty():
+            self._said_all = self._events.get() is END or self._said_all
+        self._said, self._log = 0, log
+        self._log_before = log.stat().st_size
+        try:
+            taken = os.write(self._orders, order)
+        except OSError:  # nobody reads it, or it has not read what came before
+            return False
+        descendants.thaw(self.pid)
+        return taken == len(order) and not self._said_all
+
+    def processor_seconds(self) -> float:
+        """Of that of its processes which has used most."""
+        return descendants.processor_seconds(self.pid)
+
     def kill(self) -> int:
         """End all of it; the exit status, negative where a signal ended the command."""
         if self._process.returncode is None:
@@ -138,9 +170,14 @@ class Child:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill whatever is left of it."""
         self._closing.set()
         self.kill()
         os.close(self._lifeline)
+        os.close(self._orders)
         self._reader.join(LAST_WORDS)
         if not self._reader.is_alive():  # else it still reads there: another file must not be
             os.close(self._output)

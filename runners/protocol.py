@@ -54,7 +54,12 @@ class Done:
     pass
 
 
-Event = Phase | Progress | TaskDone | Failure | Done
+@dataclass(frozen=True)
+class Waits:
+    """It has done what it was told, and waits for another command."""
+
+
+Event = Phase | Progress | TaskDone | Failure | Done | Waits
 
 
 def parse(line: bytes) -> Event | None:
@@ -77,6 +82,8 @@ def parse(line: bytes) -> Event | None:
             return Failure(said["class"], message, task if _text(task) else None)
         case "done":
             return Done()
+        case "waits":
+            return Waits()
     return None
 
 

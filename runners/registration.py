@@ -34,10 +34,16 @@ class Registration:
         self._devices = devices
         self._launch = launch
         self._is_new = True
+        self._holds: Capacity | None = None
 
-    def announce(self) -> Worker:
-        """Say that it lives and what is free on its devices now, which the row is returned with."""
-        holds = capacity.now(self._devices, backends.python())
+    def announce(self, *, holds_a_model: bool = False) -> Worker:
+        """Say that it lives and what is free on its devices now, which the row is returned with.
+
+        What a model takes that the worker `holds` and will give up for another counts as free: it
+        says what it said before it had it.
+        """
+        holds = self._holds if holds_a_model else None
+        holds = self._holds = holds or capacity.now(self._devices, backends.python())
         tell = partial(
             write,
             self._name,

@@ -17,7 +17,7 @@ from runners.capacity import host_memory
 from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
-from runners.protocol import Event, Phase, Progress
+from runners.protocol import Event, Phase, Progress, Waits
 from runners.reconnect import persistently
 
 STORE_EVERY = 1.0
@@ -103,7 +103,7 @@ class Watch:
         self._machine_full = False
 
     def follow(self, child: Child, phase: str, footprint: Footprint) -> Iterator[Event]:
-        """What the child says until it ends; `footprint` is what it may not outgrow.
+        """What the child says until it ends or waits; `footprint` is what it may not outgrow.
 
         Raises Taken, Stopping, or Failed where the child went past a limit; the caller's `with`
         then kills it.
@@ -116,6 +116,8 @@ class Watch:
             if event is not None:
                 self._note(event)
                 yield event
+                if isinstance(event, Waits):
+                    return
             now = monotonic()
             self._heartbeat.hear()
             if self._heartbeat.has_lost(self.runs.values()):

@@ -83,20 +83,25 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
     from leaderboard.queue import claims
     from runners.execute import evaluate_claim
     from runners.hints import Hints
+    from runners.kept import Keeper
     from runners.reconnect import persistently
     from runners.registration import Registration
 
     longest = 0.0 if options.drain else (options.until_idle or math.inf) * 60
-    with Registration(name, stated, options.launch) as here, Hints(stopping) as hints:
+    with (
+        Registration(name, stated, options.launch) as here,
+        Hints(stopping) as hints,
+        Keeper() as keeper,
+    ):
         busy = monotonic()
         while not stopping.is_set():
             try:
-                worker = here.announce()
+                worker = here.announce(holds_a_model=keeper.holds_a_model)
                 claim = persistently(partial(claims.claim_next, worker))
                 if claim is not None:
                     hints.close()
                     here.note_claim()
-                    evaluate_claim(claim, worker, stopping)
+                    evaluate_claim(claim, worker, stopping, keeper)
                     busy = monotonic()
                     continue
             except Exception:
@@ -106,6 +111,7 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
             if monotonic() - busy >= longest:
                 logger.info("%s ends: nothing that waits fits it", name)
                 break
+            keeper.release_idle()
             hints.wait(LOOK_EVERY)
 
 

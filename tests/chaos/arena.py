@@ -206,6 +206,7 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         hub = stack.enter_context(services.hub(content, host))
         variables = place.environment(
             home, tasks, f"http://{host}:{hub.port}",
+            PLUMBLINE_KEEP_MODEL="3",  # long enough to be struck, and gone when a round is over
             PLUMBLINE_DATABASE_URL=postgresql.url,
             PLUMBLINE_BROKER_URL=f"redis://{host}:{redis.port}/0",
         )  # fmt: skip

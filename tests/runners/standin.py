@@ -198,9 +198,44 @@ def spy() -> None:
     (folder / "seen.json").write_text(json.dumps(seen))
 
 
+def wait_for_an_order() -> bool:
+    """Take another command line, as the engine does that is told to stay; False at the end."""
+    if "--stay" not in sys.argv:
+        return False
+    say(event="waits")
+    if not (order := sys.stdin.readline()):
+        return False
+    sys.argv[sys.argv.index("evalcore") + 1 :] = json.loads(order)
+    return True
+
+
+def stay(behaviour: str) -> None:
+    """Answer one command after the other, and misbehave in the way of its name."""
+    loads, said = 0, Path(option("--use_cache"), "processes")
+    while True:
+        loads += 1
+        say(event="phase", phase="load")
+        say(event="phase", phase="evaluate")
+        with said.open("a") as file:
+            file.write(f"{os.getpid()} {loads}\n")
+        if behaviour == "stays-and-breaks" and loads == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if behaviour == "stays-and-lies" and loads == 2:
+            say(event="waits")
+            wait_for_ever()
+        for task in option("--tasks").split(","):
+            results(task)
+        say(event="done")
+        if not wait_for_an_order():
+            break
+
+
 if __name__ == "__main__":
     behaviour = option("--model_args").split(",")[0].rpartition("/")[2]
     if sys.argv[sys.argv.index("evalcore") + 1] == "run":
+        if behaviour.startswith("stays"):
+            stay(behaviour)
+            sys.exit()
         evaluate(behaviour, option("--tasks").split(","))
     elif behaviour == "captive":
         folder = Path(os.environ["HF_HOME"], "hub", "models--standin--captive")

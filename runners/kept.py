@@ -1,0 +1,191 @@
+"""An engine that is kept when a claim is done, with its model, for more runs of the same variant.
+
+Kept is a process that was confined for this variant alone and has ended its work well. Until the
+next claim all of it is stopped (SIGSTOP): it computes nothing and writes nothing. It is used again
+only where a fresh one would be shown the very same files; all else it makes anew (`evalcore run
+--stay`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from leaderboard.models import Run, Variant
+from leaderboard.models.run import State
+from leaderboard.models.variant import TRANSFORMERS
+from runners import backends, confinement
+from runners.confinement import Needs
+from runners.leftovers import empty, in_use
+from runners.process import Child
+
+logger = logging.getLogger(__name__)
+
+RESULTS = "results"
+LIVING = (State.QUEUED, State.RUNNING)
+Surroundings = Callable[[Path], tuple[Needs, Mapping[str, str]]]
+"""What an engine that works in a folder needs, the journal last, and its environment."""
+Command = Callable[[Path], Sequence[str]]
+"""By the folder that it works in."""
+
+
+@dataclass
+class Engine:
+    """A confined process in a folder of its own, which goes with it (`end`)."""
+
+    child: Child
+    folder: Path
+    variant: int
+    needs: Needs
+    environment: Mapping[str, str]
+    shown: Mapping[str, tuple[int, int]]
+    journal: Path
+    log: Path
+    ending: ExitStack
+
+    @classmethod
+    def begin(
+        cls, variant: Variant, around: Surroundings, command: Command, folder: Path, log: Path
+    ) -> Self:
+        with ExitStack() as ending:
+            folder.mkdir(parents=True)
+            ending.callback(shutil.rmtree, folder, ignore_errors=True)
+            ending.enter_context(in_use(folder))
+            (folder / RESULTS).mkdir()
+            needs, environment = around(folder)
+            shown = _shown(needs)
+            confined = confinement.command([*backends.python(), "-m", *command(folder)], needs)
+            child = Child(confined, environment=environment, folder=folder, log=log)
+            ending.callback(child.close)
+            rest = ending.pop_all()
+        *_, journal = needs.write
+        return cls(child, folder, variant.pk, needs, environment, shown, journal, log, rest)
+
+    def end(self) -> None:
+        self.ending.close()
+
+
+def _shown(needs: Needs) -> dict[str, tuple[int, int]]:
+    """By path which folder lies there: one that was made anew is another."""
+    found = {}
+    for place in (*needs.read, *needs.write):
+        with suppress(FileNotFoundError):
+            status = place.stat()
+            found[str(place)] = (status.st_dev, status.st_ino)
+    return found
+
+
+class Keeper:
+    """What a worker keeps from one claim to the next; use it in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._kept: Engine | None = None
+        self._since = 0.0
+
+    @property
+    def holds_a_model(self) -> bool:
+        return self._kept is not None
+
+    def holds(self, place: Path) -> bool:
+        """Whether the kept engine writes into this log, or is shown this folder."""
+        kept = self._kept
+        return kept is not None and (place == kept.log or str(place) in kept.shown)
+
+    def can_keep(self, variant: Variant) -> bool:
+        """Not what has run code of a model's own, nor weights whose library keeps a state."""
+        plain = not variant.code and not variant.quantisation
+        ours = backends.backend() == TRANSFORMERS
+        return bool(settings.PLUMBLINE_KEEP_MODEL > 0 and ours and plain)
+
+    @contextmanager
+    def engine(
+        self, variant: Variant, around: Surroundings, command: Command, folder: Path, log: Path
+    ) -> Iterator[Engine]:
+        """One at work on this command: the kept one where it will do, or a fresh one in `folder`.
+
+        It ends with the statement, unless it was kept meanwhile.
+        """
+        engine = self._taken(variant, around, command, log)
+        engine = engine or Engine.begin(variant, around, command, folder, log)
+        try:
+            yield engine
+        finally:
+            if engine is not self._kept:
+                engine.end()
+
+    def keep(self, engine: Engine) -> None:
+        """Stop all of it until it is wanted, if that can be done."""
+        limit = engine.needs.cpu_seconds
+        # The kernel counts for all claims together; an honest engine is far from the limit.
+        worn = limit is not None and engine.child.processor_seconds() > limit / 2
+        if not worn and engine.child.freeze():
+            empty(engine.folder / RESULTS)
+            self._kept, self._since = engine, monotonic()
+
+    def _taken(
+        self, variant: Variant, around: Surroundings, command: Command, log: Path
+    ) -> Engine | None:
+        engine = self._kept
+        if engine is None:
+            return None
+        needs, environment = around(engine.folder)
+        same_needs = replace(needs, cpu_seconds=engine.needs.cpu_seconds) == engine.needs
+        if (
+            engine.variant != variant.pk
+            or not same_needs
+            or environment != engine.environment
+            or _shown(needs) != engine.shown
+        ):
+            self.release()
+            return None
+        engine.log.replace(log)  # in the place of what the download has said, which ended well
+        engine.log, self._kept = log, None
+        order = json.dumps(command(engine.folder)[1:])  # without `evalcore`
+        if not engine.child.begin_again(f"{order}\n".encode(), log):
+            engine.end()
+            return None
+        logger.info("the model of %s is loaded already", variant)
+        return engine
+
+    def release(self) -> None:
+        """End what is kept."""
+        if self._kept is None:
+            return
+        engine, self._kept = self._kept, None
+        engine.end()
+        engine.log.unlink(missing_ok=True)
+        alive = Run.objects.filter(variant=engine.variant, state__in=LIVING)
+        with suppress(OSError, DatabaseError, InterfaceError):
+            if not alive.exists():
+                engine.journal.rmdir()  # where it is empty
+
+    def release_other(self, variant: Variant) -> None:
+        """End what is kept of any other variant, whose memory is wanted."""
+        if self._kept is not None and self._kept.variant != variant.pk:
+            self.release()
+
+    def release_idle(self) -> None:
+        if monotonic() - self._since >= settings.PLUMBLINE_KEEP_MODEL:
+            self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
