@@ -47,7 +47,7 @@ PLUMBLINE_VLLM_ARGS = env.arguments(
     ),
 )
 # Seconds for which an idle worker keeps the model that it has loaded; 0: it keeps none.
-PLUMBLINE_KEEP_MODEL = env.integer("PLUMBLINE_KEEP_MODEL", 60)
+PLUMBLINE_KEEP_MODEL = env.integer("PLUMBLINE_KEEP_MODEL", 0)
 PLUMBLINE_TIME_FACTOR = env.positive("PLUMBLINE_TIME_FACTOR", 1.0)
 # Models whose own code is run: repositories whose code the operator has read, each at a commit.
 PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")

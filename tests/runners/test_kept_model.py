@@ -103,7 +103,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_kept_model_ends_with_its_worker(
     tmp_path: Path, hub: str, number: signal.Signals
 ) -> None:
-    variables, onlooker = prepared(tmp_path, hub)
+    variables, onlooker = prepared(tmp_path, hub, PLUMBLINE_KEEP_MODEL="60")
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "runners", "worker", "--devices", "cpu"],
