@@ -20,7 +20,7 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
-from evalcore.model.forward.plain import dtype_of_logits
+from evalcore.model.forward.logits import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of

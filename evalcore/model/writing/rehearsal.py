@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.plain import Rows, logits_at
+from evalcore.model.forward.logits import logits_at
+from evalcore.model.forward.plain import Rows
 from evalcore.model.forward.selfcheck import (
     COPIES,
     TIMES_NOISE,
