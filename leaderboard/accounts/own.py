@@ -15,7 +15,17 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from leaderboard.accounts.private import private, signed_in
 from leaderboard.accounts.progress import with_progress
-from leaderboard.models import Flag, FlagAnswer, Notices, Quota, RunEvent, Submission, User, role_of
+from leaderboard.models import (
+    ApiToken,
+    Flag,
+    FlagAnswer,
+    Notices,
+    Quota,
+    RunEvent,
+    Submission,
+    User,
+    role_of,
+)
 from leaderboard.web import Address, part
 
 PER_PAGE = 50
@@ -74,6 +84,11 @@ def _all_of(user: User) -> dict[str, Any]:
             for one in SocialAccount.objects.filter(user=user).order_by("pk")
         ],
         "quota": Quota.objects.filter(user=user).values_list("most", flat=True).first(),
+        "tokens": list(
+            ApiToken.objects.filter(user=user)
+            .order_by("pk")
+            .values(*("name", "prefix", "created", "expires", "last_used"))
+        ),
         "notices": list(Notices.objects.filter(user=user).values("feed", "mail_since", "site")),
         "submissions": [
             {

@@ -23,6 +23,7 @@ from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEve
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
+from leaderboard.models.token import ApiToken
 from leaderboard.models.variant import HubModel, Variant
 from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
@@ -30,6 +31,7 @@ __all__ = [
     "LIVE",
     "MEASURED",
     "Agreement",
+    "ApiToken",
     "Artifact",
     "BoardSnapshot",
     "Edition",
