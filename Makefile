@@ -5,6 +5,12 @@ BIN := $(VENV)/bin
 # vLLM wants versions of its own: an environment beside ours, by `python -m` alone.
 BACKENDS := $(VENV)/vllm
 RAY := $(VENV)/ray
+# The pip that Python 3.11 brings needs minutes of a processor for what a newer one does in seconds, and
+# each compiles on one core what it installs: ours is told not to, and all cores do it afterwards. What
+# is ours as well: where PYTHONDONTWRITEBYTECODE is set, every process would do it anew. An older pip does, too.
+PIP := pip==25.3
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+COMPILE := -m compileall -qq -j 0 evalcore leaderboard runners demo tests
 TEST_ARGS ?=
 # How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
 TEST_PROCESSES := -n logical --dist loadscope
@@ -106,20 +112,27 @@ setup-backends: $(BACKENDS)/.installed  ## The environment of vLLM, for processo
 $(VENV)/.base: constraints.txt
 	@echo "Setting up $(VENV) (once; most of it is downloads) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	-@$(BIN)/python $(INSTALL) $(PIP)
+	@$(BIN)/python $(INSTALL) -c constraints.txt torch
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@echo "Installing the engine, the site and the workers ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,demo,quantised]'
+	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[site,runners,demo,quantised]'
+	@$(BIN)/python $(COMPILE) $(VENV)/lib || true  # some packages have templates that are no Python
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
-	@echo "Installing what the tests and checks need ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site,runners,launchers,demo,quantised,gguf,images,litellm,sound,dev,peer]'
+# All at once, what the demo needs with it: pip looks at every package each time that it is asked.
+$(VENV)/.dev: $(VENV)/.base pyproject.toml
+	@echo "Installing the engine, the site, the workers, and what the tests and checks need ..."
+	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[site,runners,launchers,demo,quantised,gguf,images,litellm,sound,dev,peer]'
 	@# Beside the environment: wherever torchao is, transformers imports it, in every process.
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
-	@touch $@
+	@$(BIN)/python $(INSTALL) --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
+	@$(BIN)/python $(COMPILE) $(VENV)/lib $(VENV)/torchao || true
+	@touch $(VENV)/.demo $@
+
+# Two that install into the same environment would disturb each other.
+.NOTPARALLEL:
 
 # What of torch's family vLLM asks for besides torch are builds for CUDA, which fail beside torch for
 # processors; nothing here imports them.

@@ -48,6 +48,16 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         return _not_above(request, obj) and super().has_delete_permission(request, obj)
 
 
+@admin.register(models.Quota)
+class QuotaAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """How many models one account may submit in a day, where that is not what everybody may."""
+
+    list_display = ("user", "most", "why")
+    search_fields = ("user__username",)
+    list_select_related = ("user",)
+    raw_id_fields = ("user",)
+
+
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     """For rows that only the queue, a worker or `sync_tasks` may write."""
 

@@ -8,7 +8,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from leaderboard import health
-from leaderboard.accounts import addresses, own
+from leaderboard.accounts import addresses, feed, notices, own, tokens
 from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
@@ -29,6 +29,7 @@ from leaderboard.runs import page as run
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
+from leaderboard.submissions import api
 from leaderboard.submissions import form_page as submit_page
 from leaderboard.submissions import page as submission
 from leaderboard.tasks import page as task
@@ -51,6 +52,8 @@ urlpatterns = [
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),
     path("submissions/<uuid:pk>/vote", submission.vote, name="submission-vote"),
+    path("api/submissions", api.submissions, name="api-submissions"),
+    path("api/submissions/<uuid:pk>", api.submission, name="api-submission"),
     path("queue", queue.queue, name="queue"),
     path("pool", pool.pool, name="pool"),
     path("pool/orders", pool.tell, name="pool-orders"),
@@ -80,6 +83,9 @@ urlpatterns = [
     path("runs/<uuid:pk>/<str:file>", downloads.made, name="run-file"),
     path("account", account.account, name="account"),
     path("account/submissions", own.submissions, name="account-submissions"),
+    path("account/notices", notices.notices, name="account-notices"),
+    path("feeds/<uuid:key>.atom", feed.feed, name="feed"),
+    path("account/tokens", tokens.tokens, name="account-tokens"),
     path("account/export.json", own.export, name="account-export"),
     path("account/delete", own.delete, name="account-delete"),
     path("account/deleted", own.deleted, name="account-deleted"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from leaderboard.accounts import endings
 from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
@@ -48,6 +49,12 @@ def compare_backends() -> None:
 def look_at_hub() -> None:
     """Ask what became of a few models on the Hub."""
     hub_state.look()
+
+
+@app.task(name="tell_of_endings", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def tell_of_endings() -> None:
+    """Write to those who asked for it that a submission has ended."""
+    endings.tell_due()
 
 
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]

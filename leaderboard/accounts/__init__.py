@@ -1,3 +1,5 @@
 """Accounts: signing up, signing in, and what belongs to one person."""
 
-__all__: list[str] = []
+from leaderboard.accounts import endings
+
+__all__ = ["endings"]

@@ -9,12 +9,23 @@ from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from leaderboard.models import Flag, FlagAnswer, Run, RunEvent, Submission, User, role_of
+from leaderboard.accounts.private import private, signed_in
+from leaderboard.accounts.progress import with_progress
+from leaderboard.models import (
+    ApiToken,
+    Flag,
+    FlagAnswer,
+    Notices,
+    Quota,
+    RunEvent,
+    Submission,
+    User,
+    role_of,
+)
 from leaderboard.web import Address, part
 
 PER_PAGE = 50
@@ -31,27 +42,22 @@ def submissions(request: HttpRequest) -> HttpResponseBase:
     shown = part(address, "page", own.count(), PER_PAGE)
     if elsewhere := address.redirect():
         return elsewhere
-    rows = own.select_related("variant__hub_model", "suite").annotate(
-        n=Count("runs"),
-        done=Count("runs", filter=Q(runs__state=Run.State.DONE)),
-        failed=Count("runs", filter=Q(runs__state=Run.State.FAILED)),
-    )
     context = {
-        "rows": rows.order_by("-created", "pk")[shown.slice],
+        "rows": with_progress(own).order_by("-created", "pk")[shown.slice],
         "pages": shown.links,
         "total": shown.total,
     }
-    return _private(render(request, "accounts/submissions.html", context))
+    return private(render(request, "accounts/submissions.html", context))
 
 
 @require_safe
 @login_required
 def export(request: HttpRequest) -> HttpResponse:
     """All that the site has of this account, as one JSON object; times are in UTC."""
-    user = _signed_in(request)
+    user = signed_in(request)
     response = JsonResponse(_all_of(user), json_dumps_params={"indent": 2})
     response["Content-Disposition"] = f'attachment; filename="plumbline-{user.pk}.json"'
-    return _private(response)
+    return private(response)
 
 
 def _all_of(user: User) -> dict[str, Any]:
@@ -77,6 +83,13 @@ def _all_of(user: User) -> dict[str, Any]:
             }
             for one in SocialAccount.objects.filter(user=user).order_by("pk")
         ],
+        "quota": Quota.objects.filter(user=user).values_list("most", flat=True).first(),
+        "tokens": list(
+            ApiToken.objects.filter(user=user)
+            .order_by("pk")
+            .values(*("name", "prefix", "created", "expires", "last_used"))
+        ),
+        "notices": list(Notices.objects.filter(user=user).values("feed", "mail_since", "site")),
         "submissions": [
             {
                 "id": one.pk,
@@ -106,16 +119,16 @@ def _all_of(user: User) -> dict[str, Any]:
 @login_required
 def delete(request: HttpRequest) -> HttpResponse:
     """End the account; who types its name means it. Evaluations stay, without the name."""
-    user = _signed_in(request)
+    user = signed_in(request)
     if request.method != "POST":
-        return _private(render(request, "accounts/delete.html"))
+        return private(render(request, "accounts/delete.html"))
     problem = ""
     if user.is_staff:
         problem = "An account of an operator is deleted in the administration, by another operator."
     elif request.POST.get("name", "") != user.username:
         problem = f"That is not the name of this account: type {user.username}."
     if problem:
-        return _private(render(request, "accounts/delete.html", {"problem": problem}, status=422))
+        return private(render(request, "accounts/delete.html", {"problem": problem}, status=422))
     with transaction.atomic():
         of_its_runs = RunEvent.objects.filter(run__submissions__submitter=user, by=user.username)
         of_its_runs.update(by=NOBODY)
@@ -126,14 +139,4 @@ def delete(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def deleted(request: HttpRequest) -> HttpResponse:
-    return _private(render(request, "accounts/deleted.html"))
-
-
-def _signed_in(request: HttpRequest) -> User:
-    return User.objects.get(username=request.user.get_username())
-
-
-def _private(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "private, no-cache"
-    response["X-Robots-Tag"] = "noindex"
-    return response
+    return private(render(request, "accounts/deleted.html"))

@@ -15,6 +15,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from leaderboard.accounts.mailing import SaysThatMailFailed
+from leaderboard.accounts.private import private
 from leaderboard.models import role_of
 from leaderboard.web import throttle
 
@@ -67,7 +68,4 @@ def account(request: HttpRequest) -> HttpResponse:
         "identities": list(SocialAccount.objects.filter(user_id=user.pk).order_by("pk")),
         "provider_name": settings.OIDC_NAME,
     }
-    response = render(request, "accounts/page.html", context)
-    response["Cache-Control"] = "private, no-cache"
-    response["X-Robots-Tag"] = "noindex"
-    return response
+    return private(render(request, "accounts/page.html", context))

@@ -11,7 +11,9 @@ from urllib.parse import urlencode
 from django.template import engines
 from django.utils.safestring import SafeString, mark_safe
 
+from leaderboard.board.decided import leads_of
 from leaderboard.board.filters import NAMES
+from leaderboard.board.health import warned
 from leaderboard.board.table import MOST_STICKY, Table
 from leaderboard.board.view import ADDED, AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import (
@@ -151,6 +153,9 @@ def context(
         "clear_url": wanted.url(**dict.fromkeys(("q", "size", *CHOICES, *YES_OR_NO), ""), page=1),
         "pages": page_links(view.page, view.pages, wanted.but(at_model="")),
         "ticked_elsewhere": _ticked_elsewhere(view),
+        "leads": leads_of(view),
+        # What is known now says nothing of a past day's board.
+        "warned": [] if wanted.moment else warned(table.columns),
         "cut": bool(board.ranks.cut_low.any() or board.ranks.cut_high.any()),
         "sources": {
             head.column.title: head.column.people_source

@@ -4,7 +4,9 @@ from leaderboard.models.agreement import Agreement
 from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.launch import Launch
+from leaderboard.models.notice import EndNotice, Notices
 from leaderboard.models.order import PoolOrder
+from leaderboard.models.quota import Quota
 from leaderboard.models.recall import Recall
 from leaderboard.models.rerun import Rerun
 from leaderboard.models.role import (
@@ -21,6 +23,7 @@ from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEve
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
+from leaderboard.models.token import ApiToken
 from leaderboard.models.variant import HubModel, Variant
 from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
 
@@ -28,16 +31,20 @@ __all__ = [
     "LIVE",
     "MEASURED",
     "Agreement",
+    "ApiToken",
     "Artifact",
     "BoardSnapshot",
     "Edition",
+    "EndNotice",
     "Flag",
     "FlagAnswer",
     "HubModel",
     "ItemAnalysis",
     "Launch",
+    "Notices",
     "PoolOrder",
     "QuestionSet",
+    "Quota",
     "Recall",
     "Rerun",
     "Result",

@@ -56,6 +56,10 @@ class ScoreVector(models.Model):
         return f"{self.result_id} by question"
 
 
+NOISE, CEILING, KEYS = "noise", "ceiling", "keys"
+"""What can stand in the way of a column that is to tell models apart."""
+
+
 class ItemAnalysis(models.Model):
     """How hard each question of a column is, and whether it tells models apart; never changed."""
 
@@ -68,6 +72,10 @@ class ItemAnalysis(models.Model):
     data_version = models.CharField(max_length=64)
     sha256 = models.CharField(max_length=64)
     """Of the table by question, in the artifact store."""
+    health = models.JSONField(default=dict)
+    """`leaderboard/tasks/health.py`, as JSON; empty in analyses of before it was computed."""
+    marks = models.JSONField(default=list)
+    """What boards warn of: any of NOISE, CEILING and KEYS."""
 
     class Meta:
         get_latest_by = "built"

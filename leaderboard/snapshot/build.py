@@ -17,9 +17,11 @@ from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
 from leaderboard.snapshot.apart import with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
+from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
+from leaderboard.snapshot.decided import neighbours
 from leaderboard.snapshot.models import Model, Models
-from leaderboard.snapshot.ranking import rank
+from leaderboard.snapshot.ranking import parts_of, rank
 
 
 def build(suite: Suite, style: str, built: datetime, earlier: Board | None = None) -> Board:
@@ -57,8 +59,9 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     if earlier is not None and earlier.data_version == board.data_version:
         return replace(earlier, built=built)
     if style == EVERY:
-        return style_facts.with_facts(board, columns, earlier)
-    return replace(board, ranks=_ranks(board, columns, earlier))
+        board = style_facts.with_facts(board, columns, earlier)
+        return replace(board, crossing=clearest(board))
+    return _ranked(board, columns, earlier)
 
 
 def _asked(entry: SuiteEntry, style: str) -> bool:
@@ -136,14 +139,19 @@ def _may_rank(board: Board) -> NDArray[np.int64]:
     return np.fromiter(may, np.int64)
 
 
-def _ranks(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Ranks:
+def _ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Board:
+    """With its ranks, and with the neighbours that few questions and that many decide."""
     rows = _may_rank(board)
     variants = board.models.take(rows).values("variant")
+    averages = board.average.value[rows]
     if earlier is not None and _same_ranking(board, rows, earlier):
-        found = earlier.ranks.rows(np.flatnonzero(earlier.ranks.rank > 0))
+        ranks = earlier.ranks.rows(np.flatnonzero(earlier.ranks.rank > 0))
+        decided = earlier.decided
     else:
-        found = rank(columns, variants, board.average.value[rows], by_chance=board.by_chance)
-    return Ranks.none(len(board.models)).having(rows, found)
+        parts = parts_of(columns, variants, by_chance=board.by_chance)
+        ranks = rank(parts, averages)
+        decided = neighbours(parts, variants)
+    return replace(board, ranks=Ranks.none(len(board.models)).having(rows, ranks), decided=decided)
 
 
 def _same_ranking(board: Board, rows: NDArray[np.int64], earlier: Board) -> bool:

@@ -228,6 +228,30 @@ class BestOf:
     """Where it was reached; -1 for none."""
 
 
+class Decided(NamedTuple):
+    """Two neighbours in rank, and how few questions the upper one's lead hangs on."""
+
+    upper: int
+    lower: int
+    """Variants."""
+    questions: int | None
+    """The fewest without which the lower one is ahead; None where they are more than are sought."""
+    of: int
+    """Questions behind the average."""
+
+
+class Crossing(NamedTuple):
+    """Two models of which one leads in the first column, the other in the second, both shown."""
+
+    first: int
+    second: int
+    """Columns of the board of every style, of one benchmark."""
+    ahead: int
+    """Variant that leads in the first ..."""
+    behind: int
+    """... and that leads in the second."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board:
     """A suite version in one style as it stood when the snapshot was built."""
@@ -268,6 +292,10 @@ class Board:
     """Titles of the suite's benchmarks that are not asked in this style."""
     gaps: tuple[StyleGap, ...] = ()
     best: tuple[BestOf, ...] = ()
+    decided: tuple[Decided, ...] = ()
+    """The least and the most decided of the neighbours, by rising number of questions."""
+    crossing: Crossing | None = None
+    """Of the board of every style."""
 
     @property
     def by_chance(self) -> bool:
@@ -287,6 +315,13 @@ class Board:
     def row_of(self) -> dict[int, int]:
         """Row by variant."""
         return {variant: row for row, variant in enumerate(self.models.values("variant"))}
+
+    @cached_property
+    def comparable_rows(self) -> NDArray[np.intp]:
+        """The rows that nothing keeps from a rank but, maybe, a missing column."""
+        reasons = (self.models.values(name) for name in ("flag_reason", "superseded_by", "apart"))
+        free = (not any(of_model) for of_model in zip(*reasons, strict=True))
+        return np.flatnonzero(np.fromiter(free, np.bool_, len(self.models)))
 
     @cached_property
     def place_among_ranked(self) -> Ints:

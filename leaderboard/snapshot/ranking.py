@@ -58,6 +58,17 @@ class Part:
 
     def block(self, variants: Sequence[int]) -> Block:
         """Its block for some of the models."""
+        layout, scores, by_part = self.scores(variants)
+        return block(
+            scores,
+            weight=self.weight,
+            clusters=layout.cluster,
+            strata=layout.strata,
+            by_part=by_part,
+        )
+
+    def scores(self, variants: Sequence[int]) -> tuple[vectors.Layout, Floats, bool]:
+        """By model and question what enters the average, and whether parts weigh alike."""
         draws = [self.column.cells[variant].of_draws for variant in variants]
         layout, mean, by_part = None, np.zeros(1), False
         for of_draw in zip(*draws, strict=True):
@@ -69,13 +80,8 @@ class Part:
         if layout is None:
             raise ValueError("variants: expected at least one")
         chances = self._chances(layout)
-        return block(
-            (mean - chances) / (1 - chances),
-            weight=self.weight,
-            clusters=layout.cluster,
-            strata=layout.strata,
-            by_part=by_part or (self.by_chance and bool(self.column.entry.part_chances)),
-        )
+        by_part = by_part or (self.by_chance and bool(self.column.entry.part_chances))
+        return layout, (mean - chances) / (1 - chances), by_part
 
     def own_variance(self, cell: Cell) -> float:
         """Of a model's share of the average, beyond what the block says."""
@@ -95,14 +101,19 @@ class Part:
         return np.full(layout.n, entry.task.chance or 0.0)
 
 
-def rank(
-    columns: Sequence[ColumnCells], variants: Sequence[int], averages: Floats, *, by_chance: bool
-) -> Ranks:
-    """Ranks of `variants`, which are in order of their `averages`, the highest first."""
-    if len(variants) < 2:
-        return _alone(len(variants))
+def parts_of(
+    columns: Sequence[ColumnCells], variants: Sequence[int], *, by_chance: bool
+) -> list[Part]:
+    """What the average of these models is made of."""
     counted = [column for column in columns if column.entry.counts]
-    parts = [Part(column, 1 / len(counted), by_chance, variants) for column in counted]
+    return [Part(column, 1 / len(counted), by_chance, variants) for column in counted]
+
+
+def rank(parts: Sequence[Part], averages: Floats) -> Ranks:
+    """Ranks of the parts' models, which are in order of their `averages`, the highest first."""
+    if len(averages) < 2:
+        return _alone(len(averages))
+    variants = parts[0].variants
 
     def blocks_of(places: slice) -> Iterator[Block]:
         for part in parts:

@@ -5,7 +5,9 @@ from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, among, bands, board_ranges
+from leaderboard.stats.saturation import BEST, Saturation, saturation
 from leaderboard.stats.separate import held_together, range_of
+from leaderboard.stats.separation import Separation, separation
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -19,9 +21,12 @@ from leaderboard.stats.styles import (
 )
 
 __all__ = [
+    "BEST",
     "BestStyles",
     "BoardRanges",
     "Places",
+    "Saturation",
+    "Separation",
     "Share",
     "StyleSpreads",
     "VarianceShares",
@@ -39,6 +44,8 @@ __all__ = [
     "over_draws",
     "paired_share",
     "range_of",
+    "saturation",
+    "separation",
     "style_spreads",
     "total_difference",
     "variance_shares",

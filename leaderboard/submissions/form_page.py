@@ -13,14 +13,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from leaderboard.models import Run, SuiteEntry, may_submit
+from leaderboard.models import Run, SuiteEntry, User, may_submit
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, VLLM, Dtype
 from leaderboard.queue import estimate
-from leaderboard.submissions import precheck
+from leaderboard.submissions import precheck, quota
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.precheck import Precheck
+from leaderboard.submissions.steps import Outcome, steps
 from leaderboard.web import Problem, throttle
 
 CHAT = "chat"
@@ -189,6 +190,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     found = check.problems if check else ()
+    told = steps(check) if check else []
     every = dict.fromkeys([*found, *refused])
     # That somebody was faster is no mistake of who typed this.
     problems = [problem for problem in every if problem.code != precheck.SUBMITTED_BEFORE]
@@ -209,13 +211,20 @@ def _page(
         "here_already": here_already,
         "hub_trouble": hub_trouble,
         "remark": remark and f"submissions/remark_{remark}.html",
-        "notes": check.warnings if check and check.checked else (),
+        "steps": told,
+        "unseen": [step.title for step in told if step.outcome == Outcome.UNSEEN],
         "at_form": [p for p in problems if p.field == "form" and p not in waits],
         "failing": failing,
         "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
         "refused": status != 200,
         "focused": _focused(form) if status != 200 else "",
         "may_submit": may_submit(request.user),
+        "quota": quota.tightest(
+            request.user if isinstance(request.user, User) else None,
+            throttle.visitor_digest(request),
+        )
+        if may_submit(request.user)
+        else None,
         "entries": [] if failing or here_already or waits else _entries(),
         "engines": "engine" in typed
         or any(worker.backend != TRANSFORMERS for worker in estimate.live_workers()),

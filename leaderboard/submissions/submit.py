@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from leaderboard.hub import state as hub_state
 from leaderboard.models import (
@@ -27,14 +26,13 @@ from leaderboard.models.packing import packing_of
 from leaderboard.models.role import Visitor
 from leaderboard.models.run import REPLACEABLE
 from leaderboard.queue import claims, fairness
-from leaderboard.submissions import precheck
+from leaderboard.submissions import precheck, quota
 from leaderboard.submissions.facts import PLAIN, Facts, Way
 from leaderboard.submissions.precheck import Precheck
 from leaderboard.web import Problem, Refused
 
 HUB_SECONDS = 10.0
 """A submission needs the commit, so it waits longer for the Hub than a live check."""
-QUOTA_PERIOD = timedelta(days=1)
 
 
 class NotSubmitted(Refused):
@@ -96,7 +94,7 @@ def way_again(variant: Variant) -> Way:
 
 def _store(facts: Facts, revision: str, suite: Suite, user: Visitor, visitor: str) -> Submission:
     submitter = user if isinstance(user, User) else None
-    _refuse_beyond_quota(submitter, visitor, suite)
+    quota.refuse_beyond(submitter, visitor, suite)
     variant = _locked(_variant(facts))
     if repeated := precheck.submitted_before(facts, precheck.existing_submission(facts)):
         raise Refused(repeated)
@@ -190,40 +188,6 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
         unwanted = submission.runs.filter(rerun=None).exclude(pk__in=wanted.values("pk"))
         why = "the submission was withdrawn"
         return [run for run in unwanted if claims.cancel(run, by=str(user), why=why)]
-
-
-def _refuse_beyond_quota(submitter: User | None, visitor: str, suite: Suite) -> None:
-    """Raises Refused where the submitter, or all visitors together, had their share of the day."""
-    recent = Submission.objects.filter(
-        submitter=submitter, created__gt=timezone.now() - QUOTA_PERIOD
-    ).order_by("-created")
-    if submitter:
-        # The row lock makes two submissions at the same moment count each other.
-        User.objects.select_for_update(no_key=True).get(pk=submitter.pk)
-        whose = f"the account {submitter}"
-        _refuse_beyond(settings.PLUMBLINE_USER_QUOTA, whose, recent)
-        return
-    Suite.objects.select_for_update(no_key=True).get(pk=suite.pk)
-    if visitor:
-        whose = "one visitor without an account"
-        own = recent.filter(visitor=visitor)
-        _refuse_beyond(settings.PLUMBLINE_VISITOR_QUOTA, whose, own)
-    whose = "all visitors without an account together"
-    _refuse_beyond(settings.PLUMBLINE_OPEN_QUOTA, whose, recent)
-
-
-def _refuse_beyond(limit: int, whose: str, recent: QuerySet[Submission]) -> None:
-    """So many submissions in any 24 hours, counted in the database."""
-    counted = list(recent.values_list("created", flat=True)[:limit])
-    if len(counted) < limit:
-        return
-    message = f"The limit for {whose} is {limit} submissions in 24 hours."
-    remedy, wait = "This site takes none at the moment.", int(QUOTA_PERIOD.total_seconds())
-    if counted:
-        frees_up = counted[-1] + QUOTA_PERIOD
-        wait = max(1, int((frees_up - timezone.now()).total_seconds()))
-        remedy = f"The next one can be submitted at {frees_up:%H:%M UTC on %-d %B}."
-    raise Refused(Problem("form", "quota", message, remedy, wait_seconds=wait))
 
 
 def may_not(user: Visitor) -> Problem:

@@ -158,9 +158,8 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     if place is None:
         return None
     column, values = board.columns[place], board.scores.value[:, place]
-    reasons = (board.models.values(name) for name in ("flag_reason", "superseded_by", "apart"))
-    may = np.array([not any(of_model) for of_model in zip(*reasons, strict=True)], dtype=np.bool_)
-    rows = np.flatnonzero(may & ~np.isnan(values))
+    rows = board.comparable_rows
+    rows = rows[~np.isnan(values[rows])]
     if not len(rows):
         return None
     sign = -1.0 if is_share(column.metric) else 1.0
@@ -192,6 +191,18 @@ def _placed(board: Board, row: int, place: int) -> Placed:
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")
     return Placed(board.models[row], score, reverse("run", args=[run]) if run else "")
+
+
+def draws(board: Board, entry: SuiteEntry) -> tuple[int, float] | None:
+    """How often the examples are drawn, and how far a draw moves a score: median over models.
+
+    None where they are drawn once, which says nothing of other draws.
+    """
+    place = _place(board, entry)
+    if place is None or board.columns[place].draws < 2:
+        return None
+    scored = ~np.isnan(board.scores.value[:, place])
+    return board.columns[place].draws, float(np.median(board.sd_of_draws[scored, place]))
 
 
 @dataclass(frozen=True)

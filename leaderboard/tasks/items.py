@@ -23,16 +23,15 @@ from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 from numpy.typing import NDArray
 
-from evalcore.stats import block, kendall_interval
-from evalcore.stats.interval import normal_quantile
-from evalcore.stats.resolution import POWER, power_quantile
-from leaderboard.models import ItemAnalysis, Result, Run, ScoreVector, SuiteEntry
+from evalcore.stats import kendall_interval
+from leaderboard.models import ItemAnalysis, Result, Run, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.models.task import is_share
 from leaderboard.samples import Numbered, vectors
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, Board, published
 from leaderboard.stats import item_analysis
+from leaderboard.tasks import health
 
 SEED = 0
 FEWEST, MOST_ORDERED = 10, 1_000
@@ -100,8 +99,8 @@ REST = 3600.0
 """Seconds between two looks at a column."""
 SECONDS = 10.0
 """No column is begun after so long: boards wait behind it."""
-PAIRS_AT_ONCE = 2**21
-"""Scores of pairs held at once, about."""
+FORM = 2
+"""What an analysis holds: those of an earlier form are made anew."""
 ABOUT = b"plumbline"
 
 Scores = NDArray[np.float32]
@@ -175,7 +174,7 @@ _looked: dict[str, float] = {}
 def _version(comparability_key: str) -> str:
     """What the finished runs of a column are known by, empty for too few of them."""
     found = _results(comparability_key).aggregate(n=Count("pk"), last=Max("pk"))
-    return f"{found['n']} {found['last']}" if found["n"] >= ENOUGH else ""
+    return f"{FORM} {found['n']} {found['last']}" if found["n"] >= ENOUGH else ""
 
 
 def _results(comparability_key: str) -> QuerySet[Result]:
@@ -203,6 +202,9 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     if len(scores) < ENOUGH or found.layout.n < 2:
         return None
     items = item_analysis(scores)
+    results = np.array(chosen)[known].tolist()
+    errors = health.errors_of(scores, found)
+    told = health.of_column(comparability_key, results, scores, items.suspicious, errors)
     found_agreements = agreements_of(comparability_key)
     layout = found.layout
     columns = {
@@ -216,7 +218,7 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
     }
     about = {
         "models": len(scores),
-        "results": np.array(chosen)[known].tolist(),
+        "results": results,
         "agreements": [asdict(agreement) for agreement in found_agreements],
     }
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
@@ -228,16 +230,24 @@ def analyse(comparability_key: str, data_version: str) -> ItemAnalysis | None:
         comparability_key=comparability_key,
         docs_digest=layout.docs_digest,
         models_n=len(scores),
-        detectable=detectable(scores, found),
+        detectable=health.detectable(errors) if errors else None,
         built=timezone.now(),
         data_version=data_version,
         sha256=stored.sha256,
+        health=told.as_json,
+        marks=told.marks(float(items.suspicious.mean())),
     )
     with changing():
         row.save()
-        note("pages", of=[SITE])
+        note("pages", of=[SITE, *_suites_of(comparability_key)])
     _forget_before(row)
     return row
+
+
+def _suites_of(comparability_key: str) -> list[int]:
+    """By primary key those whose boards warn of the column."""
+    entries = SuiteEntry.objects.filter(comparability_key=comparability_key)
+    return list(entries.order_by().values_list("suite", flat=True).distinct())
 
 
 def one_of_each(comparability_key: str) -> list[int]:
@@ -252,32 +262,6 @@ def one_of_each(comparability_key: str) -> list[int]:
             chosen.append(pk)
         seen |= {model, weights} - {""}
     return chosen
-
-
-def detectable(scores: Scores, found: vectors.Matrix) -> float | None:
-    """The median over neighbours in rank of the difference that these questions would show.
-
-    `(1.96 + 0.84) · SE` of the paired difference (docs/method.md); None where the questions are
-    one cluster, which says nothing of others.
-    """
-    ordered = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
-    layout, step = found.layout, max(1, PAIRS_AT_ONCE // found.layout.n)
-    by_part = found.weighting == ScoreVector.Weighting.PARTS
-    errors = []
-    for start in range(0, len(ordered) - 1, step):
-        pairs = ordered[start : start + step + 1].astype(np.float64)
-        try:
-            differences = block(
-                pairs[:-1] - pairs[1:],
-                clusters=layout.cluster,
-                strata=layout.strata,
-                by_part=by_part,
-            )
-        except ValueError:
-            return None
-        errors.append(np.sqrt((differences.deviations**2).sum(axis=1)))
-    factor = normal_quantile(0.95) + power_quantile(POWER)
-    return factor * float(np.median(np.concatenate(errors)))
 
 
 def forget(comparability_keys: Collection[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Count
@@ -25,6 +26,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import Board
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
+from leaderboard.tasks.health import Health
 from leaderboard.tasks.items import Agreement
 from leaderboard.web import Address, kept, prose
 
@@ -132,6 +134,8 @@ def _page(
         "away": away,
         "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
+        **_health(table),
+        "draws": task_column.draws(known.board, column) if known.board and column else None,
         "versions": _told(known),
         "earlier_changes": earlier_changes(known.found),
         "other_styles": [(other, other.titled(title)) for other in known.others],
@@ -183,6 +187,20 @@ def _column(address: Address, columns: Sequence[SuiteEntry]) -> SuiteEntry | Non
     asked = address.choice("suite", [entry.suite.name for entry in columns])
     named = [entry for entry in columns if entry.suite.name == asked]
     return next(iter([*named, *columns]), None)
+
+
+def _health(table: items.Table | None) -> dict[str, Any]:
+    """What `tasks/health.html` shows; nothing where the column was not analysed."""
+    found = Health.of_json(table.row.health) if table else None
+    if table is None or found is None:
+        return {}
+    solved = found.saturation
+    return {
+        "health": found,
+        "marks": table.row.marks,
+        "suspected": float(table.suspicious.mean()),
+        "idle": (solved.all_right + solved.none_right) / table.n if solved else None,
+    }
 
 
 def _agreement(table: items.Table | None, column: SuiteEntry | None) -> Agreement | None:

@@ -89,11 +89,23 @@ def whose(request: HttpRequest) -> str:
 def _account(request: HttpRequest) -> str:
     """Who signed in is counted by the account: neighbours of a network do not share it.
 
-    Without a session's cookie nobody is looked for, so that answers for all stay so.
+    Without a session's cookie nobody is looked for, so that answers for all stay so; whom a token
+    speaks for is known already.
     """
+    if request.META.get(BY_ACCOUNT):
+        return f"account-{request.user.pk}"
     if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
         return ""
     return f"account-{request.user.pk}"
+
+
+BY_ACCOUNT = "plumbline.by_account"
+"""In a request's META, where no header can write: those have capitals."""
+
+
+def count_by_account(request: HttpRequest) -> None:
+    """From now on what this request asks for is counted by its user, who came without a cookie."""
+    request.META[BY_ACCOUNT] = True
 
 
 UNKNOWN = "unknown"

@@ -125,6 +125,9 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         Submission.objects.filter(runs__state=state).order_by("pk")[0].get_absolute_url()
         for state in (State.DONE, State.FAILED)
     ],
+    "api-submission": lambda: [
+        reverse("api-submission", args=[Submission.objects.order_by("pk")[0].pk])
+    ],
     "queue": _one_address("queue"),
     "pool": _one_address("pool"),
     "backends": _one_address("backends"),

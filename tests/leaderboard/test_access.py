@@ -58,6 +58,12 @@ ROWS = {
     "pool-orders": Row(Role.OPERATOR, "post", {"order": "drain", "worker": ""}),
     **dict.fromkeys(("account", "account-submissions", "account-export"), Row(Role.USER)),
     "account-delete": Row(Role.USER),
+    "account-notices": Row(Role.USER),
+    "account-tokens": Row(Role.USER),
+    "feed": ANYBODY,
+    # Whom a token lets through is tested in its room: a session counts for nothing there.
+    "api-submissions": FORM,
+    "api-submission": ANYBODY,
     "account-deleted": ANYBODY,
     "flag-new": Row(Role.USER, "post"),
     "flag-answer": Row(Role.MODERATOR, "post"),

@@ -17,10 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
 FORMS = {
     *("submission-again", "submission-vote", "submission-withdraw", "pool-orders"),
-    *("flag-new", "flag-answer", "flag-decide"),
+    *("flag-new", "flag-answer", "flag-decide", "api-submissions"),
 }
 OF_ONE = {
     *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
+    *("account-notices", "account-tokens", "feed"),
     *("account_logout", "account_confirm_email", "account_reset_password_from_key"),
     *("socialaccount_signup", "socialaccount_connections"),
     *("openid_connect_login", "openid_connect_callback"),

@@ -9,7 +9,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.test import Client
 
-from leaderboard.models import Role, RunEvent, Submission, User, Vote, give
+from leaderboard.models import Quota, Role, RunEvent, Submission, User, Vote, give
 from leaderboard.submissions.submit import submit
 from tests.leaderboard import factories as make
 
@@ -56,6 +56,7 @@ def test_all_that_is_ones_own_comes_as_a_file(page: Client, ada: User, bo: User)
         variant=submission.variant, suite=submission.suite, submitter=bo
     )
     Vote.objects.create(submission=of_another, voter=ada)
+    Quota.objects.create(user=ada, most=7)
     answer = page.get("/account/export.json")
     told = answer.json()
     assert answer["Content-Disposition"].startswith("attachment")
@@ -65,6 +66,7 @@ def test_all_that_is_ones_own_comes_as_a_file(page: Client, ada: User, bo: User)
         (str(submission.pk), TINY)
     ]
     assert [vote["submission"] for vote in told["votes"]] == [str(of_another.pk)]
+    assert told["quota"] == 7
 
 
 def test_an_account_that_is_deleted_leaves_its_evaluations_without_the_name(

@@ -173,7 +173,7 @@ def test_visitors_share_one_quota(settings: Any, ada: User) -> None:
 
 def test_a_quota_of_nothing_closes_the_site(settings: Any, ada: User) -> None:
     settings.PLUMBLINE_USER_QUOTA = 0
-    with pytest.raises(Refused, match="takes none at the moment"):
+    with pytest.raises(Refused, match="None is taken at the moment"):
         submit(TINY, user=ada)
 
 
