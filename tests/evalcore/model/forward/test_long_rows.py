@@ -59,7 +59,7 @@ def test_every_architecture_says_the_same_in_parts(architecture):
     seen = Seen(model)
     answers = scored(model, asked)
     if architecture in PACKED:
-        # Of the first text its last positions are looked at together, once, and in halves.
+        # Of the beginning of the first text some are looked at together, once, and in halves.
         assert sorted(seen.rows)[-3:] == [PLACES // 2, PLACES // 2, PLACES]
     for found, whole in zip(answers, scored(model, asked, in_parts=False), strict=True):
         assert found.logprobs == pytest.approx(whole.logprobs, abs=1e-4)
