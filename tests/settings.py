@@ -15,6 +15,8 @@ if "PLUMBLINE_HOME" not in os.environ:
     os.environ["PLUMBLINE_HOME"] = tempfile.mkdtemp(prefix="plumbline-tests-")
     atexit.register(shutil.rmtree, os.environ["PLUMBLINE_HOME"], ignore_errors=True)
 os.environ.setdefault("PLUMBLINE_TESTS_SHARED", os.environ["PLUMBLINE_HOME"])
+# What earlier runs of this machine have found out of models is not to be known.
+os.environ["EVALCORE_CACHE"] = os.environ["PLUMBLINE_TESTS_SHARED"] + "/evalcore"
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Of several test processes each has a home, and with it files and a database, of its own.
     os.environ["PLUMBLINE_HOME"] += f"/{worker}"

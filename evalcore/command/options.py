@@ -91,6 +91,8 @@ _ALL = (
     # Our own.
     Option("adapters", "adapters of the model, each evaluated as with peft=NAME; loads it once",
            values.names, default=(), form="several", metavar="NAME[@REVISION]"),
+    Option("check_again", "check how the model is computed, as if this machine had never done so",
+           values.flag, default=False, form="flag"),
     Option("mode", "compat: lm-evaluation-harness to the draw; strict: free of its quirks",
            values.one_of("compat", "strict"), default="compat"),
     Option("fewshot_draw", "in strict: examples for each document by itself, or one draw for all",

@@ -146,7 +146,7 @@ def _loaded(
 ) -> tuple[Any, Start]:
     """The model, as the options say or as `load_model` does; the data of the first benchmark are
     loaded meanwhile."""
-    from evalcore.model.protocols import Foretelling
+    from evalcore.model.protocols import Foretelling, KeepingChecks
     from evalcore.preparation import benchmarks_of
     from evalcore.refusals import check_supported, refuse_before
 
@@ -166,6 +166,8 @@ def _loaded(
                 partial(copies_of, options, devices) if several else partial(model_of, options)
             )
         model = load_model()
+        if isinstance(model, KeepingChecks):
+            model.keep_checks(again=options.check_again)
         load = time.monotonic() - began
     return model, Start(model, load, options.staying.began)
 

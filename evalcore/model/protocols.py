@@ -21,6 +21,17 @@ class Computing(Protocol):
 
 
 @runtime_checkable
+class KeepingChecks(Protocol):
+    """A model that checks how it is computed, which need be done once on a machine; others need
+    not."""
+
+    def keep_checks(self, *, again: bool = False) -> None:
+        """Asked before anything else is: what is found from now on is kept, and what was found
+        before holds, unless the model is to be checked `again`."""
+        ...
+
+
+@runtime_checkable
 class Spelled(Protocol):
     """A model whose tokens can be read; others need not show them."""
 

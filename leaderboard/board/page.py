@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import frame
 from leaderboard.board.picture import headline, picture_url
+from leaderboard.board.story import story_of
 from leaderboard.board.table import dress
 from leaderboard.board.view import chosen_board, view_of
 from leaderboard.board.wanted import Wanted, column_keys
@@ -46,6 +47,7 @@ def _page(request: HttpRequest, wanted: Wanted) -> str | HttpResponseBase:
     context |= {
         "picture_url": picture_url(suite, shown.wanted),
         "share_title": headline(shown),
+        "story": story_of(suite, shown),
     }
     return render_to_string("board/page.html", context, request)
 

@@ -17,6 +17,7 @@ from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
 from leaderboard.snapshot.apart import with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
+from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
 from leaderboard.snapshot.decided import neighbours
 from leaderboard.snapshot.models import Model, Models
@@ -58,7 +59,8 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     if earlier is not None and earlier.data_version == board.data_version:
         return replace(earlier, built=built)
     if style == EVERY:
-        return style_facts.with_facts(board, columns, earlier)
+        board = style_facts.with_facts(board, columns, earlier)
+        return replace(board, crossing=clearest(board))
     return _ranked(board, columns, earlier)
 
 

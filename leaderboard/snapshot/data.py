@@ -240,6 +240,18 @@ class Decided(NamedTuple):
     """Questions behind the average."""
 
 
+class Crossing(NamedTuple):
+    """Two models of which one leads in the first column, the other in the second, both shown."""
+
+    first: int
+    second: int
+    """Columns of the board of every style, of one benchmark."""
+    ahead: int
+    """Variant that leads in the first ..."""
+    behind: int
+    """... and that leads in the second."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board:
     """A suite version in one style as it stood when the snapshot was built."""
@@ -282,6 +294,8 @@ class Board:
     best: tuple[BestOf, ...] = ()
     decided: tuple[Decided, ...] = ()
     """The least and the most decided of the neighbours, by rising number of questions."""
+    crossing: Crossing | None = None
+    """Of the board of every style."""
 
     @property
     def by_chance(self) -> bool:

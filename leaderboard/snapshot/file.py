@@ -31,7 +31,16 @@ from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot.data import BestOf, Board, Column, Decided, Ranks, Scores, StyleGap
+from leaderboard.snapshot.data import (
+    BestOf,
+    Board,
+    Column,
+    Crossing,
+    Decided,
+    Ranks,
+    Scores,
+    StyleGap,
+)
 from leaderboard.snapshot.models import Models
 from leaderboard.web import Recent
 
@@ -83,6 +92,7 @@ def write(board: Board, path: Path) -> None:
         "gaps": [[gap.benchmark, gap.first, gap.second] for gap in board.gaps],
         "best": [best.benchmark for best in board.best],
         "decided": board.decided,
+        "crossing": board.crossing,
     }
     raws = {_ABOUT: json.dumps(about, ensure_ascii=False).encode(), _MODELS: _packed(board.models)}
     arrays |= {name: np.frombuffer(raw, np.uint8) for name, raw in raws.items()}
@@ -153,8 +163,9 @@ def mapped(folder: Path) -> Board:
             BestOf(benchmark, best.row(k), arrays["best.column"][k])
             for k, benchmark in enumerate(about["best"])
         ),
-        # Files from before it was found lack it.
+        # Files from before these were found lack them.
         decided=tuple(Decided(*pair) for pair in about.get("decided", ())),
+        crossing=Crossing(*about["crossing"]) if about.get("crossing") else None,
     )
 
 

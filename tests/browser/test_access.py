@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.browser.addresses import public, unlisted
 from tests.browser.conftest import Open, Visit
+from tests.browser.rules import broken, broken_unfolded
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -32,26 +32,16 @@ DEAD_ENDS = """() => {
 }"""
 
 
-def violations(page: Page, **options: Any) -> list[tuple[str, list[str]]]:
-    """The rules that the page breaks, best practices among them, and where."""
-    found = Axe().run(page, options={"resultTypes": ["violations"], **options})
-    return [
-        (rule["id"], [node["html"][:160] for node in rule["nodes"]])
-        for rule in found.response["violations"]
-    ]
-
-
 def in_every_look(page: Page) -> dict[str, list[Any]]:
     """What is wrong with it: in the light and in the dark, in a wide window and on a phone."""
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    found = {"light": violations(page), **page.evaluate(DEAD_ENDS)}
+    found = {"light": broken_unfolded(page), **page.evaluate(DEAD_ENDS)}
     page.emulate_media(color_scheme="dark")
-    found["dark"] = violations(page, runOnly=COLOURS)
+    found["dark"] = broken(page, runOnly=COLOURS)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(PHONE)
-    found["phone"] = violations(page)
+    found["phone"] = broken(page)
     page.emulate_media(color_scheme="dark")
-    found["phone in the dark"] = violations(page, runOnly=COLOURS)
+    found["phone in the dark"] = broken(page, runOnly=COLOURS)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(WIDE)
     return {look: rules for look, rules in found.items() if rules}
@@ -66,6 +56,16 @@ def expire(window: Visit) -> Page:
     page.get_by_label("Password").press("Enter")
     page.get_by_role("heading", name="This form has expired").wait_for()
     return page
+
+
+def test_what_breaks_a_rule_is_found_again_and_again(chromium: Browser) -> None:
+    page = chromium.new_page()
+    for _ in range(2):
+        page.set_content("<html lang=en><title>t</title><main><h1>t</h1><img src=a.png></main>")
+        assert broken(page) == broken(page) == [("image-alt", ['<img src="a.png">'])]
+        page.evaluate("document.querySelector('img').alt = 'a cat'")
+        assert broken(page) == broken(page, within="h1") == []
+    page.close()
 
 
 def test_axe_finds_nothing_on_any_page(visit: Open, settings: Any) -> None:

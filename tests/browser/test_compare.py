@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from leaderboard.models import Suite, Variant
 from leaderboard.snapshot import published
 from tests.browser.conftest import Open
+from tests.browser.rules import WCAG_AA, broken_unfolded
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -21,7 +21,6 @@ LOOKS: list[Any] = [
     pytest.param({"color_scheme": "dark"}, id="dark"),
     pytest.param(PHONE, id="phone"),
 ]
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest.fixture
@@ -136,13 +135,5 @@ def test_the_page_fits_its_window_and_breaks_no_rule(
         page = window.go(address)
         wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wider <= 0, (address, wider)
-        assert violations(page) == [], address
+        assert broken_unfolded(page, **WCAG_AA) == [], address
     assert window.complaints == []
-
-
-def violations(page: Page) -> list[tuple[str, list[str]]]:
-    """What axe-core finds with every fold open."""
-    for folded in page.locator("details").all():
-        folded.evaluate("details => details.open = true")
-    found = Axe().run(page, options=RULES).response["violations"]
-    return [(rule["id"], [node["html"][:160] for node in rule["nodes"]]) for rule in found]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Open
+from tests.browser.rules import broken
 from tests.leaderboard import engine_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -36,8 +36,7 @@ def test_images_are_seen_and_fit(
             assert drawn[0]
             assert drawn[1] == drawn[2] > 0
         assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
-        problems = Axe().run(page, context="#question").response["violations"]
-        assert [problem["id"] for problem in problems] == []
+        assert broken(page, within="#question") == []
         page.locator(".seen").scroll_into_view_if_needed()
         shot(page, f"question {doc}")
     assert window.complaints == []

@@ -6,18 +6,17 @@ import re
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from leaderboard.models import Suite, Variant
 from tests.browser.conftest import Open
+from tests.browser.rules import WCAG_AA, broken_unfolded
 from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 SKILL = {"cloze": 0.7, "mmlu": 0.4, "hybrid": 0.6}
 PHONE = {"viewport": {"width": 390, "height": 844}}
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest.fixture
@@ -127,11 +126,7 @@ def test_it_breaks_no_rule_of_wcag_aa_and_fits_its_window(
     window = visit(**look)
     for address in addresses():
         page = window.go(address)
-        for folded in page.locator("details").all():
-            folded.evaluate("details => details.open = true")
-        found = Axe().run(page, options=RULES).response["violations"]
-        said = [(rule["id"], [node["html"][:160] for node in rule["nodes"]]) for rule in found]
-        assert said == [], address
+        assert broken_unfolded(page, **WCAG_AA) == [], address
         wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wider <= 0, address
     assert window.complaints == []

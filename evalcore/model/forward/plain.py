@@ -5,23 +5,27 @@ only in what is read off the last position. Rows of like length share a batch, l
 that padding is small and the largest batch is tried at once.
 
 One forward pass a batch over right-padded rows without an attention mask: what lies to the right of
-a position cannot reach it. Logits are asked for only where a target is scored.
+a position cannot reach it. Logits are asked for only where a target is scored; of a single row with
+too many of them, some at a time (`long_rows.py`).
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from evalcore.errors import ModelError
 from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+from evalcore.model.forward.logits import logits_at
+from evalcore.model.forward.long_rows import LongRows
 from evalcore.model.forward.memory import end_where_divided
 
 Tokens = tuple[int, ...]
@@ -29,7 +33,7 @@ Rows = Sequence[Sequence[int]]
 """The tokens of each of many requests: those that are fed, or those that are scored."""
 
 LOGITS_PER_BATCH = 1 << 25
-"""Logits of one forward pass, 128 MiB in float32; a single row may need more."""
+"""Logits that are held at once, 128 MiB in float32; a single row may need more."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class PlainPath:
     model: Any
     batch_size: int | None = None
     softmax: torch.dtype = torch.float32
+    in_parts: bool = True
+    """Whether logits of a single row may be made some at a time, where that gives the same."""
 
     def scores(self, sequences: Rows, targets: Rows, *, budget: int) -> ScoresByRequest:
         """Scores of each request by its index, a batch of at most `budget` padded tokens at a time.
@@ -98,9 +104,7 @@ class PlainPath:
 
     def _parts(self, batch: Sequence[Row], targets: Rows) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
-        vocabulary = len(self.model.get_input_embeddings().weight)
-        n_logits = len(batch) * len(_columns(batch, targets)) * vocabulary
-        if len(batch) == 1 or n_logits <= LOGITS_PER_BATCH:
+        if len(batch) == 1 or self._n_logits(batch, targets) <= LOGITS_PER_BATCH:
             yield batch
             return
         for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
@@ -112,9 +116,7 @@ class PlainPath:
         padded = [row.tokens + (0,) * (width - len(row.tokens)) for row in batch]
         columns = _columns(batch, targets)
         device = self.model.device
-        logits = logits_at(
-            self.model, torch.tensor(padded, device=device), torch.tensor(columns, device=device)
-        )
+        tokens, places = (torch.tensor(of, device=device) for of in (padded, columns))
         column_of = {place: column for column, place in enumerate(columns)}
         asked = [
             (request, line * len(columns) + column_of[place], token)
@@ -122,7 +124,20 @@ class PlainPath:
             for request in row.requests
             for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
         ]
+        if self.in_parts and len(batch) == 1 and self._n_logits(batch, targets) > LOGITS_PER_BATCH:
+            table = np.array(asked, np.int64)
+            if found := self._long_rows.read(tokens, places, table[:, 1], table[:, 2]):
+                return _by_request(table, *found)
+        logits = logits_at(self.model, tokens, places)
         return scores_of(logits.flatten(0, 1), asked, softmax=self.softmax)
+
+    def _n_logits(self, batch: Sequence[Row], targets: Rows) -> int:
+        vocabulary = len(self.model.get_input_embeddings().weight)
+        return len(batch) * len(_columns(batch, targets)) * vocabulary
+
+    @cached_property
+    def _long_rows(self) -> LongRows:
+        return LongRows(self.model, self.softmax)
 
 
 def scores_of(
@@ -147,28 +162,18 @@ def scores_of(
         at_once=rows_at_once(logits.shape[-1]),
         softmax=softmax,
     )
+    return _by_request(table, logprobs, greedy)
+
+
+def _by_request(
+    table: NDArray[np.int64], logprobs: NDArray[np.float32], greedy: NDArray[np.bool_]
+) -> list[tuple[int, Scores]]:
+    """What was read for each line of a table whose first column is the request."""
     borders = [0, *(np.flatnonzero(np.diff(table[:, 0])) + 1).tolist(), len(table)]
     return [
-        (asked[i][0], Scores(tuple(logprobs[i:j].tolist()), bool(greedy[i:j].all())))
+        (int(table[i, 0]), Scores(tuple(logprobs[i:j].tolist()), bool(greedy[i:j].all())))
         for i, j in pairwise(borders)
     ]
-
-
-def logits_at(model: Any, tokens: Tensor, places: Tensor) -> Tensor:
-    """Logits of shape (rows, len(places), vocabulary) at the given positions of each row."""
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        return model(tokens, use_cache=False, logits_to_keep=places).logits  # type: ignore[no-any-return]
-    return model(tokens, use_cache=False).logits[:, places]  # type: ignore[no-any-return]
-
-
-@torch.inference_mode()
-def dtype_of_logits(model: Any) -> torch.dtype:
-    """The precision in which a model gives its logits: not every one keeps to that of its weights,
-    which is the answer for one that cannot be run."""
-    if model.device.type == "meta":
-        return model.dtype  # type: ignore[no-any-return]
-    first = torch.zeros((1, 1), dtype=torch.long, device=model.device)
-    return logits_at(model, first, first[0]).dtype
 
 
 def _columns(batch: Sequence[Row], targets: Rows) -> list[int]:

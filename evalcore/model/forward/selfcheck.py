@@ -18,8 +18,8 @@ from torch import Tensor
 
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.company import each_token_alone
+from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.memory import SHARE, end_where_divided, free_bytes, release
-from evalcore.model.forward.plain import logits_at
 
 HALF = (torch.bfloat16, torch.float16)
 

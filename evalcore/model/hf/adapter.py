@@ -19,7 +19,7 @@ from torch import Tensor
 
 from evalcore.errors import ModelError
 from evalcore.model.base import Mode
-from evalcore.model.forward.plain import logits_at
+from evalcore.model.forward.logits import logits_at
 from evalcore.model.hf.bases import stated_base
 from evalcore.model.hf.repository import ADAPTER as WEIGHTS
 from evalcore.model.hf.repository import ADAPTER_CONFIGURATION as CONFIGURATION

@@ -20,7 +20,7 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Mode, ModelInfo
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.faults import libraries_fault
-from evalcore.model.forward.plain import dtype_of_logits
+from evalcore.model.forward.logits import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.bases import other_base
 from evalcore.model.hf.description import load_tokenizer, max_length_of
@@ -40,6 +40,7 @@ from evalcore.model.hf.snapshot import (
 )
 from evalcore.model.hf.weights import digest_of_quantised, weights_digest
 from evalcore.model.hf.whole_texts import scored
+from evalcore.model.kept_checks import KeptChecks, place_of
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.loglikelihood.scoring import Scorer
 from evalcore.model.writing.generation import GenerationRequest
@@ -137,6 +138,8 @@ class HuggingFaceLM(Reader):
         else:
             tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
         self._model = model
+        self._checks = KeptChecks()
+        self._way = {"batch_size": batch_size, "path": path}
         with libraries_fault(f"{arguments.pretrained} cannot be used"):
             self._softmax = _softmax_of(model, arguments, mode, self._dtype_of_logits)
             self._scorer, writer = self._computing(tokenizer, batch_size, path)
@@ -174,8 +177,19 @@ class HuggingFaceLM(Reader):
     ) -> tuple[ScoresAndSays, Writer]:
         """What computes loglikelihoods, and what writes."""
         model = self._model
-        scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax)
-        return scorer, Writer(model, tokenizer, batch_size=batch_size, path=path)
+        kept = self._checks
+        scorer = Scorer(model, batch_size=batch_size, path=path, softmax=self._softmax, kept=kept)
+        return scorer, Writer(model, tokenizer, batch_size=batch_size, path=path, kept=kept)
+
+    def keep_checks(self, *, again: bool = False) -> None:
+        """From now on this machine knows what is found when the model is checked, and what was
+        found before holds, unless the model is to be checked `again`.
+
+        Not of an initialised model, nor of one whose own code is run, which can do anything.
+        """
+        if self._files is not None and not self._files.code:
+            place = place_of(self.info, self._model.device, self._way)
+            self._checks.begin(place, again=again)
 
     @property
     def _first_read(self) -> Any:

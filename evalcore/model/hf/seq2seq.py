@@ -105,8 +105,9 @@ class Seq2SeqLM(HuggingFaceLM):
         batch_size: int | None,
         path: Literal["auto"] | PathName,  # noqa: ARG002  # there is one way
     ) -> tuple[ScoresAndSays, Writer]:
-        scorer = SourceScorer(self._model, batch_size=batch_size, softmax=self._softmax)
-        return scorer, SourceWriter(self._model, tokenizer, batch_size=batch_size)
+        model, kept = self._model, self._checks
+        scorer = SourceScorer(model, batch_size=batch_size, softmax=self._softmax, kept=kept)
+        return scorer, SourceWriter(model, tokenizer, batch_size=batch_size, kept=kept)
 
     @property
     def _first_read(self) -> Any:

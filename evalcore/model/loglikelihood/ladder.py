@@ -4,8 +4,9 @@ itself says of them one by one.
 From the fastest to the plainest: each token once, in packs (`packed.py`), where targets are scored
 by the output embeddings alone or by the model's own last step; each context once, by the model's
 own memory (`shared.py`); each distinct row once, in batches, or alone (`plain.py`). The name of an
-architecture decides nothing. What was learned holds for the model's life, up to the longest request
-that it was learned on: a longer one may leave a window, and is tried first. No way but that of rows
+architecture decides nothing. What was learned holds for the model's life, and where it is kept for
+as long as nothing changes (`kept_checks.py`), up to the longest request that it was learned on: a
+longer one may leave a window, and is tried first. No way but that of rows
 alone is taken unchecked, on a small run neither; and what a check computed is not computed again. A
 model in half precision is checked in float32 first, where rounding hides nothing.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -31,6 +32,7 @@ from evalcore.model.forward.selfcheck import (
     moved_by_what_follows,
     tried_in_both,
 )
+from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.loglikelihood.packed import PackedPath
 from evalcore.model.loglikelihood.probes import Probes, Reference, Run
 from evalcore.model.loglikelihood.shared import SharedPath
@@ -85,6 +87,17 @@ class Verdict:
     longest: int
     """Tokens of the longest request that it was checked on."""
     most_targets: int
+    only_rounded: str = ""
+    """Why it was not tried in float32, where rounding could hide something."""
+    checked_on: str = ""
+    """The day of an earlier run on this machine; empty if it was this one."""
+
+    def __str__(self) -> str:
+        found = (
+            f"at most {self.largest:.1g} nats from the model's own answers to "
+            f"{self.n_probes} requests of up to {self.longest} tokens"
+        )
+        return f"{found}, found on {self.checked_on}" if self.checked_on else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +105,8 @@ class Tried(Trial):
     """A step, with its answers to what it was tried on."""
 
     found: Mapping[int, Scores]
+    failed: bool = False
+    """Whether an error kept it from being compared, which may not come again."""
 
 
 class Ladder:
@@ -104,6 +119,7 @@ class Ladder:
         batch_size: int | None,
         wanted: Literal["auto"] | PathName = "auto",
         softmax: torch.dtype = torch.float32,
+        kept: KeptChecks | None = None,
     ) -> None:
         """`wanted` leaves only the steps of that name, and a ModelError if they are wrong;
         `softmax` is the precision of the log-softmax."""
@@ -121,10 +137,11 @@ class Ladder:
             Step("plain", "one by one", partial(plain, batch_size=1)),
         )
         self._verdicts: dict[str, Verdict] = {}
+        self._kept = kept or KeptChecks()
         self._why_alone = why_alone(model)
         self._told: str | None = None
         self._only_rounded = ""
-        """Why the model is not checked in float32, where rounding could hide something."""
+        """Why the model cannot be checked in float32."""
 
     def choose(self, sequences: Rows, targets: Rows, *, budget: int) -> Choice:
         """The way for these requests. Raises ModelError where the wanted one is wrong,
@@ -138,6 +155,7 @@ class Ladder:
     def refuse(self, choice: Choice, problem: str) -> None:
         """The step failed while it was in use: from now on a plainer one is taken."""
         self._verdicts[choice.step.words] = Verdict(problem, 0.0, 0, 1 << 62, 1 << 62)
+        self._kept.forget(choice.step.words)
 
     def _choose(self, sequences: Rows, targets: Rows, budget: int) -> Choice:
         run = Run(sequences, targets, times=1 if self._rounding_hides_nothing else 2)
@@ -154,13 +172,9 @@ class Ladder:
                 continue
             verdict = self._verdict(step, run, budget)
             if verdict.problem is None:
-                found = (
-                    f"at most {verdict.largest:.1g} nats from the model's own answers to "
-                    f"{verdict.n_probes} requests of up to {verdict.longest} tokens"
-                )
-                if self._only_rounded:
-                    reasons[self._only_rounded] = "not checked in float32"
-                reasons[found] = step.words
+                if verdict.only_rounded:
+                    reasons[verdict.only_rounded] = "not checked in float32"
+                reasons[str(verdict)] = step.words
                 return Choice(step, step.make(), _joined(reasons), _joined(refused), run.answered)
             for of_these in (reasons, refused):
                 before = of_these.get(verdict.problem)
@@ -175,6 +189,8 @@ class Ladder:
     def _known(self, step: Step, run: Run) -> Verdict | None:
         """What an earlier check found, if it holds for requests as long as these."""
         known = self._verdicts.get(step.words)
+        if known is None and (kept := self._kept.found(step.words)):
+            known = self._verdicts[step.words] = Verdict(**kept)
         if known is None or known.problem is not None:
             return known
         fits = run.longest <= known.longest
@@ -227,9 +243,12 @@ class Ladder:
             tried = tried_in_both(self._model, own, wide)
             self._only_rounded = tried.only_rounded
         verdict = Verdict(
-            tried.problem, tried.largest, run.probes.n_compared, run.longest, run.most_targets
+            *(tried.problem, tried.largest, run.probes.n_compared, run.longest, run.most_targets),
+            only_rounded=self._only_rounded,
         )
         self._verdicts[step.words] = verdict
+        if not tried.failed:
+            self._kept.keep(step.words, asdict(verdict))
         if tried.problem is None:
             # Of a row by itself the answer is the model's own: no batch has a better one.
             run.answered = (
@@ -250,7 +269,7 @@ class Ladder:
         if step.name == "packed":  # with so few tokens that a border falls among the probes
             budget = max(1, min(budget, run.probes.n_unique * 3 // 5))
         found: dict[int, Scores] = {}
-        largest, problem = 0.0, None
+        largest, problem, failed = 0.0, None, False
         try:
             for pack in path.scores(asked.sequences, asked.targets, budget=budget):
                 found.update(pack)
@@ -267,8 +286,9 @@ class Ladder:
         except Exception as error:  # whatever it is, a plainer step does without it
             problem = reason_of(error)
             if not isinstance(error, NotImplementedError):  # which says that a model is not for it
+                failed = True
                 log.warning("to compute a model %s failed: %s", step.words, problem, exc_info=True)
-        return Tried(problem=problem, largest=largest, found=found)
+        return Tried(problem=problem, largest=largest, found=found, failed=failed)
 
     def _changes_with_length(self, probes: Probes) -> str | None:
         """A context's memory is of no use where the model reads it otherwise with more to come.

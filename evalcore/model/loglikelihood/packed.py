@@ -7,8 +7,7 @@ it is fed one long row whose position ids say where in its sequence each token s
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evalcore.model.forward.head import Scores, ScoresByRequest, read, rows_at_once
+from evalcore.model.forward.last_step import way_to_logits
 from evalcore.model.forward.plain import Rows
 from evalcore.model.packs import attention
 from evalcore.model.packs.attention import AttentionPass, KeysAndValues, Pass
@@ -143,45 +143,6 @@ class PackedPath:
         )
         with way_to_logits(self.model, output, through_head=self.through_head) as to_logits:
             return scored(to_logits)
-
-
-@contextmanager
-def way_to_logits(
-    model: Any, output: Any, *, through_head: bool
-) -> Iterator[Callable[[Tensor], Tensor]]:
-    """From hidden rows (k, width) to logits (k, vocabulary), chunk by chunk: by the output
-    embeddings alone, or the model's own way.
-
-    That calls the whole model, while its base answers with rows that it gave before (`output`).
-    Raises NotImplementedError for a model that goes past its base.
-    """
-    if through_head:
-        yield model.get_output_embeddings()
-        return
-    base, answer, asked = model.base_model, copy.copy(output), 0
-
-    def answer_again(*_: Any, **__: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        return answer
-
-    def to_logits(hidden: Tensor) -> Tensor:
-        nonlocal asked
-        answer.last_hidden_state, asked = hidden[None], 0
-        ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=hidden.device)
-        logits = model(input_ids=ids, use_cache=False).logits
-        if asked != 1:
-            raise NotImplementedError(f"the model asks its base {asked} times for hidden rows")
-        return logits[0]  # type: ignore[no-any-return]
-
-    own = vars(base).get("forward")
-    base.forward = answer_again
-    try:
-        yield to_logits
-    finally:
-        del base.forward
-        if own is not None:
-            base.forward = own
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from evalcore.model.forward.head import Scores
-from evalcore.model.forward.plain import PlainPath, Rows, Tokens, logits_at, scores_of
+from evalcore.model.forward.logits import logits_at
+from evalcore.model.forward.plain import PlainPath, Rows, Tokens, scores_of
 from evalcore.model.forward.selfcheck import COPIES, TIMES_NOISE, coarseness, is_half, tolerated
 from evalcore.model.loglikelihood.shared import families_of, n_fed
 from evalcore.model.packs.prefix import plan
@@ -166,7 +167,7 @@ class Reference:
         self._model = model
         self._probes = probes
         self.softmax = softmax
-        alone = PlainPath(model, batch_size=1, softmax=softmax)
+        alone = PlainPath(model, batch_size=1, softmax=softmax, in_parts=False)
         self._scores = dict(
             pair
             for pack in alone.scores(probes.sequences, probes.targets, budget=1)

@@ -26,9 +26,13 @@ from evalcore.model.forward.memory import (
     token_budget,
 )
 from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
+from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
 
 log = logging.getLogger(__name__)
+
+CAUSAL = "sees nothing of what follows"
+"""The check, as it is kept."""
 
 
 class Scorer:
@@ -41,13 +45,17 @@ class Scorer:
         batch_size: int | None,
         path: Literal["auto"] | PathName = "auto",
         softmax: torch.dtype = torch.float32,
+        kept: KeptChecks | None = None,
     ) -> None:
         """`batch_size` caps the rows of a batch on the plain path; `path` is for tests and
         benchmarks: the one way to take, which is a ModelError where it is wrong. `softmax` is the
-        precision of the log-softmax."""
+        precision of the log-softmax; `kept` what was found of the model before."""
         self._model = model
         self._softmax = softmax
-        self._ladder = Ladder(model, batch_size=batch_size, wanted=path, softmax=softmax)
+        self._kept = kept or KeptChecks()
+        self._ladder = Ladder(
+            model, batch_size=batch_size, wanted=path, softmax=softmax, kept=self._kept
+        )
         self._choice: Choice | None = None
         self._seen_causal = False
         self._budget: int | None = None
@@ -97,7 +105,9 @@ class Scorer:
         if self._budget is None:
             self._budget = token_budget(self._model, longest=max(map(len, sequences)))
         if not self._seen_causal:
-            self._check_causal(max(sequences, key=len))
+            if self._kept.found(CAUSAL) is None:
+                self._check_causal(max(sequences, key=len))
+                self._kept.keep(CAUSAL, {})
             self._seen_causal = True
         choice = self._ladder.choose(sequences, targets, budget=self._budget)
         self._choice = choice

@@ -23,8 +23,12 @@ from evalcore.model.forward.head import ScoresByRequest, response_of
 from evalcore.model.forward.memory import release, token_budget
 from evalcore.model.forward.plain import LOGITS_PER_BATCH, Row, batches_of, rows_of, scores_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
+from evalcore.model.kept_checks import KeptChecks
 
 log = logging.getLogger(__name__)
+
+IN_BATCHES = "sources in batches"
+"""The check, as it is kept."""
 
 Tokens = tuple[int, ...]
 Encoded = tuple[Tensor, Tensor]
@@ -35,9 +39,16 @@ class SourceScorer:
     """Scores targets after a source, by the rules of `evalcore.model.tokens.sources`."""
 
     def __init__(
-        self, model: Any, *, batch_size: int | None, softmax: torch.dtype = torch.float32
+        self,
+        model: Any,
+        *,
+        batch_size: int | None,
+        softmax: torch.dtype = torch.float32,
+        kept: KeptChecks | None = None,
     ) -> None:
-        """`batch_size` caps the rows of a batch; `softmax` is the precision of the log-softmax."""
+        """`batch_size` caps the rows of a batch; `softmax` is the precision of the log-softmax;
+        `kept` what was found of the model before."""
+        self._kept = kept or KeptChecks()
         self._model = model
         self._batch_size = batch_size
         self._softmax = softmax
@@ -93,7 +104,12 @@ class SourceScorer:
             longest = max(len(request.tokens) for request in asked)
             self._budget = token_budget(self._model, longest=longest)
         if self._found is None and len({request.tokens for request in asked}) > 1:
-            self._found = self._tried(asked)
+            if self._kept.found(IN_BATCHES):
+                self._found = Trial(problem=None, largest=0.0)
+            else:
+                self._found = self._tried(asked)
+                if self._found.problem is None:
+                    self._kept.keep(IN_BATCHES, {})
         is_alone = self._found is None or self._found.problem is not None
         for pack in self._one_by_one(asked) if is_alone else self._in_batches(asked):
             yield [

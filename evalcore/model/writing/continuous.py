@@ -16,7 +16,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ from evalcore.model.forward.memory import (
     release,
     token_budget,
 )
+from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.writing.decoding import Decoder
 from evalcore.model.writing.drawing import drawn, likeliest, warpers_of
 from evalcore.model.writing.ending import StopRule, Text, ends_of, most_new_tokens, response_of
@@ -50,6 +51,9 @@ ROWS_CPU, ROWS = 64, 256
 
 SLOT_BYTES_CPU = 1 << 30
 """Keys and values on a CPU are kept within this, for more texts than fill it gain little."""
+
+CONTINUOUS = "texts written continuously"
+"""The check, as it is kept."""
 
 SECONDS_PER_PACK = 0.5
 """Texts that ended are handed out this often: what a crash can lose besides those under way."""
@@ -91,11 +95,20 @@ class PlanRule:
 class ContinuousWriter:
     """Writes texts whose plans look at nothing but the model's own distribution."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, defaults: Mapping[str, Any]) -> None:
-        """`defaults`: the model's own generation arguments, where a plan states none."""
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        defaults: Mapping[str, Any],
+        kept: KeptChecks | None = None,
+    ) -> None:
+        """`defaults`: the model's own generation arguments, where a plan states none; `kept`: what
+        was found of the model before."""
         self._model = model
         self._tokenizer = tokenizer
         self._defaults = defaults
+        self._kept = kept or KeptChecks()
         self._rehearsal: Rehearsal | None = None
         self._borders_left = -1
         self._through_head = False
@@ -183,6 +196,10 @@ class ContinuousWriter:
         another length at which the model may change its ways."""
         reach = max(writing.reach for writing in writings)
         left = sum(border < reach for border in borders_of(self._model))
+        if left > self._borders_left and (kept := self._kept.found(CONTINUOUS)):
+            self._borders_left = kept["borders_left"]
+            self._through_head = kept["through_head"]
+            self._rehearsal = Rehearsal(**kept["rehearsal"], found_on=kept["checked_on"])
         if left > self._borders_left:
             self._borders_left = left
             longest = max((writing.request.tokens for writing in writings), key=len)
@@ -198,11 +215,23 @@ class ContinuousWriter:
                 )
                 self._rehearsal, self._through_head = found, through_head
                 if found.problem is None:
+                    self._keep(found)
                     log.info("texts are written continuously: %s", self.execution["reason"])
                     return True
                 problems[found.problem] = None
             self._refuse("; ".join(problems))
         return self._refused is None
+
+    def _keep(self, found: Rehearsal) -> None:
+        rehearsal = {name: value for name, value in asdict(found).items() if name != "found_on"}
+        self._kept.keep(
+            CONTINUOUS,
+            {
+                "borders_left": self._borders_left,
+                "through_head": self._through_head,
+                "rehearsal": rehearsal,
+            },
+        )
 
     def _written(self, writings: Sequence[Writing]) -> Iterator[list[Writing]]:
         """Texts as they end; those of half a second at a time."""
@@ -271,6 +300,7 @@ class ContinuousWriter:
 
     def _refuse(self, problem: str) -> None:
         self._refused = problem
+        self._kept.forget(CONTINUOUS)
         log.warning("texts are not written continuously, but in batches: %s", problem)
 
     def _halve(self, problem: str) -> None:

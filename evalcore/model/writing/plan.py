@@ -27,6 +27,7 @@ from evalcore.model.forward.company import why_alone
 from evalcore.model.forward.memory import end_where_divided
 from evalcore.model.forward.plain import Row, Rows, batches_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
+from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.loglikelihood.ladder import PathName
 from evalcore.model.writing.continuous import ContinuousWriter
 from evalcore.model.writing.defaults import NEUTRAL, defaults_of
@@ -42,6 +43,9 @@ ROWS_PER_BATCH = 64
 """Texts that are written together unless the caller says otherwise: what a crash can lose."""
 
 Company = Literal["any", "of one length", "none"]
+
+COMPANY = "rows that share a batch"
+"""The check, as it is kept."""
 
 BLIND_TO_PADDING = SAMPLING | {"do_sample", "num_beams", "eos_token_id", "max_new_tokens"}
 """Arguments that do not look at the prompt: others (a repetition penalty) would see the padding."""
@@ -59,13 +63,16 @@ class Writer:
         *,
         batch_size: int | None,
         path: Literal["auto"] | PathName = "auto",
+        kept: KeptChecks | None = None,
     ) -> None:
         """`batch_size` caps the rows of a batch. `path` is for tests and benchmarks: "plain" is in
-        batches only, and "packed" raises ModelError where texts cannot be written continuously."""
+        batches only, and "packed" raises ModelError where texts cannot be written continuously.
+        `kept`: what was found of the model before."""
         self._model = model
         self._tokenizer = tokenizer
         self._batch_size = batch_size
         self._path = path
+        self._kept = kept or KeptChecks()
         self._alone = why_alone(model)
         self._company: Company | None = "none" if self._alone else None
 
@@ -77,7 +84,9 @@ class Writer:
 
     @cached_property
     def _continuous(self) -> ContinuousWriter:
-        return ContinuousWriter(self._model, self._tokenizer, defaults=self.defaults)
+        return ContinuousWriter(
+            self._model, self._tokenizer, defaults=self.defaults, kept=self._kept
+        )
 
     @property
     def execution(self) -> dict[str, Any]:
@@ -174,6 +183,8 @@ class Writer:
         """
         if len(requests) == 1:
             return "any"
+        if self._company is None and (kept := self._kept.found(COMPANY)):
+            self._company = kept["company"]
         if self._company is None:
             shortest, *others = sorted({request.tokens for request in requests.values()}, key=len)
             pair = [shortest, others[0] if others else shortest[::-1]]
@@ -184,6 +195,7 @@ class Writer:
                 alike = [row[-len(shortest) :] for row in pair]
                 told = self._reads_as_alone(alike, len(shortest))
                 self._company = "of one length" if told else "none"
+            self._kept.keep(COMPANY, {"company": self._company})
         return self._company
 
     def _reads_as_alone(self, rows: Rows, width: int) -> bool:

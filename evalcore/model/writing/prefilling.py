@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from evalcore.model.forward.head import rows_at_once
-from evalcore.model.loglikelihood.packed import PackRunner, way_to_logits
+from evalcore.model.forward.last_step import way_to_logits
+from evalcore.model.loglikelihood.packed import PackRunner
 from evalcore.model.packs.attention import KeysAndValues, joined
 from evalcore.model.packs.prefix import Pack, Plan, plan
 from evalcore.model.writing.slots import Entry, Seat, Shared

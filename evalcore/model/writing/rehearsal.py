@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from evalcore.model.faults import reason_of
-from evalcore.model.forward.plain import Rows, logits_at
+from evalcore.model.forward.logits import logits_at
+from evalcore.model.forward.plain import Rows
 from evalcore.model.forward.selfcheck import (
     COPIES,
     TIMES_NOISE,
@@ -50,12 +51,16 @@ class Rehearsal(Trial):
 
     length: int
     """In tokens."""
+    found_on: str = ""
+    """The day of an earlier run on this machine; empty if it was this one."""
 
     def __str__(self) -> str:
         found = (
             f"at most {self.largest:.1g} nats from the model's own answers to a prompt of "
             f"{self.length} tokens"
         )
+        if self.found_on:
+            found += f", found on {self.found_on}"
         return f"{found}; not tried in float32: {self.only_rounded}" if self.only_rounded else found
 
 

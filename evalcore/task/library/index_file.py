@@ -1,7 +1,6 @@
 """The index of a large folder of tasks, kept on disk until one of its files changes.
 
-It lies in the folder that EVALCORE_CACHE names, else in the user's cache folder. What is kept is
-only names and paths; a file that cannot be read, or is damaged, is made anew.
+What is kept is only names and paths; a file that cannot be read, or is damaged, is made anew.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalcore.cache_folder import cache_folder
 from evalcore.digest import digest_of
 from evalcore.task.library.family_list import FAMILY
 
@@ -76,14 +76,6 @@ def stamp_of(path: Path) -> Stamp:
         return _stamp(str(path), path.stat())
     except OSError:
         return str(path), 0, 0
-
-
-def cache_folder() -> Path:
-    """Where the engine keeps what it can make again."""
-    stated = os.environ.get("EVALCORE_CACHE")
-    if stated:
-        return Path(stated)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evalcore"
 
 
 def _place(state: FolderState) -> Path:

@@ -81,8 +81,10 @@ def test_in_compat_only_the_length_of_texts_is_another(folders, name):
     assert len(answer.token_ids) == n_source + 2 or answer.finish_reason == "eos"
 
 
-def test_half_precision_conforms(folders):
-    report = examine(loaded(folders["bart"], dtype="bfloat16"))
+def test_half_precision_conforms(tmp_path):
+    # Of weights as large as those of the others a processor without bfloat16 rounds too much.
+    folder = tiny.make_seq2seq(tmp_path, architecture="bart", positions=POSITIONS, init_std=0.1)
+    report = examine(loaded(folder, dtype="bfloat16"))
     assert report.passed, str(report)
 
 

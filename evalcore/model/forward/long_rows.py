@@ -1,0 +1,88 @@
+"""A row that is read at so many positions that their logits fill gigabytes.
+
+The model's base computes its hidden rows once, and the model's own last step makes logits of some
+of them at a time. Whether that says what the model says is asked of the beginning of a real row.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evalcore.model.faults import reason_of
+from evalcore.model.forward.head import read, rows_at_once
+from evalcore.model.forward.last_step import way_to_logits
+from evalcore.model.forward.logits import logits_at
+from evalcore.model.forward.selfcheck import PLACES, coarseness, is_half, tolerated
+
+log = logging.getLogger(__name__)
+
+
+class LongRows:
+    """For one model, and what is known of it."""
+
+    def __init__(self, model: Any, softmax: torch.dtype) -> None:
+        """`softmax` is the precision of the log-softmax."""
+        self._model = model
+        self._softmax = softmax
+        self._is_right: bool | None = None
+
+    @torch.inference_mode()
+    def read(
+        self,
+        tokens: Tensor,
+        places: Tensor,
+        rows: NDArray[np.int64],
+        targets: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
+        """Log-probability of each target, and whether it is the likeliest token; None for a model
+        whose logits have to be made at once.
+
+        `tokens` is of shape (1, n); target i is read off position `places[rows[i]]`.
+        """
+        if self._is_right is None:
+            self._is_right = self._tried(tokens[:, : 2 * PLACES])
+        if not self._is_right:
+            return None
+        output = self._output(tokens)
+        hidden = output.last_hidden_state[0, places]
+        with way_to_logits(self._model, output, through_head=False) as to_logits:
+            return read(
+                hidden,
+                to_logits,
+                rows,
+                targets,
+                at_once=self._at_once(hidden.device),
+                softmax=self._softmax,
+            )
+
+    def _output(self, tokens: Tensor) -> Any:
+        return self._model.base_model(input_ids=tokens, use_cache=False)
+
+    def _at_once(self, device: torch.device) -> int:
+        return rows_at_once(len(self._model.get_input_embeddings().weight), device=device.type)
+
+    def _tried(self, tokens: Tensor) -> bool:
+        last = torch.arange(tokens.shape[1], device=tokens.device)[-PLACES:]
+        expected = logits_at(self._model, tokens, last)[0].float()
+        try:
+            output = self._output(tokens)
+            with way_to_logits(self._model, output, through_head=False) as to_logits:
+                parts = output.last_hidden_state[0, last].tensor_split(2)
+                found = torch.cat([to_logits(part).float() for part in parts])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # another way may bear what this one does not
+            log.info("long rows are read at once: %s", reason_of(error))
+            return False
+        apart = float((expected.log_softmax(-1) - found.log_softmax(-1)).abs().max())
+        rounding = coarseness(expected, self._model.dtype) if is_half(self._model) else 0.0
+        if not apart <= max(tolerated(self._model, 0.0), rounding):
+            log.info("long rows are read at once: in parts they are %.2g nats off", apart)
+            return False
+        return True
