@@ -1,7 +1,8 @@
 """A row that is read at so many positions that their logits fill gigabytes.
 
-The model's base computes its hidden rows once, and the model's own last step makes logits of some
-of them at a time. Whether that says what the model says is asked of the beginning of a real row.
+The model's base computes its hidden rows once, and logits are made of some of them at a time: by
+the output embeddings alone, else by the model's own last step. Whether that says what the model
+says is asked of the beginning of a real row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class LongRows:
         """`softmax` is the precision of the log-softmax."""
         self._model = model
         self._softmax = softmax
-        self._is_right: bool | None = None
+        self._is_tried = False
+        self._through_head: bool | None = None
+        """Whether the output embeddings alone make the logits; None where neither way is right."""
 
     @torch.inference_mode()
     def read(
@@ -45,13 +48,14 @@ class LongRows:
 
         `tokens` is of shape (1, n); target i is read off position `places[rows[i]]`.
         """
-        if self._is_right is None:
-            self._is_right = self._tried(tokens[:, : 2 * PLACES])
-        if not self._is_right:
+        if not self._is_tried:
+            self._through_head = self._tried(tokens[:, : 2 * PLACES])
+            self._is_tried = True
+        if self._through_head is None:
             return None
         output = self._output(tokens)
         hidden = output.last_hidden_state[0, places]
-        with way_to_logits(self._model, output, through_head=False) as to_logits:
+        with way_to_logits(self._model, output, through_head=self._through_head) as to_logits:
             return read(
                 hidden,
                 to_logits,
@@ -61,28 +65,33 @@ class LongRows:
                 softmax=self._softmax,
             )
 
+    def _tried(self, tokens: Tensor) -> bool | None:
+        # In half precision rounding would hide what else the model does there, such as a soft cap.
+        ways = (False,) if is_half(self._model) else (True, False)
+        return next((way for way in ways if self._is_right(tokens, way)), None)
+
     def _output(self, tokens: Tensor) -> Any:
         return self._model.base_model(input_ids=tokens, use_cache=False)
 
     def _at_once(self, device: torch.device) -> int:
         return rows_at_once(len(self._model.get_input_embeddings().weight), device=device.type)
 
-    def _tried(self, tokens: Tensor) -> bool:
+    def _is_right(self, tokens: Tensor, through_head: bool) -> bool:
         last = torch.arange(tokens.shape[1], device=tokens.device)[-PLACES:]
         expected = logits_at(self._model, tokens, last)[0].float()
         try:
             output = self._output(tokens)
-            with way_to_logits(self._model, output, through_head=False) as to_logits:
+            with way_to_logits(self._model, output, through_head=through_head) as to_logits:
                 parts = output.last_hidden_state[0, last].tensor_split(2)
                 found = torch.cat([to_logits(part).float() for part in parts])
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # another way may bear what this one does not
-            log.info("long rows are read at once: %s", reason_of(error))
+            log.info("a long row is not read in parts: %s", reason_of(error))
             return False
         apart = float((expected.log_softmax(-1) - found.log_softmax(-1)).abs().max())
         rounding = coarseness(expected, self._model.dtype) if is_half(self._model) else 0.0
         if not apart <= max(tolerated(self._model, 0.0), rounding):
-            log.info("long rows are read at once: in parts they are %.2g nats off", apart)
+            log.info("a long row is not read in parts, which are %.2g nats off", apart)
             return False
         return True
