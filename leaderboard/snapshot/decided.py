@@ -48,7 +48,8 @@ class _Asked:
 def neighbours(parts: Sequence[Part], variants: Sequence[int]) -> tuple[Decided, ...]:
     """The least and the most decided, by rising number of questions.
 
-    `variants` are ranked, the best first. None where a column's scores by question are not known.
+    `variants` are ranked, the best first. None where nobody leads, nor where a column's scores by
+    question are not known.
     """
     first = variants[:FIRST]
     if len(first) < FEWEST or not all(part.by_question for part in parts):
@@ -57,6 +58,8 @@ def neighbours(parts: Sequence[Part], variants: Sequence[int]) -> tuple[Decided,
     order = np.argsort(estimates, kind="stable")
     order = order[np.isfinite(estimates[order])]
     places = sorted({*order[:CANDIDATES].tolist(), *order[-CANDIDATES:].tolist()})
+    if not places:
+        return ()
     pairs = [(first[place], first[place + 1]) for place in places]
     asked = _asked(parts, [variant for pair in pairs for variant in pair])
     found = sorted(

@@ -105,6 +105,21 @@ def test_the_page_lists_them_with_their_comparisons(client: Client, suite: Suite
     ).replace("  ", " ")
 
 
+def test_models_that_are_all_alike_have_a_board_without_leads(
+    client: Client, db: None, settings: Any
+) -> None:
+    settings.PLUMBLINE_SUITE = "demo"
+    suite = make.make_suite(benchmarks=("facts",), styles=("cloze",))
+    for number in range(9):
+        variant = make.make_variant(f"lab/m{number}")
+        for entry in suite.entries.all():
+            make.finish(make.queued_run(variant, entry), skill=1.0, n=N, seed=number)
+    published.build(suite, OWN)
+    page = client.get("/").content.decode()
+    assert "lab/m8" in page
+    assert 'id="leads"' not in page
+
+
 def test_a_filtered_board_and_one_of_few_models_have_no_list(client: Client, suite: Suite) -> None:
     published.build(suite, OWN)
     assert 'id="leads"' not in client.get("/?q=m1").content.decode()
