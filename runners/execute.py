@@ -202,7 +202,8 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
             model_args=backends.arguments(),
         )
         words += ["--use_cache", str(journal), "--progress", "json"]
-        return [*words, "--stay"] if keeper.can_keep(variant) else words
+        # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
+        return [*words, "--stay", "--check_again"] if keeper.can_keep(variant) else words
 
     with keeper.engine(variant, around, command, own_folder, log) as engine:
         footprint = Footprint([engine.folder, journal], [artifacts.storage().here])

@@ -51,7 +51,7 @@ class Engine:
             *("run", "--model_args", f"pretrained={place.MODEL},dtype={dtype}"),
             *("--tasks", "counting,counting_mmlu", "--num_fewshot", str(shots)),
             *("--include_path", str(self._tasks), "--output_path", str(out)),
-            *("--use_cache", str(out / "journal"), "--progress", "json", *more),
+            *("--use_cache", str(out / "journal"), "--progress", "json", "--check_again", *more),
         ]
 
     def run(self, first: Sequence[str], *following: object) -> tuple[int, list[Any], str]:
