@@ -235,24 +235,21 @@ class ContinuousWriter:
 
     def _written(self, writings: Sequence[Writing]) -> Iterator[list[Writing]]:
         """Texts as they end; those of half a second at a time."""
-        assert self._budget is not None  # noqa: S101  # it is set before anything is written
-        prefill = Prefill(
-            self._model,
-            [writing.request.tokens for writing in writings],
-            budget=self._budget,
-            to_come=[writing.text.room - 1 for writing in writings],
-            through_head=self._through_head,
-        )
         decoder = Decoder(self._model, most_rows=self._rows, most_tokens=self._slot_tokens())
-        reading = prefill.starts()
+        reading = self._read(writings, range(len(writings)))
         waiting: deque[Entry] = deque()
+        given_up: list[int] = []
         ended: list[Writing] = []
         handed_out = time.monotonic()
         while True:
             # A prompt that was read waits for a slot; the next pack is read when none does.
             while not waiting and decoder.n_texts < self._rows:
                 if (read := next(reading, None)) is None:
-                    break
+                    # Read again in company, so that they share what they begin with.
+                    if not given_up or len(given_up) < decoder.n_texts:
+                        break
+                    reading, given_up = self._read(writings, given_up), []
+                    continue
                 starts, logits = read
                 begun = [writings[start.seat.index] for start in starts]
                 tokens = choose(begun, logits)
@@ -263,6 +260,7 @@ class ContinuousWriter:
                         waiting.append(start)
                 decoder.admit(waiting)
             decoder.admit(waiting)
+            given_up += [seat.index for seat in decoder.make_room()]
             if not decoder.n_texts:
                 break
             under_way = [writings[seat.index] for seat in decoder.seats]
@@ -281,6 +279,25 @@ class ContinuousWriter:
                 ended, handed_out = [], time.monotonic()
         if ended:
             yield ended
+
+    def _read(
+        self, writings: Sequence[Writing], places: Sequence[int]
+    ) -> Iterator[tuple[list[Entry], Tensor]]:
+        """Prompts with what is written of their texts so far, and the logits of what comes next."""
+        assert self._budget is not None  # noqa: S101  # it is set before anything is written
+        texts = [writings[place] for place in places]
+        prefill = Prefill(
+            self._model,
+            [(*writing.request.tokens, *writing.text.tokens) for writing in texts],
+            budget=self._budget,
+            to_come=[writing.text.room - 1 for writing in texts],
+            through_head=self._through_head,
+        )
+        for starts, logits in prefill.starts():
+            for start in starts:
+                start.seat.written = len(texts[start.seat.index].text.tokens)
+                start.seat.index = places[start.seat.index]
+            yield starts, logits
 
     def _slot_tokens(self) -> int:
         room = int(SHARE * free_bytes(self._model.device))

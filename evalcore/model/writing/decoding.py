@@ -8,7 +8,7 @@ prefix in one product of matrices without a mask; the parts are merged by their 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ from torch import Tensor
 
 from evalcore.model.loglikelihood.packed import AskedInPasses
 from evalcore.model.packs.attention import Pass, Said, hiding, softmax_attention
-from evalcore.model.writing.slots import Bank, Entry, Seat, Shared
+from evalcore.model.writing.seating import Seating
+from evalcore.model.writing.slots import LEAST_OWN, Bank, Entry, Seat, Shared
 
 Places = slice | Tensor
 
@@ -24,60 +25,35 @@ Places = slice | Tensor
 class Decoder:
     """The texts that are being written, and the memory that they need."""
 
-    def __init__(self, model: Any, *, most_rows: int, most_tokens: int) -> None:
-        """`most_tokens`: of keys and values, in all slots and shared ones."""
+    def __init__(
+        self, model: Any, *, most_rows: int, most_tokens: int, least_own: int = LEAST_OWN
+    ) -> None:
+        """What is not the model's as of `Seating`."""
         self._model = model
-        self._most_rows = most_rows
-        self._most_tokens = most_tokens
-        self._banks: dict[int, Bank] = {}
+        self._seating = Seating(most_rows=most_rows, most_tokens=most_tokens, least_own=least_own)
         self._asked = AskedInPasses(model)
 
     @property
     def seats(self) -> list[Seat]:
         """In the order in which `step` takes and gives."""
-        return [seat for bank in self._banks.values() for seat in bank.seats]
+        return self._seating.seats
 
     @property
     def n_texts(self) -> int:
-        return sum(len(bank.seats) for bank in self._banks.values())
+        return self._seating.n_texts
 
     def admit(self, waiting: deque[Entry]) -> None:
         """Takes as many texts from the left as there is room for, and one where there is none."""
-        entering: dict[int, list[Entry]] = {}
-        n_texts = len(self.seats)
-        while waiting and n_texts < self._most_rows:
-            group = entering.setdefault(waiting[0].capacity, [])
-            group.append(waiting[0])
-            if n_texts and self._tokens_with(entering) > self._most_tokens:
-                group.pop()
-                break
-            waiting.popleft()
-            n_texts += 1
-        for capacity, entries in entering.items():
-            if entries:
-                self._banks.setdefault(capacity, Bank(capacity)).enter(entries)
+        self._seating.admit(waiting)
 
-    def _tokens_with(self, entering: Mapping[int, Sequence[Entry]]) -> int:
-        """Of keys and values in all slots, and in what texts share, once these have entered."""
-        slots = {capacity: bank.n_slots for capacity, bank in self._banks.items()}
-        for capacity, entries in entering.items():
-            bank = self._banks.get(capacity)
-            slots[capacity] = bank.slots_for(len(entries)) if bank else len(entries)
-        come = [entry.seat for entries in entering.values() for entry in entries]
-        blocks = {id(block): block for seat in (*self.seats, *come) for block in seat.blocks}
-        return sum(capacity * count for capacity, count in slots.items()) + sum(
-            block.end - block.start for block in blocks.values()
-        )
+    def make_room(self) -> list[Seat]:
+        """To be called before each step; gives the texts that are written no further for now,
+        because there is no memory for all."""
+        return self._seating.make_room()
 
     def leave(self, places: Iterable[int]) -> None:
-        """Those at these places of `seats`."""
-        leaving = {id(self.seats[place]) for place in places}
-        for capacity, bank in list(self._banks.items()):
-            for place in range(len(bank.seats) - 1, -1, -1):
-                if id(bank.seats[place]) in leaving:
-                    bank.leave(place)
-            if not bank.seats:
-                del self._banks[capacity]
+        """Those at these places of `seats`, whose texts ended."""
+        self._seating.leave(places)
 
     @torch.inference_mode()
     def step(self, tokens: Sequence[int]) -> Tensor:
@@ -89,12 +65,13 @@ class Decoder:
         positions = [seat.length for seat in self.seats]
         output = self._asked.output(
             self._model,
-            DecodingPass(list(self._banks.values())),
+            DecodingPass(list(self._seating.banks.values())),
             torch.tensor(tokens),
             torch.tensor(positions),
         )
         for seat in self.seats:
             seat.length += 1
+            seat.written += 1
         return output.logits[0]  # type: ignore[no-any-return]
 
 

@@ -179,8 +179,9 @@ class Prefill:
             if not self._texts_to_come[piece]:
                 self._blocks.pop(piece, None)
         own = self._parts(share.path, share.own_start, self._lengths[index], layers)
-        seat = Seat(index, self._lengths[index], share.own_start, shared)
-        return Entry(seat, own, self._to_come[index])
+        length = self._lengths[index]
+        seat = Seat(index, length, share.own_start, shared, length + self._to_come[index])
+        return Entry(seat, own)
 
     def _parts(
         self, path: Sequence[int], start: int, end: int, layers: dict[int, Layers]

@@ -122,7 +122,6 @@ def _found(model: Any, rows: Rows, through_head: bool) -> dict[tuple[int, int], 
     # The second prompt is one longer, so that the two are in different places all the way.
     lengths = [len(row) - FORCED + number for number, row in enumerate(rows)]
     prompts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    decoder = Decoder(model, most_rows=len(rows), most_tokens=4 * len(rows[0]))
     waiting: deque[Entry] = deque()
     found = {}
     prefill = Prefill(
@@ -138,8 +137,16 @@ def _found(model: Any, rows: Rows, through_head: bool) -> dict[tuple[int, int], 
             index = start.seat.index
             found[index, index] = of_start.float().log_softmax(dim=-1)
             waiting.append(start)
+    decoder = Decoder(
+        model,
+        most_rows=len(rows),
+        most_tokens=8 * len(rows[0]),
+        # So that the first text fills its slot with its next token, and goes to a larger one.
+        least_own=1 + min(entry.seat.own for entry in waiting),
+    )
     decoder.admit(waiting)
     for step in range(FORCED - 1):
+        decoder.make_room()
         order = [seat.index for seat in decoder.seats]
         logits = decoder.step([rows[row][lengths[row] + step] for row in order])
         for row, of_row in zip(order, logits, strict=True):

@@ -1,8 +1,8 @@
-"""Where the keys and values of texts that are being written lie: static slots, in banks.
+"""Where the keys and values of texts that are being written lie: slots that grow with them.
 
-A bank has slots of one capacity, so that all its texts are attended in one call; a text goes into
-the bank whose capacity is the next above what it can come to, and what lies beyond its length is
-hidden. Slots in use are the first ones: where a text leaves, the last one moves in.
+A bank has slots of one capacity, so that all its texts are attended in one call; a text lies in the
+bank whose capacity is the next above what it has, and what lies beyond its length is hidden. Slots
+in use are the first ones: where a text leaves, the last one moves in.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from torch import Tensor
 from evalcore.model.packs.attention import KeysAndValues
 
 LEAST_OWN = 64
-"""Banks differ in what texts bring along: up to this many tokens, twice as many, and so on."""
-
-GROWTH = 1.5
-"""How many times larger a full bank is made, at least."""
+"""Tokens in the smallest slots; the next ones have twice as many, and so on."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +41,15 @@ class Seat:
     own_start: int
     """Position of the first token in the slot."""
     shared: Shared | None
+    end: int
+    """What its length can come to."""
+    written: int = 0
+    """How many of its tokens are no prompt's."""
+
+    @property
+    def own(self) -> int:
+        """Tokens in the slot."""
+        return self.length - self.own_start
 
     @property
     def blocks(self) -> Iterator[Shared]:
@@ -61,16 +67,14 @@ class Entry:
     seat: Seat
     own: Sequence[list[KeysAndValues]]
     """Keys and values of the positions from `seat.own_start` on: parts, of a layer each."""
-    to_come: int
-    """Tokens that it will have more at most."""
 
-    @property
-    def capacity(self) -> int:
-        """Of the slot that it needs."""
-        own, width = self.seat.length - self.seat.own_start, LEAST_OWN
-        while width < own:
-            width *= 2
-        return width + self.to_come
+
+def capacity_for(tokens: int, least: int = LEAST_OWN) -> int:
+    """Of the smallest slot that holds so many."""
+    capacity = least
+    while capacity < tokens:
+        capacity *= 2
+    return capacity
 
 
 @dataclass(eq=False)
@@ -88,15 +92,12 @@ class Bank:
     def n_slots(self) -> int:
         return len(self.keys[0]) if self.keys else 0
 
-    def slots_for(self, entering: int) -> int:
-        """How many slots there are once so many more texts have entered."""
-        needed = len(self.seats) + entering
-        return self.n_slots if needed <= self.n_slots else max(needed, int(GROWTH * self.n_slots))
-
-    def enter(self, entries: Sequence[Entry]) -> None:
-        first = entries[0]
-        like = first.own[0] if first.own else first.seat.shared.layers  # type: ignore[union-attr]
-        self._make_room(self.slots_for(len(entries)), like)
+    def enter(self, entries: Sequence[Entry], *, slots: int) -> None:
+        """`slots`: how many there shall be from now on, if there are fewer than are needed."""
+        if len(self.seats) + len(entries) > self.n_slots:
+            first = entries[0]
+            like = first.own[0] if first.own else first.seat.shared.layers  # type: ignore[union-attr]
+            self._resize(slots, like)
         for entry in entries:
             place, start = len(self.seats), 0
             self.seats.append(entry.seat)
@@ -107,28 +108,36 @@ class Bank:
                     self.values[layer][place, :, start:end] = value[0]
                 start = end
 
-    def _make_room(self, slots: int, like: Sequence[KeysAndValues]) -> None:
-        if slots == self.n_slots:
-            return
+    def entry(self, place: int) -> Entry:
+        """The text in this slot, to enter another one."""
+        seat, one = self.seats[place], slice(place, place + 1)
+        pairs = zip(self.keys, self.values, strict=True)
+        return Entry(seat, [[(k[one, :, : seat.own], v[one, :, : seat.own]) for k, v in pairs]])
+
+    def fit(self) -> None:
+        """No more slots than texts."""
+        if self.n_slots > len(self.seats):
+            self._resize(len(self.seats), list(zip(self.keys, self.values, strict=True)))
+
+    def _resize(self, slots: int, like: Sequence[KeysAndValues]) -> None:
         used = len(self.seats)
         for mine, which in ((self.keys, 0), (self.values, 1)):
             for layer, pair in enumerate(like):
                 heads, size = pair[which].shape[1], pair[which].shape[3]
                 # Zeros: what is hidden counts nothing only if it is a number.
-                wider = pair[which].new_zeros((slots, heads, self.capacity, size))
-                if used:
-                    wider[:used] = mine[layer][:used]
-                    mine[layer] = wider
+                other = pair[which].new_zeros((slots, heads, self.capacity, size))
+                if layer < len(mine):
+                    other[:used] = mine[layer][:used]
+                    mine[layer] = other
                 else:
-                    mine.append(wider)
+                    mine.append(other)
 
     def leave(self, place: int) -> None:
         last = self.seats.pop()
         if place < len(self.seats):
             self.seats[place] = last
-            filled = last.length - last.own_start
             for mine in (*self.keys, *self.values):
-                mine[place, :, :filled] = mine[len(self.seats), :, :filled]
+                mine[place, :, : last.own] = mine[len(self.seats), :, : last.own]
         if not self.seats:
             self.keys.clear()
             self.values.clear()
