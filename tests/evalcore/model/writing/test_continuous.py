@@ -17,9 +17,11 @@ from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.packs import attention
 from evalcore.model.packs.prefix import plan
-from evalcore.model.writing import continuous, rehearsal
+from evalcore.model.writing import continuous, rehearsal, seating
 from evalcore.model.writing.decoding import Decoder, DecodingPass
 from evalcore.model.writing.prefilling import Sharing
+from evalcore.model.writing.seating import Seating
+from evalcore.model.writing.slots import Bank, Entry
 from evalcore.remarks import remarks_on
 from tests import tiny
 from tests.evalcore.toys import write_toys
@@ -147,6 +149,30 @@ def test_texts_leave_and_others_take_their_places(folders, architecture, monkeyp
     assert max(at_most[rehearsal.FORCED - 1 :]) == 1
 
 
+@pytest.mark.parametrize("how", ["greedy", "sampled"])
+@pytest.mark.parametrize("architecture", ["llama", "mistral"])
+def test_a_text_that_is_given_up_goes_on_where_it_was(folders, architecture, how, monkeypatch):
+    """With slots of some ten tokens, in memory for a few texts that are long."""
+    given_up = []
+    make_room = Seating.make_room
+
+    def counted(seating):
+        given_up.append(make_room(seating))
+        return given_up[-1]
+
+    requests = requests_of(HOW[how], [*contexts(1), *contexts(2), *contexts(3)], repeats=2)
+    expected = said(answers_of(load(folders(architecture), path="plain"), requests))
+    monkeypatch.setattr(seating, "LEAST_OWN", 8)
+    monkeypatch.setattr(Seating, "make_room", counted)
+    monkeypatch.setattr(Seating, "_mean", lambda seating, seats: 0.0)  # and no foresight
+    model = load(folders(architecture))
+    monkeypatch.setattr(continuous.ContinuousWriter, "_slot_tokens", lambda writer: 700)
+    answers = answers_of(model, requests)
+    assert {answer.path for answer in answers} == {"packed"}
+    assert said(answers) == expected
+    assert any(given_up)
+
+
 def test_texts_are_handed_out_while_others_are_written(folders, monkeypatch):
     monkeypatch.setattr(continuous, "SECONDS_PER_PACK", 0.0)
     model = load(folders("llama"))
@@ -210,6 +236,25 @@ def test_wrong_attention_is_seen_and_not_used(folders, architecture, broken, mon
     expected = said(answers_of(load(folders(architecture)), requests))
     monkeypatch.setattr(DecodingPass, "_beyond", broken)
     model = load(folders(architecture))
+    answers = answers_of(model, requests)
+    assert "a log-probability of" in model.execution["generate_until"]["reason"]
+    assert {answer.path for answer in answers} == {"plain"}
+    assert said(answers) == expected
+
+
+def forgetful(bank, place):
+    found = entry(bank, place)
+    return Entry(found.seat, [[(k, v.roll(1, dims=2)) for k, v in part] for part in found.own])
+
+
+entry = Bank.entry
+
+
+def test_a_text_that_changes_on_its_way_to_a_larger_slot_is_seen(folders, monkeypatch):
+    requests = requests_of(HOW["greedy"])
+    expected = said(answers_of(load(folders("llama")), requests))
+    monkeypatch.setattr(Bank, "entry", forgetful)
+    model = load(folders("llama"))
     answers = answers_of(model, requests)
     assert "a log-probability of" in model.execution["generate_until"]["reason"]
     assert {answer.path for answer in answers} == {"plain"}
