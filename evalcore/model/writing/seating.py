@@ -98,6 +98,8 @@ class Seating:
                 entries = [bank.entry(place) for place in full]
                 self._enter(self._capacity(capacity + 1), entries)
                 self._remove({id(entry.seat) for entry in entries}, [capacity])
+        if self._spare(1) < 0:  # of slots that were left
+            self._fit()
         return given_up
 
     def _given_up(self) -> list[Seat]:
@@ -134,10 +136,13 @@ class Seating:
         bank = self.banks.setdefault(capacity, Bank(capacity))
         needed = len(bank.seats) + len(entries)
         if (more := needed - bank.n_slots) > 0 and self._spare(capacity) < more:
-            for each in self.banks.values():
-                each.fit()
+            self._fit()
         spare = self._spare(capacity) - (needed - bank.n_slots)
         bank.enter(entries, slots=needed + max(0, min(spare, int((GROWTH - 1) * needed))))
+
+    def _fit(self) -> None:
+        for bank in self.banks.values():
+            bank.fit()
 
     def _spare(self, capacity: int) -> int:
         """Slots of a capacity that there is still memory for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.packs import attention
 from evalcore.model.packs.prefix import plan
-from evalcore.model.writing import continuous, rehearsal, seating
+from evalcore.model.writing import continuous, rehearsal
 from evalcore.model.writing.decoding import Decoder, DecodingPass
 from evalcore.model.writing.prefilling import Sharing
 from evalcore.model.writing.seating import Seating
@@ -162,7 +163,7 @@ def test_a_text_that_is_given_up_goes_on_where_it_was(folders, architecture, how
 
     requests = requests_of(HOW[how], [*contexts(1), *contexts(2), *contexts(3)], repeats=2)
     expected = said(answers_of(load(folders(architecture), path="plain"), requests))
-    monkeypatch.setattr(seating, "LEAST_OWN", 8)
+    monkeypatch.setattr(continuous, "Decoder", partial(Decoder, least_own=8))
     monkeypatch.setattr(Seating, "make_room", counted)
     monkeypatch.setattr(Seating, "_mean", lambda seating, seats: 0.0)  # and no foresight
     model = load(folders(architecture))
