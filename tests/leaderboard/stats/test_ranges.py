@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
-from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats.ranges import Earlier, bands, board_ranges
 
 
 def board(tasks, **options):
@@ -174,6 +174,29 @@ def test_ranges_follow_from_the_claims(models, reach, seed, spread):
         assert start < end
         assert not found.better[start, : end - start - 1].any()
         assert end == models or end == start + 1 + reach or found.better[start, end - start - 1]
+
+
+@given(
+    st.integers(2, 14), st.integers(1, 3), st.integers(0, 1000), st.data(), st.sampled_from([1, 0])
+)
+@settings(max_examples=30, deadline=None)
+def test_claims_of_an_earlier_order_are_those_made_anew(models, reach, seed, data, added):
+    generator = np.random.default_rng(seed)
+    scores = answers(generator, generator.normal(0, 1, models + 1), 60)
+    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
+    place = data.draw(st.integers(0, models - 1))
+    before = np.delete(scores, place, axis=0)
+    after = scores if added else np.delete(scores, place + 1, axis=0)
+    options = {"reach": reach, "draws": 1000}
+    earlier, _ = board([before], **options)
+    same = np.zeros(len(after), dtype=bool)
+    both = min(len(before), len(after))
+    same[:both] = (before[:both] == after[:both]).all(axis=1)
+    known, _ = board([after], **options, earlier=Earlier(earlier.better, same))
+    anew, _ = board([after], **options)
+    assert (known.better == anew.better).all()
+    assert (known.ranges == anew.ranges).all()
+    assert (known.cut == anew.cut).all()
 
 
 @given(st.integers(2, 50), st.integers(0, 1000), st.floats(0, 1))
