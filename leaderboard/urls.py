@@ -18,6 +18,7 @@ from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
+from leaderboard.flags import departures_page as departures
 from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
 from leaderboard.model_pages import picture as model_picture
@@ -63,6 +64,8 @@ urlpatterns = [
     path("flags", flags.flags, name="flags"),
     path("flags/new", flags.new, name="flag-new"),
     path("flags/<int:number>", flags.flag, name="flag"),
+    path("departures", departures.log, name="departures"),
+    path("departures/change", departures.change, name="departure-change"),
     path("flags/<int:number>/answer", flags.answer, name="flag-answer"),
     path("flags/<int:number>/decide", flags.decide, name="flag-decide"),
     path("suites", suite_page.suites, name="suites"),
