@@ -112,7 +112,7 @@ def test_a_model_leaves_the_ranking_and_comes_back(visit: Open, shot: Shots) -> 
     mo.get_by_role("button", name="Bring it back").wait_for()
     wrong["way back"] = looked_at(mo, shot, "departure, the way back")
     mo.get_by_role("button", name="Bring it back").press("Enter")
-    mo.get_by_role("heading", name="lab/texts").wait_for()
+    mo.wait_for_url("**/models/lab/texts")
     page = anybody.go("/departures")
     assert page.get_by_text("came back").is_visible()
     assert {name: looks for name, looks in wrong.items() if looks} == {}
