@@ -14,7 +14,7 @@ from evalcore.lengths import NAMES
 from evalcore.stats import Interval
 from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
-from leaderboard.snapshot.apart import with_apart
+from leaderboard.snapshot.apart import DEPARTED, with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
 from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
@@ -180,7 +180,7 @@ def _model(variant: Variant) -> Model:
         chat_template=bool(variant.chat_template_digest),
         hub_state=hub_model.hub_state,
         superseded_by="",
-        apart="",
+        apart=DEPARTED if hub_model.departed else "",
         added=variant.created,
     )
 
