@@ -252,6 +252,15 @@ class FlagAnswerAdmin(ReadOnly):
     list_select_related = ("flag__hub_model", "by")
 
 
+@admin.register(models.Departure)
+class DepartureAdmin(ReadOnly):
+    """Begun and ended by authors and moderators on the model's own form."""
+
+    list_display = ("hub_model", "words", "by", "side", "at", "ended", "ended_by")
+    search_fields = ("hub_model__repo_id", "words", "by__username")
+    list_select_related = ("hub_model", "by", "ended_by")
+
+
 @admin.register(models.PoolOrder)
 class PoolOrderAdmin(ReadOnly):
     """Given on the page of workers, or by `manage.py pool`."""
@@ -309,11 +318,14 @@ class SuiteAdmin(ReadOnly):
 class HubModelAdmin(ReadOnly):
     """What nobody else can know is for the operator to say; the rest is the Hub's word."""
 
-    list_display = ("repo_id", "official", "flag_reason", "hub_state", "hub_checked", "first_seen")
+    list_display = ("repo_id", "official", "flag_reason", "departed", "hub_state", "first_seen")
     list_filter = ("official", "hub_state")
     search_fields = ("repo_id",)
-    fields = ("repo_id", "official", "flag_reason", "hub_state", "renamed_to", "hub_checked")
-    readonly_fields = ("repo_id", "hub_state", "renamed_to", "hub_checked")
+    fields = (
+        *("repo_id", "official", "flag_reason", "departed"),
+        *("hub_state", "renamed_to", "hub_checked"),
+    )
+    readonly_fields = ("repo_id", "departed", "hub_state", "renamed_to", "hub_checked")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
         return request.user.has_perm("leaderboard.change_hubmodel")

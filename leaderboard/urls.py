@@ -15,9 +15,11 @@ from leaderboard.board import download, picture
 from leaderboard.board import page as board
 from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
+from leaderboard.charts.axis import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
+from leaderboard.flags import departures_page as departures
 from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
 from leaderboard.model_pages import picture as model_picture
@@ -43,8 +45,15 @@ urlpatterns = [
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
     path("charts", charts.charts, name="charts"),
-    path("charts-by-size.svg", charts.svg, name="charts-by-size-svg"),
-    *table_file.addresses("charts-by-size", charts_download.size),
+    *(
+        path(f"charts-by-{axis.key}.svg", charts.svg(axis), name=f"charts-by-{axis.key}-svg")
+        for axis in AXES.values()
+    ),
+    *(
+        address
+        for axis in AXES.values()
+        for address in table_file.addresses(f"charts-by-{axis.key}", charts_download.along(axis))
+    ),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),
@@ -63,6 +72,8 @@ urlpatterns = [
     path("flags", flags.flags, name="flags"),
     path("flags/new", flags.new, name="flag-new"),
     path("flags/<int:number>", flags.flag, name="flag"),
+    path("departures", departures.log, name="departures"),
+    path("departures/change", departures.change, name="departure-change"),
     path("flags/<int:number>/answer", flags.answer, name="flag-answer"),
     path("flags/<int:number>/decide", flags.decide, name="flag-decide"),
     path("suites", suite_page.suites, name="suites"),

@@ -20,6 +20,8 @@ FEW = 100
 """Degrees of freedom below which a block of an average is drawn for itself, as a t."""
 SAME = 1e-12
 """Below this share of both variances, that of a difference is rounding: the models are one."""
+AT_ONCE = 16
+"""Models whose differences from all others are looked at together."""
 
 Matrix = NDArray[np.float64]
 
@@ -167,8 +169,9 @@ def _step_down(
 class _Largest:
     """The largest standardised difference of each draw among the pairs that are open, at least 0.
 
-    Closing pairs can only lower it, so what was found earlier is a bound; a draw is looked at again
-    only where the pair that gave its bound was closed and the bound is among the highest.
+    A draw is looked at only where what is known to bound it is among the highest: at first what its
+    models' distances from its ends allow, later what was found before pairs were closed, which can
+    only lower it. Rounding keeps order, so that a bound is none too low by a hair.
     """
 
     def __init__(self, chance: Matrix, deviation: Matrix) -> None:
@@ -176,7 +179,10 @@ class _Largest:
         self._chance = chance.astype(np.float32)
         self._scale = np.zeros(deviation.shape, dtype=np.float32)  # 0 closes a pair
         np.divide(1, deviation, out=self._scale, where=deviation > 0)
-        self._bound = np.full(len(chance), np.inf, dtype=np.float32)
+        lowest, highest = self._chance.min(axis=1), self._chance.max(axis=1)
+        above = (self._chance - lowest[:, None]) * self._scale.max(axis=1)
+        below = (highest[:, None] - self._chance) * self._scale.max(axis=0)
+        self._bound = np.minimum(above.max(axis=1), below.max(axis=1))
         self._pair = np.zeros(len(chance), dtype=np.int64)  # that of model 0 with itself: closed
 
     def close(self, pairs: NDArray[np.bool_]) -> None:
@@ -184,19 +190,29 @@ class _Largest:
 
     def exceeded_by(self, count: int) -> float:
         """The `count`-th highest over the draws."""
+        largest_scale = self._scale.max(axis=1)
         while True:
             highest = np.argpartition(self._bound, -count)[-count:]
             outdated = self._scale.ravel()[self._pair[highest]] == 0
             outdated &= self._bound[highest] > 0
             if not outdated.any():
                 return float(self._bound[highest].min())
-            self._look_at(highest[outdated])
+            for draw in highest[outdated]:
+                self._look_at(draw, largest_scale)
 
-    def _look_at(self, draws: NDArray[np.int64]) -> None:
-        found = np.empty_like(self._scale)
-        for draw in draws:
-            one = self._chance[draw]
-            np.subtract(one[:, None], one, out=found)
-            np.multiply(found, self._scale, out=found)
-            self._pair[draw] = pair = found.argmax()
-            self._bound[draw] = found.ravel()[pair]
+    def _look_at(self, draw: np.int64, largest_scale: NDArray[np.float32]) -> None:
+        """From the models that may exceed most on, until the others cannot exceed what is found."""
+        one = self._chance[draw]
+        at_most = (one - one.min()) * largest_scale
+        order = np.argsort(-at_most, kind="stable")
+        largest, pair = np.float32(0), 0
+        for start in range(0, len(order), AT_ONCE):
+            models = order[start : start + AT_ONCE]
+            if at_most[models[0]] <= largest:
+                break
+            found = (one[models, None] - one) * self._scale[models]
+            place = int(found.argmax())
+            if found.flat[place] > largest:
+                row, column = divmod(place, len(one))
+                largest, pair = found.flat[place], int(models[row]) * len(one) + column
+        self._bound[draw], self._pair[draw] = largest, pair

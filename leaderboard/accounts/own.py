@@ -17,6 +17,7 @@ from leaderboard.accounts.private import private, signed_in
 from leaderboard.accounts.progress import with_progress
 from leaderboard.models import (
     ApiToken,
+    Departure,
     Flag,
     FlagAnswer,
     Notices,
@@ -110,6 +111,11 @@ def _all_of(user: User) -> dict[str, Any]:
         ),
         "answers_to_flags": list(
             FlagAnswer.objects.filter(by=user).order_by("pk").values("flag", "side", "text", "at")
+        ),
+        "departures": list(
+            Departure.objects.filter(by=user)
+            .order_by("pk")
+            .values(*("hub_model__repo_id", "words", "at", "ended"))
         ),
         "votes": list(user.votes.order_by("created").values("submission", "created")),
     }

@@ -18,6 +18,7 @@ from django.core.validators import RegexValidator
 from django.http import HttpRequest
 
 from leaderboard.accounts.identity import Provider
+from leaderboard.accounts.told import kept_of
 from leaderboard.web import throttle
 
 logger = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class Identities(DefaultSocialAccountAdapter):  # type: ignore[misc]
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:  # noqa: ARG002
-        """Refuse an answer that was not made for this very attempt, and forget all but the name.
+        """Refuse an answer that was not made for this very attempt; keep what `told.py` says.
 
         allauth compares issuer, audience and time; it sends no nonce, so we do (`identity.py`).
         """
@@ -113,6 +114,6 @@ class Identities(DefaultSocialAccountAdapter):  # type: ignore[misc]
         sociallogin.email_addresses = []
         if not sociallogin.account.pk:
             sociallogin.user.email = ""
-        sociallogin.account.extra_data = {"name": told_apart.get("preferred_username", "")}
+        sociallogin.account.extra_data = kept_of(told_apart)
         if sociallogin.account.pk:
             sociallogin.account.save(update_fields=["extra_data"])

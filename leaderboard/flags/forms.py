@@ -1,4 +1,4 @@
-"""What is typed into the three forms of flags, and what is wrong with it."""
+"""What is typed into the forms of flags and departures, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -52,6 +52,14 @@ class FlagForm(forms.Form):
 class AnswerForm(forms.Form):
     text = Words(
         label="Answer", longest=2000, one_line=False, missing="There is nothing in it yet."
+    )
+
+
+class DepartureForm(forms.Form):
+    words = Words(
+        label="Why, in one sentence",
+        longest=250,
+        missing="Say why in one sentence; everybody reads it.",
     )
 
 

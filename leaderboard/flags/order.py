@@ -7,13 +7,12 @@ import unicodedata
 from datetime import datetime, timedelta
 from typing import Any
 
-from allauth.socialaccount.models import SocialAccount
-from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from leaderboard.flags.authors import is_author
 from leaderboard.models import Flag, FlagAnswer, HubModel, User, may_moderate
 from leaderboard.models.edition import changing
 from leaderboard.models.role import Visitor
@@ -27,7 +26,6 @@ NEXT: dict[str, tuple[str, ...]] = {
     State.UPHELD: (State.LIFTED,),
 }
 """What a moderator may make of a flag in a state; the others are final."""
-HUB = "huggingface"
 _KEPT = "\n"
 _BIDI = {"RLE", "LRE", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"}
 
@@ -76,21 +74,6 @@ def side_of(flag: Flag, visitor: Visitor) -> str:
     if flag.by_id == visitor.pk:
         return Side.RAISED
     return Side.MODERATOR if may_moderate(visitor) else ""
-
-
-def is_author(model: HubModel, visitor: Visitor) -> bool:
-    """Whether Hugging Face vouched that this account is the owner in the model's ID.
-
-    Of organisations it tells nothing: their members answer through a moderator.
-    """
-    if settings.OIDC_ID != HUB:
-        return False
-    names = SocialAccount.objects.filter(user_id=visitor.pk, provider=HUB)
-    return any(
-        str(told.get("name", "")).lower() == model.owner.lower()
-        for told in names.values_list("extra_data", flat=True)
-        if isinstance(told, dict) and told.get("name")
-    )
 
 
 def answer(flag: Flag, text: str, *, by: User) -> FlagAnswer:

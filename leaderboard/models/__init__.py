@@ -1,6 +1,7 @@
 """The tables. Read `run.py` first: its rows are the queue."""
 
 from leaderboard.models.agreement import Agreement
+from leaderboard.models.departure import Departure
 from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.launch import Launch
@@ -34,6 +35,7 @@ __all__ = [
     "ApiToken",
     "Artifact",
     "BoardSnapshot",
+    "Departure",
     "Edition",
     "EndNotice",
     "Flag",

@@ -273,7 +273,8 @@ def cancel(run: Run, *, by: str, why: str = "") -> bool:
 def retry(run: Run, *, by: str) -> bool:
     """Queue a failed or cancelled run once more, as if it had not been tried.
 
-    False where it has not ended so, or another run of the same variant and key stands in its place.
+    False where it has not ended so, another run of the same variant and key stands in its place, or
+    the model's author took it out of the ranking.
     """
     ended = Run.objects.filter(
         # What was to be replaced may have been, by another.
@@ -281,6 +282,7 @@ def retry(run: Run, *, by: str) -> bool:
         | Q(replaces__in=Run.objects.filter(state__in=REPLACEABLE, superseded_by=None)),
         pk=run.pk,
         state__in=(State.FAILED, State.CANCELLED),
+        variant__hub_model__departed=False,
     )
     try:
         with changing():

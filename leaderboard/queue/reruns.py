@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from leaderboard.models import Rerun, Run, SuiteEntry, TaskVersion
+from leaderboard.models import HubModel, Rerun, Run, SuiteEntry, TaskVersion
 from leaderboard.models.edition import changing
 from leaderboard.models.run import WAITING, State
 from leaderboard.queue import claims, fairness
@@ -38,6 +38,8 @@ class Ordered:
     """Those for which such a run waits already."""
     gone: int
     """Those that no suite asks any more in the newest version of their task."""
+    departed: int
+    """Those of models that their authors took out of the ranking."""
 
 
 def finished(task: str, model: str = "") -> QuerySet[Run]:
@@ -62,7 +64,7 @@ def rerun(runs: Iterable[Run], *, by: str, reason: str) -> Ordered:
         new = claims.enqueue(queue.new, by=by, why=f"again: {reason}")
         if not new:
             order.delete()
-    return Ordered(new, queue.measured, queue.asked, queue.gone)
+    return Ordered(new, queue.measured, queue.asked, queue.gone, queue.departed)
 
 
 class _Queue:
@@ -70,12 +72,16 @@ class _Queue:
 
     def __init__(self) -> None:
         self.new: list[Run] = []
-        self.measured = self.asked = self.gone = 0
+        self.measured = self.asked = self.gone = self.departed = 0
+        self._departed = set(HubModel.objects.filter(departed=True).values_list("pk", flat=True))
         self._newest: dict[str, TaskVersion] = {}
         self._turns: dict[int, datetime] = {}
         self._next = fairness.due_after(Run.objects.filter(rerun__isnull=False))
 
     def take(self, old: Run, order: Rerun, by: str) -> None:
+        if old.variant.hub_model_id in self._departed:
+            self.departed += 1
+            return
         asked = self._way(old)
         if asked is None:
             self.gone += 1

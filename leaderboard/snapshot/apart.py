@@ -1,4 +1,5 @@
-"""Rows that stand on a board without a rank: computed by what was not shown to agree."""
+"""Rows that stand on a board without a rank: taken out by their author, or computed by what was not
+shown to agree."""
 
 from __future__ import annotations
 
@@ -11,11 +12,18 @@ from leaderboard.models.variant import NAMES, TRANSFORMERS
 from leaderboard.snapshot.cells import ColumnCells
 from leaderboard.snapshot.models import Model
 
+DEPARTED = "Its author took it out of the ranking"
+"""What such a row says."""
+
 
 def with_apart(models: Sequence[Model], columns: Sequence[ColumnCells]) -> list[Model]:
     """The models; those of another backend say on which columns of the average it was not shown to
     agree."""
-    others = {model.variant: model for model in models if model.backend != TRANSFORMERS}
+    others = {
+        model.variant: model
+        for model in models
+        if model.backend != TRANSFORMERS and not model.apart
+    }
     if not others:
         return list(models)
     counted = [column for column in columns if column.entry.counts]

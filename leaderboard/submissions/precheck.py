@@ -12,7 +12,7 @@ from django.conf import settings
 
 from evalcore.model.hf.quantisation import method_of
 from leaderboard.hub import HubSilent, model_id
-from leaderboard.models import LIVE, Submission, Suite, Worker
+from leaderboard.models import LIVE, HubModel, Submission, Suite, Worker
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, Dtype
 from leaderboard.queue import estimate
@@ -99,10 +99,11 @@ def check(
     workers = estimate.live_workers()
     too_large, waiting = _against_workers(facts, workers)
     existing = existing_submission(facts)
+    left = departed(HubModel.objects.filter(repo_id=facts.repo_id).first())
     repeated, retried = submitted_before(facts, existing), _failed_before(facts, existing)
     return Precheck(
         checked=True,
-        problems=problems + too_large + ((repeated,) if repeated else ()),
+        problems=problems + too_large + tuple(one for one in (left, repeated) if one),
         warnings=warnings + waiting + ((retried,) if retried else ()),
         facts=facts,
         existing=existing,
@@ -223,6 +224,15 @@ def submitted_before(facts: Facts, existing: Submission | None) -> Problem | Non
     message = f"{_what(facts)} was submitted before."
     remedy = "See the earlier submission, or choose another revision or precision."
     return Problem("model", SUBMITTED_BEFORE, message, remedy)
+
+
+def departed(model: HubModel | None) -> Problem | None:
+    """Why it is not evaluated, whoever asks: its author does not want it ranked here."""
+    if model is None or not model.departed:
+        return None
+    message = f"The author of {model} took it out of the ranking, so it is not evaluated."
+    remedy = "Its author can bring it back: see Departures, at the foot of every page."
+    return Problem("model", "departed", message, remedy)
 
 
 def _failed_before(facts: Facts, existing: Submission | None) -> Problem | None:

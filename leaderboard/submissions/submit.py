@@ -119,6 +119,10 @@ def _others(submitter: User | None, visitor: str) -> QuerySet[Submission]:
 def _variant(facts: Facts) -> Variant:
     """The row of this commit and precision, with what the Hub says of it now."""
     hub_model, _ = HubModel.objects.get_or_create(repo_id=facts.repo_id)
+    # Locked: its author may be taking it out of the ranking at this moment.
+    hub_model = HubModel.objects.select_for_update(no_key=True).get(pk=hub_model.pk)
+    if departed := precheck.departed(hub_model):
+        raise Refused(departed)
     hub_state.note(hub_model, hub_state.PRESENT)
     # Not looked up by its chat template: that is in the commit already.
     variant, _ = Variant.objects.get_or_create(

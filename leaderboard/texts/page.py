@@ -32,6 +32,7 @@ def about(request: HttpRequest) -> HttpResponseBase:
         "contact": settings.PLUMBLINE_CONTACT,
         "contact_link": _link(settings.PLUMBLINE_CONTACT),
         "licence": LICENCE,
+        "trusted_code": len(settings.PLUMBLINE_TRUSTED_CODE),
     }
     return kept.compressed(request, render_to_string("texts/about.html", context, request))
 

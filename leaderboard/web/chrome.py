@@ -34,7 +34,7 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
-    "charts": ("suite", "score", "page"),
+    "charts": ("suite", "score", "against", "page"),
 }
 
 

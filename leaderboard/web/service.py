@@ -147,6 +147,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "charts",
             "recalls",
             "flags",
+            "departures",
             "method",
             "about",
             "changelog",

@@ -1,4 +1,4 @@
-"""A flag from the page of a model to the decision, by keyboard, and readable in every look."""
+"""Flags and departures from the page of a model on, by keyboard, and readable in every look."""
 
 from __future__ import annotations
 
@@ -85,6 +85,36 @@ def test_a_flag_from_the_page_of_a_model_to_its_decision(visit: Open, shot: Shot
     wrong["model"] = looked_at(anybody.go("/models/lab/texts"), shot, "the marked model")
     assert page.get_by_text("Flagged: Trained on the questions").is_visible()
     wrong["empty log"] = looked_at(anybody.go("/flags?state=lifted"), shot, "the log without any")
+    assert {name: looks for name, looks in wrong.items() if looks} == {}
+    assert anybody.complaints == []
+
+
+def test_a_model_leaves_the_ranking_and_comes_back(visit: Open, shot: Shots) -> None:
+    wrong = {}
+    anybody = visit(viewport=WIDE)
+    wrong["empty log"] = looked_at(anybody.go("/departures"), shot, "departures, none")
+    ada = signed_in(visit, "ada", Role.USER)
+    ada.get_by_role("link", name="Is it yours?").press("Enter")
+    ada.get_by_text("Only its author can do this").wait_for()
+    wrong["who may not"] = looked_at(ada, shot, "departure, to who may not")
+
+    mo = signed_in(visit, "mo", Role.MODERATOR)
+    mo.get_by_role("link", name="Is it yours?").press("Enter")
+    mo.get_by_role("button", name="Take it out").press("Enter")
+    mo.get_by_text("Say why in one sentence").wait_for()
+    wrong["form"] = looked_at(mo, shot, "departure, with a problem")
+    mo.get_by_label("Why, in one sentence").fill(LONG)
+    mo.get_by_role("button", name="Take it out").press("Enter")
+    mo.get_by_text("Its author took it out of the ranking.").wait_for()
+    wrong["model"] = looked_at(mo, shot, "a model that is out of the ranking")
+    wrong["log"] = looked_at(anybody.go("/departures"), shot, "departures")
+    mo.get_by_role("link", name="Is it yours?").press("Enter")
+    mo.get_by_role("button", name="Bring it back").wait_for()
+    wrong["way back"] = looked_at(mo, shot, "departure, the way back")
+    mo.get_by_role("button", name="Bring it back").press("Enter")
+    mo.wait_for_url("**/models/lab/texts")
+    page = anybody.go("/departures")
+    assert page.get_by_text("came back").is_visible()
     assert {name: looks for name, looks in wrong.items() if looks} == {}
     assert anybody.complaints == []
 

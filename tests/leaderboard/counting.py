@@ -16,10 +16,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from leaderboard import recalls
 from leaderboard.models import (
     Artifact,
+    Departure,
     Flag,
     FlagAnswer,
     HubModel,
@@ -87,6 +89,18 @@ def _flagged() -> list[str]:
     return [made.get_absolute_url()]
 
 
+def _departed() -> list[str]:
+    """With one that lasts, and one that ended."""
+    by = User.objects.create_user("departures")
+    first, second = HubModel.objects.order_by("pk")[:2]
+    Departure.objects.create(hub_model=first, by=by, side=Departure.Side.AUTHOR, words="a draft")
+    Departure.objects.create(
+        hub_model=second, by=by, side=Departure.Side.MODERATOR, words="asked for by mail",
+        ended=timezone.now(), ended_by=by,
+    )  # fmt: skip
+    return [reverse("departures")]
+
+
 def _one_address(name: str, *args: str) -> Callable[[], list[str]]:
     return lambda: [reverse(name, args=args)]
 
@@ -115,9 +129,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
-    "charts": _one_address("charts"),
+    "charts": lambda: [reverse("charts"), f"{reverse('charts')}?against=time"],
     **{
-        f"charts-by-size-{form}": _one_address(f"charts-by-size-{form}")
+        f"charts-by-{axis}-{form}": _one_address(f"charts-by-{axis}-{form}")
+        for axis in ("size", "time")
         for form in ("svg", "csv", "json", "parquet")
     },
     "submit": _one_address("submit"),
@@ -168,6 +183,7 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     ],
     "flags": _one_address("flags"),
     "flag": _flagged,
+    "departures": _departed,
     # The last: what is recalled is missing on other pages.
     "recall": _recalled,
     "recalls": _one_address("recalls"),

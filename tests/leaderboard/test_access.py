@@ -30,14 +30,16 @@ class Row(NamedTuple):
 
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
+CHART_FORMS = ("svg", "csv", "json", "parquet")
 READ = (
     *("board", "board-csv", "board-json", "board-parquet", "cell"),
     *("styles", "styles-csv", "styles-json", "styles-parquet"),
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
-    *("charts", "charts-by-size-svg", "charts-by-size-csv", "charts-by-size-json"),
-    *("charts-by-size-parquet", "run-recount", "model-picture", "compare-picture"),
+    "charts",
+    *(f"charts-by-{axis}-{form}" for axis in ("size", "time") for form in CHART_FORMS),
+    *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
-    *("recalls", "recall", "flags", "flag"),
+    *("recalls", "recall", "flags", "flag", "departures"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
     *("healthz", "readyz", "metrics", "robots", "sitemap", "sitemap-section", "favicon"),
@@ -66,6 +68,7 @@ ROWS = {
     "api-submission": ANYBODY,
     "account-deleted": ANYBODY,
     "flag-new": Row(Role.USER, "post"),
+    "departure-change": Row(Role.USER),
     "flag-answer": Row(Role.MODERATOR, "post"),
     "flag-decide": Row(Role.MODERATOR, "post"),
 }

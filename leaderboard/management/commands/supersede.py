@@ -44,6 +44,7 @@ class Command(BaseCommand):
             (ordered.measured, "were measured by the newest version already"),
             (ordered.asked, "are waited for already"),
             (ordered.gone, "are asked so by no suite in the newest version"),
+            (ordered.departed, "are of models that their authors took out of the ranking"),
         ):
             if n:
                 self.stdout.write(f"{n} {what}")

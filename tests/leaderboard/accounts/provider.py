@@ -30,6 +30,10 @@ class Served:
         """Put these claims into every identity token from now on; None takes one out."""
         (self.home / "claims.json").write_text(json.dumps(claims))
 
+    def tell(self, **claims: Any) -> None:
+        """Tell these of ada besides, whenever a site asks who she is."""
+        (self.home / "userinfo.json").write_text(json.dumps(claims))
+
 
 @contextmanager
 def serve(home: Path, callback: str) -> Iterator[Served]:

@@ -32,6 +32,13 @@ class Adapter(DefaultOIDCAdapter):
             else:
                 id_token[name] = claim
 
+    def get_claims(self, purpose: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        claims: dict[str, Any] = super().get_claims(purpose, *args, **kwargs)
+        told = settings.HOME / "userinfo.json"
+        if purpose == "userinfo" and told.exists():
+            claims |= json.loads(told.read_text())
+        return claims
+
 
 def ada_is_here(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
     def answer(request: HttpRequest) -> HttpResponse:

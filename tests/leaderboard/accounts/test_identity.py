@@ -49,6 +49,7 @@ def provider(running: Served, settings: Any) -> Served:
         }
     }
     running.sign()
+    running.tell()
     (running.home / "asked").write_text("")
     cache.clear()
     return running
@@ -90,6 +91,30 @@ def test_who_the_provider_knows_has_an_account_here_and_is_led_back(
     assert User.objects.count() == 1
     assert SocialAccount.objects.get().extra_data == {"name": "ada"}
     assert "With The identity, as ada" in other.get("/account").text
+
+
+def test_of_organisations_those_are_kept_that_let_her_write(
+    client: Client, provider: Served
+) -> None:
+    """As Hugging Face tells them: a role only where she lets this site know it."""
+    provider.tell(
+        orgs=[
+            {"sub": "1", "name": "The Lab", "preferred_username": "lab", "roleInOrg": "write"},
+            {"sub": "2", "name": "Readers", "preferred_username": "readers", "roleInOrg": "read"},
+            {"sub": "3", "name": "Not granted", "preferred_username": "hidden"},
+        ],
+        email="ada@example.org",
+    )
+    client.get(at_the_provider(leave(client)))
+    assert signed_in(client)
+    told = SocialAccount.objects.get()
+    assert told.extra_data == {"name": "ada", "organisations": ["lab"]}
+    # She left the organisation: the next signing in forgets it.
+    provider.tell(orgs=[])
+    again = Client()
+    again.get(at_the_provider(leave(again)))
+    told.refresh_from_db()
+    assert told.extra_data == {"name": "ada"}
 
 
 def test_a_name_that_is_taken_here_is_not_taken_over(client: Client, provider: Served) -> None:

@@ -54,7 +54,7 @@ def test_the_first_page_tells_of_two_models_that_change_places(
     assert board.crossing is not None
     rows = [board.row_of[v] for v in (board.crossing.ahead, board.crossing.behind)]
     lead = np.diff(board.scores.value[rows, board.crossing.first])[0]
-    assert f"by {-100 * lead:.1f} points in the style" in shown
+    assert f"by {-100 * lead:.1f} points when asked in" in shown
     (link,) = re.findall(r'href="([^"]+)">What the style does', client.get("/").content.decode())
     told = client.get(html_module.unescape(link), follow=True).content.decode()
     assert "Both leads were shown (95%)" in told

@@ -69,6 +69,13 @@ def test_a_contact_that_is_no_address_is_text(client: Client, settings: Any, con
     assert contact in html
 
 
+def test_about_says_whether_code_of_models_is_loaded(client: Client, settings: Any) -> None:
+    settings.PLUMBLINE_TRUSTED_CODE = {}
+    assert "It loads no code from a model’s repository; weights" in read(client, "/about")
+    settings.PLUMBLINE_TRUSTED_CODE = {"lab/one": frozenset({"a" * 40})}
+    assert "but where its operator has read it: 1 model, each" in read(client, "/about")
+
+
 def test_about_says_so_where_nobody_put_a_name(client: Client) -> None:
     assert "has not put a name here" in read(client, "/about")
 
