@@ -235,7 +235,12 @@ class ContinuousWriter:
 
     def _written(self, writings: Sequence[Writing]) -> Iterator[list[Writing]]:
         """Texts as they end; those of half a second at a time."""
-        decoder = Decoder(self._model, most_rows=self._rows, most_tokens=self._slot_tokens())
+        decoder = Decoder(
+            self._model,
+            most_rows=self._rows,
+            most_tokens=self._slot_tokens(),
+            reach=max(writing.reach for writing in writings),
+        )
         reading = self._read(writings, range(len(writings)))
         waiting: deque[Entry] = deque()
         given_up: list[int] = []

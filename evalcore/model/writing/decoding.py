@@ -26,11 +26,19 @@ class Decoder:
     """The texts that are being written, and the memory that they need."""
 
     def __init__(
-        self, model: Any, *, most_rows: int, most_tokens: int, least_own: int = LEAST_OWN
+        self,
+        model: Any,
+        *,
+        most_rows: int,
+        most_tokens: int,
+        reach: int,
+        least_own: int = LEAST_OWN,
     ) -> None:
         """What is not the model's as of `Seating`."""
         self._model = model
-        self._seating = Seating(most_rows=most_rows, most_tokens=most_tokens, least_own=least_own)
+        self._seating = Seating(
+            most_rows=most_rows, most_tokens=most_tokens, reach=reach, least_own=least_own
+        )
         self._asked = AskedInPasses(model)
 
     @property

@@ -141,6 +141,7 @@ def _found(model: Any, rows: Rows, through_head: bool) -> dict[tuple[int, int], 
         model,
         most_rows=len(rows),
         most_tokens=8 * len(rows[0]),
+        reach=8 * len(rows[0]),
         # So that the first text fills its slot with its next token, and goes to a larger one.
         least_own=1 + min(entry.seat.own for entry in waiting),
     )

@@ -1,10 +1,11 @@
 """Which texts are written at once: as many as there is memory for as they will likely get.
 
-A text's slot grows with it, so that a task which allows 1,024 tokens takes no more memory than its
-texts need. How long they get is learnt from those of this run: none has ended at first, and each
-may come to its limit; later on each is taken to get as long as the mean, or as it is already. Where
-they get longer than that together, the youngest are given up, to be read again from their own
-tokens once there is room: what is written never takes more memory than it was given.
+Where the memory would hold them all at their limits, a text's slot has its final size at once. Else
+it grows with the text, so that a task which allows 1,024 tokens takes no more than its texts need.
+How long they get is learnt from those of this run: none has ended at first, and each may come to
+its limit; later on each is taken to get as long as the mean, or as it is already. Where they get
+longer than that together, the youngest are given up, to be read again from their own tokens once
+there is room: what is written never takes more memory than it was given.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ LEFT_FREE = 0.1
 class Seating:
     """The banks, and who is in them."""
 
-    def __init__(self, *, most_rows: int, most_tokens: int, least_own: int = LEAST_OWN) -> None:
-        """`most_tokens`: of keys and values, in all slots and shared ones; `least_own`: in the
-        smallest slots."""
+    def __init__(
+        self, *, most_rows: int, most_tokens: int, reach: int, least_own: int = LEAST_OWN
+    ) -> None:
+        """`most_tokens`: of keys and values, in all slots and shared ones; `reach`: of the longest
+        text with its prompt; `least_own`: in the smallest slots."""
         self.banks: dict[int, Bank] = {}
         """By capacity."""
         self._most_rows = most_rows
         self._most_tokens = most_tokens
         self._least_own = least_own
+        self._whole = most_rows * _rounded(reach, least_own) <= most_tokens
+        """Whether there is room for all to come to their limits: then none has to move."""
         self._n_ended = 0
         self._written_of_ended = 0
 
@@ -58,7 +63,8 @@ class Seating:
             with_it = tokens + self._likely(seat, mean)
             if seats and with_it + _shared([*seats, seat]) > self._most_tokens:
                 break
-            entering.setdefault(self._capacity(seat.own + 1), []).append(waiting.popleft())
+            slot = self._slot(seat, seat.own + 1)
+            entering.setdefault(slot, []).append(waiting.popleft())
             seats.append(seat)
             tokens = with_it
         for capacity, entries in entering.items():
@@ -78,9 +84,12 @@ class Seating:
         """The slot that a text will likely need."""
         begun = seat.length - seat.written
         end = min(seat.end, max(begun + mean, seat.length + 1))
-        return self._capacity(math.ceil(end) - seat.own_start)
+        return self._slot(seat, math.ceil(end) - seat.own_start)
 
-    def _capacity(self, tokens: int) -> int:
+    def _slot(self, seat: Seat, tokens: int) -> int:
+        """The capacity of the slot in which a text has so many tokens of its own."""
+        if self._whole:
+            return _rounded(seat.end - seat.own_start, self._least_own)
         return capacity_for(tokens, self._least_own)
 
     def make_room(self) -> list[Seat]:
@@ -96,7 +105,7 @@ class Seating:
             full = [place for place, seat in enumerate(bank.seats) if seat.own >= capacity]
             if full:
                 entries = [bank.entry(place) for place in full]
-                self._enter(self._capacity(capacity + 1), entries)
+                self._enter(capacity_for(capacity + 1, self._least_own), entries)
                 self._remove({id(entry.seat) for entry in entries}, [capacity])
         if self._spare(1) < 0:  # of slots that were left
             self._fit()
@@ -107,11 +116,11 @@ class Seating:
         staying = sorted(self.seats, key=lambda seat: seat.written)[::-1]
         given_up: list[Seat] = []
         most = float(self._most_tokens)
-        tokens = sum(self._capacity(seat.own + 1) for seat in staying)
+        tokens = sum(self._slot(seat, seat.own + 1) for seat in staying)
         while len(staying) > 1 and tokens + _shared(staying) > most:
             most = (1 - LEFT_FREE) * self._most_tokens
             given_up.append(staying.pop())
-            tokens -= self._capacity(given_up[-1].own + 1)
+            tokens -= self._slot(given_up[-1], given_up[-1].own + 1)
         return given_up
 
     def leave(self, places: Iterable[int]) -> None:
@@ -148,6 +157,11 @@ class Seating:
         """Slots of a capacity that there is still memory for."""
         held = sum(bank.capacity * bank.n_slots for bank in self.banks.values())
         return (self._most_tokens - held - _shared(self.seats)) // capacity
+
+
+def _rounded(tokens: int, least: int) -> int:
+    """To a multiple of the smallest slot: texts of nearly equal limits lie in one bank."""
+    return -(-tokens // least) * least
 
 
 def _shared(seats: Iterable[Seat]) -> int:

@@ -63,7 +63,7 @@ TEXTS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, LIMIT - 1)), min_s
 
 
 @settings(deadline=None)  # a busy machine is slow at times
-@given(TEXTS, st.integers(1, 600), st.integers(1, 12), st.integers(1, 8))
+@given(TEXTS, st.integers(1, 1500), st.integers(1, 12), st.integers(1, 8))
 def test_every_text_is_written_to_its_end_within_the_memory(texts, most_tokens, rows, least_own):
     """Texts are lengths of a prompt and of what follows; all share what is before position 3."""
     block = Shared(0, 3, stored(0, 0, 3), None)
@@ -71,7 +71,9 @@ def test_every_text_is_written_to_its_end_within_the_memory(texts, most_tokens, 
         entry(index, 3 + prompt, own_start=3, shared=block)
         for index, (prompt, _) in enumerate(texts)
     )
-    seating = Seating(most_rows=rows, most_tokens=most_tokens, least_own=least_own)
+    seating = Seating(
+        most_rows=rows, most_tokens=most_tokens, reach=3 + 30 + LIMIT, least_own=least_own
+    )
     ended = []
     while len(ended) < len(texts):
         seating.admit(waiting)
@@ -94,7 +96,7 @@ def test_every_text_is_written_to_its_end_within_the_memory(texts, most_tokens, 
 
 
 def test_until_a_text_has_ended_each_may_come_to_its_limit():
-    seating = Seating(most_rows=99, most_tokens=4 * 64)
+    seating = Seating(most_rows=99, most_tokens=4 * 64, reach=64)
     waiting = deque(entry(index, 4) for index in range(20))
     seating.admit(waiting)
     assert seating.n_texts == 4
@@ -102,7 +104,7 @@ def test_until_a_text_has_ended_each_may_come_to_its_limit():
 
 def test_texts_that_end_early_make_room_for_more_than_their_limits_would():
     """Ten tokens each where a thousand are allowed: four at first, and then all that wait."""
-    seating = Seating(most_rows=99, most_tokens=4096)
+    seating = Seating(most_rows=99, most_tokens=4096, reach=1004)
     waiting = deque(entry(index, 4, limit=1000) for index in range(40))
     seating.admit(waiting)
     assert seating.n_texts == 4
@@ -114,8 +116,21 @@ def test_texts_that_end_early_make_room_for_more_than_their_limits_would():
     assert seating.n_texts > 30
 
 
+def test_where_there_is_room_for_all_at_their_limits_none_moves():
+    seating = Seating(most_rows=3, most_tokens=3 * 128, reach=4 + LIMIT)
+    seating.admit(deque(entry(index, 4) for index in range(3)))
+    (bank,) = seating.banks.values()
+    stored_in = bank.keys[0].data_ptr()
+    for _ in range(LIMIT - 1):
+        assert not seating.make_room()
+        write_one(seating)
+    check(seating, 3 * 128)
+    assert list(seating.banks.values()) == [bank]
+    assert bank.keys[0].data_ptr() == stored_in
+
+
 def test_the_youngest_are_given_up_and_the_oldest_goes_on():
-    seating = Seating(most_rows=9, most_tokens=3 * 64)
+    seating = Seating(most_rows=9, most_tokens=3 * 64, reach=60)
     for index in range(3):
         seating.admit(deque([entry(index, 50, limit=10)]))
         write_one(seating)
@@ -127,6 +142,6 @@ def test_the_youngest_are_given_up_and_the_oldest_goes_on():
 
 @pytest.mark.parametrize("most_tokens", [1, 64])
 def test_one_text_is_written_where_there_is_no_room_for_it(most_tokens):
-    seating = Seating(most_rows=9, most_tokens=most_tokens)
+    seating = Seating(most_rows=9, most_tokens=most_tokens, reach=200)
     seating.admit(deque([entry(0, 100), entry(1, 100)]))
     assert [seat.index for seat in seating.seats] == [0]
