@@ -8,6 +8,8 @@ from leaderboard.stats.ranges import BoardRanges, among, bands, board_ranges
 from leaderboard.stats.saturation import BEST, Saturation, saturation
 from leaderboard.stats.separate import held_together, range_of
 from leaderboard.stats.separation import Separation, separation
+from leaderboard.stats.sisters import FEWEST as SISTERS_FEWEST
+from leaderboard.stats.sisters import Redrawn, SisterGaps, Unanswered, redrawn, sister_gaps
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -22,13 +24,17 @@ from leaderboard.stats.styles import (
 
 __all__ = [
     "BEST",
+    "SISTERS_FEWEST",
     "BestStyles",
     "BoardRanges",
     "Places",
+    "Redrawn",
     "Saturation",
     "Separation",
     "Share",
+    "SisterGaps",
     "StyleSpreads",
+    "Unanswered",
     "VarianceShares",
     "among",
     "bands",
@@ -44,8 +50,10 @@ __all__ = [
     "over_draws",
     "paired_share",
     "range_of",
+    "redrawn",
     "saturation",
     "separation",
+    "sister_gaps",
     "style_spreads",
     "total_difference",
     "variance_shares",

@@ -34,6 +34,7 @@ READ = (
     *("board", "board-csv", "board-json", "board-parquet", "cell"),
     *("styles", "styles-csv", "styles-json", "styles-parquet"),
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
+    *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
     *("charts", "charts-by-size-svg", "charts-by-size-csv", "charts-by-size-json"),
     *("charts-by-size-parquet", "run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
