@@ -121,8 +121,9 @@ class Told:
 def told_about(comparability_key: str) -> list[Told]:
     """Of each pair with this column in it that could be analysed, once for all suites."""
     pairs = pairs_about(comparability_key)
-    of = {keys: row for keys, row in newest(pairs).items() if not row.unanswered}
-    out = SisterGap.objects.filter(analysis__in=of.values(), stands_out=True)
+    rows = newest(pairs)
+    of = {keys: row for keys, row in rows.items() if not row.unanswered}
+    out = SisterGap.objects.filter(analysis__in=rows.values(), stands_out=True)
     counted = {
         pk: (above, below)
         for pk, above, below in out.order_by()
