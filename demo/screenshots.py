@@ -56,6 +56,8 @@ FIXED = {
     "suites": "/suites",
     "backends": "/backends",
     "charts": "/charts",
+    "charts-time": "/charts?against=time",
+    "departures": "/departures",
     "method": "/method",
     "about": "/about",
     "changelog": "/changelog",

@@ -15,6 +15,7 @@ from leaderboard.board import download, picture
 from leaderboard.board import page as board
 from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
+from leaderboard.charts.axis import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
@@ -46,8 +47,15 @@ urlpatterns = [
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
     path("charts", charts.charts, name="charts"),
-    path("charts-by-size.svg", charts.svg, name="charts-by-size-svg"),
-    *table_file.addresses("charts-by-size", charts_download.size),
+    *(
+        path(f"charts-by-{axis.key}.svg", charts.svg(axis), name=f"charts-by-{axis.key}-svg")
+        for axis in AXES.values()
+    ),
+    *(
+        address
+        for axis in AXES.values()
+        for address in table_file.addresses(f"charts-by-{axis.key}", charts_download.along(axis))
+    ),
     path("sisters", sisters.sisters, name="sisters"),
     *table_file.addresses("sisters", sisters_download.file),
     path("compare", compare.compare, name="compare"),

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from django.http import Http404, HttpRequest
 from django.urls import reverse
 
+from leaderboard.charts.axis import Axis
+from leaderboard.charts.chart import Chart
 from leaderboard.charts.page import address_of, chart_of
-from leaderboard.charts.size import SizeChart
 from leaderboard.snapshot import TableFile, table_file
 
 
-def size(request: HttpRequest) -> TableFile:
+def along(axis: Axis) -> Callable[[HttpRequest], TableFile]:
+    return lambda request: _file(request, axis)
+
+
+def _file(request: HttpRequest, axis: Axis) -> TableFile:
     address = address_of(request)
-    chart = chart_of(address)
+    chart = chart_of(address, axis)
     if chart is None:
         raise Http404("there is nothing to draw yet")
     board = chart.board
     site = request.build_absolute_uri("/").rstrip("/")
-    page = address.url(suite=f"{board.suite}@{board.version}", page=1)
+    page = address.url(suite=f"{board.suite}@{board.version}", against=axis.key, page=1)
     return TableFile(
-        name=f"plumbline-{board.suite}-{board.version}-{chart.score}-by-size",
+        name=f"plumbline-{board.suite}-{board.version}-{chart.score}-by-{axis.key}",
         built=board.built,
         about={
             "suite": board.suite,
@@ -37,7 +42,7 @@ def size(request: HttpRequest) -> TableFile:
     )
 
 
-def _batches(chart: SizeChart) -> Iterator[pa.RecordBatch]:
+def _batches(chart: Chart) -> Iterator[pa.RecordBatch]:
     family: list[int | None] = [None] * len(chart.rows)
     for number, places in enumerate(chart.families):
         for place in places:

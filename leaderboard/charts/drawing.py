@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor
 
-from leaderboard.charts.size import SizeChart
-from leaderboard.templatetags.figures import parameters, percent
+from leaderboard.charts.chart import Chart
+from leaderboard.templatetags.figures import percent
 
 WIDTH, HEIGHT = 960, 480
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 16, 44
@@ -32,7 +32,7 @@ class Dot:
     place: int
     name: str
     told: str
-    """Size, score and interval in words."""
+    """Place, score and interval in words."""
     url: str
     on_front: bool
     whisker: bool
@@ -55,33 +55,37 @@ class Picture:
     bottom: int = HEIGHT - BOTTOM
 
 
-def picture(chart: SizeChart, url_of: Callable[[str], str]) -> Picture:
+def picture(chart: Chart, url_of: Callable[[str], str]) -> Picture:
     """Of at least one model."""
-    least, most = _padded(log10(chart.parameters.min()), log10(chart.parameters.max()))
+    axis = chart.axis
+    first, last = (axis.scaled(float(end)) for end in (chart.across.min(), chart.across.max()))
+    room = max(0.05 * (last - first), axis.room)
+    least, most = first - room, last + room
     low, high = _tens(float(chart.scores.low.min()), float(chart.scores.high.max()))
 
-    def x(size: float) -> float:
-        return round(LEFT + (log10(size) - least) / (most - least) * (WIDTH - LEFT - RIGHT), 1)
+    def x(place: float) -> float:
+        along = (axis.scaled(place) - least) / (most - least)
+        return round(LEFT + along * (WIDTH - LEFT - RIGHT), 1)
 
     def y(score: float) -> float:
         return round(TOP + (high - score) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     dots = [
         Dot(
-            x=x(size),
+            x=x(at),
             y=y(value),
             low=y(below),
             high=y(above),
             place=place,
             name=name,
-            told=_told(int(size), value, below, above),
+            told=f"{axis.label(at)}, {_told(value, below, above)}",
             url=url_of(name),
             on_front=bool(front),
             whisker=bool(front) or len(chart.rows) <= ALL_WHISKERS,
         )
-        for place, (size, value, below, above, name, front) in enumerate(
+        for place, (at, value, below, above, name, front) in enumerate(
             zip(
-                chart.parameters.tolist(),
+                chart.across.tolist(),
                 *(side.tolist() for side in chart.scores.sides),
                 chart.names,
                 chart.on_front.tolist(),
@@ -90,7 +94,7 @@ def picture(chart: SizeChart, url_of: Callable[[str], str]) -> Picture:
         )
     ]
     return Picture(
-        across=[Tick(x(size), parameters(round(size))) for size in _sizes(least, most)],
+        across=[Tick(x(place), label) for place, label in axis.ticks(least, most)],
         up=[Tick(y(score), percent(score)) for score in _scores(low, high)],
         dots=sorted(dots, key=lambda dot: dot.on_front),
         front=_steps([dots[place] for place in chart.front]),
@@ -98,35 +102,21 @@ def picture(chart: SizeChart, url_of: Callable[[str], str]) -> Picture:
     )
 
 
-def _told(size: int, value: float, low: float, high: float) -> str:
-    return f"{parameters(size)}, {percent(value)} ({percent(low)} to {percent(high)})"
+def _told(value: float, low: float, high: float) -> str:
+    return f"{percent(value)} ({percent(low)} to {percent(high)})"
 
 
 def _steps(front: list[Dot]) -> str:
-    """At any size the best score of a model that is no larger; it goes on to the right edge."""
+    """At any place the best score of a model that is no farther; it goes on to the right edge."""
     points = []
     for dot, after in zip(front, [*front[1:], None], strict=True):
         points += [(dot.x, dot.y), (after.x if after else WIDTH - RIGHT, dot.y)]
     return " ".join(f"{x},{y}" for x, y in points)
 
 
-def _padded(least: float, most: float) -> tuple[float, float]:
-    room = max(0.05 * (most - least), 0.05)
-    return least - room, most + room
-
-
 def _tens(low: float, high: float) -> tuple[float, float]:
     """Whole tens of percent around all intervals."""
     return floor(10 * low + 1e-9) / 10, max(ceil(10 * high - 1e-9), floor(10 * low + 1e-9) + 1) / 10
-
-
-def _sizes(least: float, most: float) -> Iterator[float]:
-    """Powers of ten, with their two- and fivefold where there are few."""
-    steps = (1, 2, 5) if most - least < 3 else (1,)
-    for power in range(floor(least), ceil(most) + 1):
-        for step in steps:
-            if least <= log10(step) + power <= most:
-                yield step * 10.0**power
 
 
 def _scores(low: float, high: float) -> Iterator[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -13,8 +14,9 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import Wanted, chosen_board, column_keys
 from leaderboard.catalogue import suite_asked_for
+from leaderboard.charts.axis import AXES, SIZE, Axis
+from leaderboard.charts.chart import AVERAGE, Chart, chart, scores_of
 from leaderboard.charts.drawing import ALL_WHISKERS, picture
-from leaderboard.charts.size import AVERAGE, SizeChart, scores_of, size_chart
 from leaderboard.snapshot import published
 from leaderboard.web import Address, kept, part, throttle
 
@@ -22,19 +24,21 @@ PER_PAGE = 50
 
 
 def address_of(request: HttpRequest) -> Address:
-    """`score` is what stands upwards: the average, or a column of the board."""
-    usual = {"suite": settings.PLUMBLINE_SUITE, "score": AVERAGE, "page": "1"}
+    """`score` is what stands upwards: the average, or a column of the board; `against` names what
+    lies to the right."""
+    suite = settings.PLUMBLINE_SUITE
+    usual = {"suite": suite, "score": AVERAGE, "against": SIZE.key, "page": "1"}
     return Address(request, usual)
 
 
-def chart_of(address: Address) -> SizeChart | None:
-    """What the address asks for; None where no board was built yet."""
+def chart_of(address: Address, axis: Axis) -> Chart | None:
+    """The score that the address asks for along this axis; None where no board was built yet."""
     suite = suite_asked_for(address["suite"])
     board = chosen_board(suite, Wanted(suite=address["suite"])) if suite else None
     if board is None:
         return None
     keys = column_keys(board)
-    return size_chart(board, address.choice("score", scores_of(board, keys)), keys)
+    return chart(board, address.choice("score", scores_of(board, keys)), keys, axis)
 
 
 @require_safe
@@ -47,46 +51,64 @@ def charts(request: HttpRequest) -> HttpResponseBase:
 
 
 def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
-    chart = chart_of(address)
-    if chart is None:
-        return address.redirect() or render(request, "charts/page.html", {"chart": None})
-    shown = part(address, "page", len(chart.rows), PER_PAGE, "table")
+    axis = AXES[address.choice("against", list(AXES))]
+    drawn = chart_of(address, axis)
+    others = [
+        (other.heading, address.url(against=other.key, page=1), other is axis)
+        for other in AXES.values()
+    ]
+    if drawn is None:
+        nothing = {"chart": None, "axis": axis, "axes": others}
+        return address.redirect() or render(request, "charts/page.html", nothing)
+    shown = part(address, "page", len(drawn.rows), PER_PAGE, "table")
     if redirect := address.redirect():
         return redirect
     context = {
-        **_drawn(chart),
+        **_drawn(drawn),
+        "axis": axis,
+        "axes": others,
         "suite_name": address["suite"],
         "part": shown,
-        "models": _lines(chart)[shown.slice],
-        "choices": _choices(chart),
+        "models": _lines(drawn)[shown.slice],
+        "choices": _choices(drawn),
         "files": [
-            (form, address.url(page=1).replace(request.path, reverse(f"charts-by-size-{form}"), 1))
+            (form, _file_of(address, reverse(f"charts-by-{axis.key}-{form}")))
             for form in ("svg", "csv", "json")
         ],
     }
     return render_to_string("charts/page.html", context, request)
 
 
-@require_safe
-def svg(request: HttpRequest) -> HttpResponse:
+def _file_of(address: Address, path: str) -> str:
+    """Where the same figures are a file: its name says along which axis."""
+    return address.url(against=SIZE.key, page=1).replace(reverse("charts"), path, 1)
+
+
+def svg(axis: Axis) -> Callable[[HttpRequest], HttpResponse]:
     """The picture as a file, with colours of its own."""
-    throttle.count_download(request)
-    chart = chart_of(address_of(request))
-    if chart is None or not len(chart.rows):
-        raise Http404("there is nothing to draw yet")
-    text = render_to_string("charts/size.svg", {**_drawn(chart), "alone": True})
-    name = f"plumbline-{chart.board.suite}-{chart.board.version}-{chart.score}-by-size.svg"
-    return HttpResponse(
-        text,
-        content_type="image/svg+xml",
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "X-Robots-Tag": "noindex",
-        },
-    )
+
+    @require_safe
+    def as_file(request: HttpRequest) -> HttpResponse:
+        throttle.count_download(request)
+        chart = chart_of(address_of(request), axis)
+        if chart is None or not len(chart.rows):
+            raise Http404("there is nothing to draw yet")
+        text = render_to_string("charts/chart.svg", {**_drawn(chart), "axis": axis, "alone": True})
+        board = chart.board
+        name = f"plumbline-{board.suite}-{board.version}-{chart.score}-by-{axis.key}.svg"
+        return HttpResponse(
+            text,
+            content_type="image/svg+xml",
+            headers={
+                "Content-Disposition": f'attachment; filename="{name}"',
+                "X-Robots-Tag": "noindex",
+            },
+        )
+
+    return as_file
 
 
-def _drawn(chart: SizeChart) -> dict[str, Any]:
+def _drawn(chart: Chart) -> dict[str, Any]:
     return {
         "chart": chart,
         "title": _title(chart),
@@ -96,34 +118,34 @@ def _drawn(chart: SizeChart) -> dict[str, Any]:
     }
 
 
-def _title(chart: SizeChart) -> str:
+def _title(chart: Chart) -> str:
     if chart.score == AVERAGE:
         return f"Average of {chart.board.title} {chart.board.version}"
     column = chart.board.columns[column_keys(chart.board).index(chart.score)]
     return f"{column.title}, {column.style}"
 
 
-def _choices(chart: SizeChart) -> list[tuple[str, str]]:
+def _choices(chart: Chart) -> list[tuple[str, str]]:
     keys = column_keys(chart.board)
     titles = {key: column.title for key, column in zip(keys, chart.board.columns, strict=True)}
     titles[AVERAGE] = "Average"
     return [(key, titles[key]) for key in scores_of(chart.board, keys)]
 
 
-def _lines(chart: SizeChart) -> list[dict[str, Any]]:
+def _lines(chart: Chart) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "url": _model_url(name),
-            "parameters": int(size),
+            "place": chart.axis.label(place),
             "value": value,
             "low": low,
             "high": high,
             "on_front": front,
         }
-        for name, size, value, low, high, front in zip(
+        for name, place, value, low, high, front in zip(
             chart.names,
-            chart.parameters.tolist(),
+            chart.across.tolist(),
             *(side.tolist() for side in chart.scores.sides),
             chart.on_front.tolist(),
             strict=True,

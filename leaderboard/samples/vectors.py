@@ -31,6 +31,8 @@ Weighting = ScoreVector.Weighting
 LAYOUTS = 1024
 """Layouts that a process keeps in memory, some ten kilobytes each."""
 _layouts: Recent[Layout] = Recent(LAYOUTS)
+Packed = tuple[str, str, bytes]
+"""A vector as it is stored: the digest of its questions, its weighting, its scores."""
 SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 
@@ -189,18 +191,24 @@ def by_result(results: Collection[int]) -> dict[int, Vector]:
     }
 
 
-def matrix(results: Sequence[int]) -> Matrix | None:
+def matrix(results: Sequence[int], kept: dict[int, Packed] | None = None) -> Matrix | None:
     """The vectors of results (primary keys) that were asked the same questions.
 
-    None where none of them has a vector. Raises ValueError for results on different questions.
+    `kept`, from one call to the next, spares reading those of the last results once more. None
+    where none of them has a vector. Raises ValueError for results on different questions.
     """
-    rows = ScoreVector.objects.filter(result_id__in=results, questions__isnull=False)
-    found = {
+    before = {} if kept is None else {pk: kept[pk] for pk in results if pk in kept}
+    new = [pk for pk in results if pk not in before] if before else results
+    rows = ScoreVector.objects.filter(result_id__in=new, questions__isnull=False)
+    found = before | {
         pk: (questions, weighting, bytes(values))
         for pk, questions, weighting, values in rows.values_list(
             "result_id", "questions__digest", "weighting", "values"
         )
     }
+    if kept is not None:
+        kept.clear()
+        kept.update(found)
     if not found:
         return None
     layouts = list(layouts_of(digest for digest, _, _ in found.values()).values())

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from evalcore.lengths import NAMES
@@ -19,9 +18,8 @@ from leaderboard.snapshot.apart import DEPARTED, with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
 from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
-from leaderboard.snapshot.decided import neighbours
 from leaderboard.snapshot.models import Model, Models
-from leaderboard.snapshot.ranking import parts_of, rank
+from leaderboard.snapshot.ranked import ranked
 
 
 def build(suite: Suite, style: str, built: datetime, earlier: Board | None = None) -> Board:
@@ -61,7 +59,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     if style == EVERY:
         board = style_facts.with_facts(board, columns, earlier)
         return replace(board, crossing=clearest(board))
-    return _ranked(board, columns, earlier)
+    return ranked(board, columns, earlier)
 
 
 def _asked(entry: SuiteEntry, style: str) -> bool:
@@ -126,44 +124,6 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
         else model
         for model in models
     ]
-
-
-def _may_rank(board: Board) -> NDArray[np.int64]:
-    """The rows that have a rank."""
-    models = list(board.models[: board.averaged])
-    may = (
-        row
-        for row, model in enumerate(models)
-        if not (model.flagged or model.superseded_by or model.apart)
-    )
-    return np.fromiter(may, np.int64)
-
-
-def _ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Board:
-    """With its ranks, and with the neighbours that few questions and that many decide."""
-    rows = _may_rank(board)
-    variants = board.models.take(rows).values("variant")
-    averages = board.average.value[rows]
-    if earlier is not None and _same_ranking(board, rows, earlier):
-        ranks = earlier.ranks.rows(np.flatnonzero(earlier.ranks.rank > 0))
-        decided = earlier.decided
-    else:
-        parts = parts_of(columns, variants, by_chance=board.by_chance)
-        ranks = rank(parts, averages)
-        decided = neighbours(parts, variants)
-    return replace(board, ranks=Ranks.none(len(board.models)).having(rows, ranks), decided=decided)
-
-
-def _same_ranking(board: Board, rows: NDArray[np.int64], earlier: Board) -> bool:
-    """Whether the ranked models and the runs behind their averages are those of `earlier`."""
-    before = np.flatnonzero(earlier.ranks.rank > 0)
-    return (
-        board.columns == earlier.columns
-        and len(rows) == len(before)
-        and board.models.take(rows).values("variant")
-        == earlier.models.take(before).values("variant")
-        and bool((board.run[rows] == earlier.run[before]).all())
-    )
 
 
 def _digest(board: Board) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from evalcore.lengths import NAMES, Lengths
 from evalcore.stats import Interval, mean_interval
@@ -126,10 +126,10 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
     return cells
 
 
-def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
-    """By run the number that stands in this column."""
+def results_of(entry: SuiteEntry) -> QuerySet[Result]:
+    """The numbers that stand in this column."""
     # The comparability key is made of the run key, so that no two of different pairs meet.
-    rows = Result.objects.filter(
+    return Result.objects.filter(
         comparability_key__in=[key for _, key in entry.keys if key],
         run__run_key__in=[run_key for run_key, _ in entry.keys],
         run__state=Run.State.DONE,
@@ -137,7 +137,12 @@ def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
         subset="",
         metric=entry.metric,
         filter=entry.filter,
-    ).values_list("run_id", "pk", "value", "low", "high", "n", *NAMES)
+    )
+
+
+def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
+    """By run the number that stands in this column."""
+    rows = results_of(entry).values_list("run_id", "pk", "value", "low", "high", "n", *NAMES)
     return {
         run: (pk, Score(value, low, high, n, lengths=lengths_of(counts)))
         for run, pk, value, low, high, n, *counts in rows

@@ -296,6 +296,8 @@ class Board:
     """The least and the most decided of the neighbours, by rising number of questions."""
     crossing: Crossing | None = None
     """Of the board of every style."""
+    by_question: tuple[bool, ...] = ()
+    """Of each column of the average whether ranks are from its scores by question."""
 
     @property
     def by_chance(self) -> bool:

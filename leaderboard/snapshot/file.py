@@ -93,6 +93,7 @@ def write(board: Board, path: Path) -> None:
         "best": [best.benchmark for best in board.best],
         "decided": board.decided,
         "crossing": board.crossing,
+        "by_question": board.by_question,
     }
     raws = {_ABOUT: json.dumps(about, ensure_ascii=False).encode(), _MODELS: _packed(board.models)}
     arrays |= {name: np.frombuffer(raw, np.uint8) for name, raw in raws.items()}
@@ -166,6 +167,7 @@ def mapped(folder: Path) -> Board:
         # Files from before these were found lack them.
         decided=tuple(Decided(*pair) for pair in about.get("decided", ())),
         crossing=Crossing(*about["crossing"]) if about.get("crossing") else None,
+        by_question=tuple(about.get("by_question", ())),
     )
 
 

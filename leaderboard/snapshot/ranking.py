@@ -7,22 +7,27 @@ column without scores by question, or of the choice of examples, is added as ind
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from django.db.models import Exists, OuterRef
 from numpy.typing import NDArray
 
 from evalcore.stats import Block, block
 from leaderboard.models import ScoreVector
 from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
-from leaderboard.snapshot.cells import Cell, ColumnCells, variance_of, variance_of_draws
-from leaderboard.snapshot.data import Floats, Ranks
-from leaderboard.stats import BoardRanges, among, bands, board_ranges
+from leaderboard.snapshot.cells import (
+    Cell,
+    ColumnCells,
+    results_of,
+    variance_of,
+    variance_of_draws,
+)
+from leaderboard.snapshot.data import Floats, Ranks, Score
+from leaderboard.stats import BoardRanges, Earlier, among, bands, board_ranges
 
-MANY = 10_000
-"""Primary keys in one query."""
 REACH = 500
 """Places up and down that a model is compared with, where a board has more than twice as many."""
 
@@ -35,6 +40,9 @@ class Part:
     weight: float
     by_chance: bool
     variants: Sequence[int]
+    _kept: dict[int, dict[int, vectors.Packed]] = field(default_factory=dict)
+    """By draw the scores that were read last: the next window of models begins with half of
+    them."""
 
     @cached_property
     def by_question(self) -> bool:
@@ -42,13 +50,15 @@ class Part:
 
         And whether the questions show a spread: a single cluster, say, does not.
         """
-        wanted = [pk for variant in self.variants for pk in self.column.cells[variant].of_draws]
-        vectors_there = ScoreVector.objects.filter(questions__isnull=False)
-        found = sum(
-            vectors_there.filter(result_id__in=wanted[start : start + MANY]).count()
-            for start in range(0, len(wanted), MANY)
-        )
-        if found < len(wanted):
+        known = ScoreVector.objects.filter(result=OuterRef("pk"), questions__isnull=False)
+        lacking = {
+            pk
+            for entry in self.column.entries
+            for pk in results_of(entry).exclude(Exists(known)).values_list("pk", flat=True)
+        }
+        if any(
+            pk in lacking for variant in self.variants for pk in self.column.cells[variant].of_draws
+        ):
             return False
         try:
             self.block(self.variants[:1])
@@ -71,25 +81,34 @@ class Part:
         """By model and question what enters the average, and whether parts weigh alike."""
         draws = [self.column.cells[variant].of_draws for variant in variants]
         layout, mean, by_part = None, np.zeros(1), False
-        for of_draw in zip(*draws, strict=True):
-            found = vectors.matrix(of_draw)
+        for draw, of_draw in enumerate(zip(*draws, strict=True)):
+            found = vectors.matrix(of_draw, self._kept.setdefault(draw, {}))
             if found is None:
                 raise ValueError(f"{self.column.entry}: a vector was removed meanwhile")
             layout, by_part = found.layout, found.weighting == ScoreVector.Weighting.PARTS
-            mean = mean + found.scores.astype(np.float64) / len(draws[0])
+            scores = found.scores.astype(np.float64)
+            mean = scores if len(draws[0]) == 1 else mean + scores / len(draws[0])
         if layout is None:
             raise ValueError("variants: expected at least one")
         chances = self._chances(layout)
         by_part = by_part or (self.by_chance and bool(self.column.entry.part_chances))
+        if not chances.any():  # to subtract 0 and to divide by 1 takes as long as to read them
+            return layout, mean, by_part
         return layout, (mean - chances) / (1 - chances), by_part
 
-    def own_variance(self, cell: Cell) -> float:
-        """Of a model's share of the average, beyond what the block says."""
+    def own_variances(self) -> Floats:
+        """Of each model's share of the average, beyond what the block says."""
+        variance = variance_of_draws if self.by_question else variance_of
+        chance = (self.column.entry.task.chance or 0.0) if self.by_chance else 0.0
+        known = [variance(self._score(self.column.cells[variant])) for variant in self.variants]
+        share: Floats = (self.weight / (1 - chance)) ** 2 * np.array(known)
+        return share
+
+    @staticmethod
+    def _score(cell: Cell) -> Score:
         if cell.score is None:
             raise ValueError("cell: only a model with every score has an average")
-        chance = (self.column.entry.task.chance or 0.0) if self.by_chance else 0.0
-        known = variance_of_draws(cell.score) if self.by_question else variance_of(cell.score)
-        return (self.weight / (1 - chance)) ** 2 * known
+        return cell.score
 
     def _chances(self, layout: vectors.Layout) -> Floats:
         """What guessing gives on each question, where scores are taken from chance."""
@@ -109,8 +128,11 @@ def parts_of(
     return [Part(column, 1 / len(counted), by_chance, variants) for column in counted]
 
 
-def rank(parts: Sequence[Part], averages: Floats) -> Ranks:
-    """Ranks of the parts' models, which are in order of their `averages`, the highest first."""
+def rank(parts: Sequence[Part], averages: Floats, earlier: Earlier | None = None) -> Ranks:
+    """Ranks of the parts' models, which are in order of their `averages`, the highest first.
+
+    What `earlier` decided between the same models is not decided anew.
+    """
     if len(averages) < 2:
         return _alone(len(averages))
     variants = parts[0].variants
@@ -120,18 +142,23 @@ def rank(parts: Sequence[Part], averages: Floats) -> Ranks:
             if part.by_question:
                 yield part.block(variants[places])
 
-    own = [
-        sum(part.own_variance(part.column.cells[variant]) for part in parts) for variant in variants
-    ]
-    return _of(board_ranges(averages, blocks_of, own_variance=own, reach=REACH), averages)
+    own = np.zeros(len(variants))
+    for part in parts:
+        own = own + part.own_variances()
+    found = board_ranges(averages, blocks_of, own_variance=own, reach=REACH, earlier=earlier)
+    return _of(found, averages)
 
 
 def ranks_left(ranks: Ranks, left: NDArray[np.intp], averages: Floats) -> Ranks:
     """Those of the models at these places among the ranked, by the claims made for all of them."""
     if len(left) < 2:
         return _alone(len(left))
-    better = np.unpackbits(ranks.better, axis=1, count=ranks.reach).astype(np.bool_)
-    return _of(among(better, left), averages)
+    return _of(among(claims(ranks), left), averages)
+
+
+def claims(ranks: Ranks) -> NDArray[np.bool_]:
+    """Who was shown to be better than whom, as `BoardRanges.better`."""
+    return np.unpackbits(ranks.better, axis=1, count=ranks.reach).astype(np.bool_)
 
 
 def _of(found: BoardRanges, averages: Floats) -> Ranks:

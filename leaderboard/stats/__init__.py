@@ -4,7 +4,7 @@ from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
 from leaderboard.stats.items import item_analysis
-from leaderboard.stats.ranges import BoardRanges, among, bands, board_ranges
+from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_ranges
 from leaderboard.stats.saturation import BEST, Saturation, saturation
 from leaderboard.stats.separate import held_together, range_of
 from leaderboard.stats.separation import Separation, separation
@@ -27,6 +27,7 @@ __all__ = [
     "SISTERS_FEWEST",
     "BestStyles",
     "BoardRanges",
+    "Earlier",
     "Places",
     "Redrawn",
     "Saturation",

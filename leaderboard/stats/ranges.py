@@ -41,6 +41,17 @@ class BoardRanges:
     """How many places up and down each model was compared with."""
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The claims of an earlier order, some of whose models are where they were."""
+
+    better: Better
+    """Of all its models, as `BoardRanges.better`."""
+    same: Better
+    """Shape (models of the new order,): whether a place has the model that it had, with all that
+    decided on its claims: mean, scores by question, own variance."""
+
+
 def board_ranges(
     means: ArrayLike,
     blocks_of: Callable[[slice], Iterable[Block]],
@@ -50,6 +61,7 @@ def board_ranges(
     confidence: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
+    earlier: Earlier | None = None,
 ) -> BoardRanges:
     """Ranges of ranks by `means`, shape (models,), which are in order with the highest first.
 
@@ -58,7 +70,9 @@ def board_ranges(
     no two models share, as that between draws of examples. Up to twice `reach` models are compared
     in one window, exactly. Of more, windows of that length start every `reach` models, and a pair
     at most `reach` apart is decided in the window whose centre is nearest to the pair's; farther
-    models count as in the order measured. Raises ValueError for means that are not in order, NaN,
+    models count as in the order measured. The claims of a window follow from its models alone, by
+    the same draws: one whose models are those of `earlier`, made with the same reach, confidence,
+    draws and seed, is taken over. Raises ValueError for means that are not in order, NaN,
     variances that do not fit or lie below 0, a reach below 1, and as `shown_better`.
     """
     values = checked(means, "means")
@@ -73,21 +87,46 @@ def board_ranges(
     width = min(n, 2 * reach)
     reach = n - 1 if width == n else reach
     better = np.zeros((n, reach), dtype=np.bool_)
+    known = _known(earlier, width, reach)
     for part, from_middle, to_middle in _windows(n, width, reach):
-        found = shown_better(
-            values[part],
-            blocks_of(part),
-            own_variance=variances[part],
-            confidence=confidence,
-            draws=draws,
-            seed=seed,
-        )
+        found = None
+        if not (earlier and known(part, from_middle, to_middle)):
+            found = shown_better(
+                values[part],
+                blocks_of(part),
+                own_variance=variances[part],
+                confidence=confidence,
+                draws=draws,
+                seed=seed,
+            )
         for distance in range(1, reach + 1):
             first = np.arange(part.start, part.stop - distance)
             middle = first + distance / 2
             decided = first[(from_middle <= middle) & (middle < to_middle)]
-            better[decided, distance - 1] = found.diagonal(distance)[decided - part.start]
+            if found is not None:
+                better[decided, distance - 1] = found.diagonal(distance)[decided - part.start]
+            elif earlier:
+                better[decided, distance - 1] = earlier.better[decided, distance - 1]
     return BoardRanges(*_ranges(better), better, reach)
+
+
+def _known(
+    earlier: Earlier | None, width: int, reach: int
+) -> Callable[[slice, float, float], bool]:
+    """Whether `earlier` decided the pairs of a window, with these middles, in the same one."""
+    if earlier is None or earlier.better.shape[1] != reach or len(earlier.better) < width:
+        return lambda *_: False
+    of_before = {
+        part.start: (part.stop, low, high)
+        for part, low, high in _windows(len(earlier.better), width, reach)
+    }
+
+    def known(part: slice, from_middle: float, to_middle: float) -> bool:
+        stop, low, high = of_before.get(part.start, (0, 0.0, 0.0))
+        decided = stop == part.stop and low <= from_middle and to_middle <= high
+        return decided and bool(earlier.same[part].all())
+
+    return known
 
 
 def among(found: Better, left: NDArray[np.intp]) -> BoardRanges:

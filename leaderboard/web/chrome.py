@@ -35,7 +35,7 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
-    "charts": ("suite", "score", "page"),
+    "charts": ("suite", "score", "against", "page"),
     "sisters": ("suite", "pair", "page"),
 }
 

@@ -148,6 +148,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "sisters",
             "recalls",
             "flags",
+            "departures",
             "method",
             "about",
             "changelog",

@@ -131,9 +131,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
-    "charts": _one_address("charts"),
+    "charts": lambda: [reverse("charts"), f"{reverse('charts')}?against=time"],
     **{
-        f"charts-by-size-{form}": _one_address(f"charts-by-size-{form}")
+        f"charts-by-{axis}-{form}": _one_address(f"charts-by-{axis}-{form}")
+        for axis in ("size", "time")
         for form in ("svg", "csv", "json", "parquet")
     },
     "submit": _one_address("submit"),

@@ -30,13 +30,15 @@ class Row(NamedTuple):
 
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
+CHART_FORMS = ("svg", "csv", "json", "parquet")
 READ = (
     *("board", "board-csv", "board-json", "board-parquet", "cell"),
     *("styles", "styles-csv", "styles-json", "styles-parquet"),
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
     *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
-    *("charts", "charts-by-size-svg", "charts-by-size-csv", "charts-by-size-json"),
-    *("charts-by-size-parquet", "run-recount", "model-picture", "compare-picture"),
+    "charts",
+    *(f"charts-by-{axis}-{form}" for axis in ("size", "time") for form in CHART_FORMS),
+    *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leaderboard.charts import drawing
-from leaderboard.charts.size import SizeChart
+from leaderboard.charts.axis import DAY, MOST_DATES, SIZE, TIME, Axis
+from leaderboard.charts.chart import Chart
 from leaderboard.snapshot import Scores
 
 
-def chart(*models: tuple[float, float], half: float = 0.02, front: int = 1) -> SizeChart:
-    """Of (parameters, score); the first so many are on the front."""
-    size, value = (np.array(side, float) for side in zip(*models, strict=True))
+def chart(
+    *models: tuple[float, float], half: float = 0.02, front: int = 1, axis: Axis = SIZE
+) -> Chart:
+    """Of (place, score); the first so many are on the front."""
+    across, value = (np.array(side, float) for side in zip(*models, strict=True))
     names = [f"lab/m{place}" for place in range(len(models))]
     board: Any = SimpleNamespace(models=SimpleNamespace(values=lambda _: names))
-    return SizeChart(
+    return Chart(
+        axis=axis,
         board=board,
         score="average",
         rows=np.arange(len(models)),
-        parameters=size,
+        across=across,
         scores=Scores(value, value - half, value + half),
         on_front=np.arange(len(models)) < front,
         families=((0, 1),) if len(models) > 1 else (),
@@ -49,6 +56,35 @@ def test_a_dot_stands_between_the_lines_of_its_score_and_size():
     assert dot.x == {tick.label: tick.at for tick in picture.across}["1B"]
     assert dot.low > dot.y > dot.high
     assert dot.told == "1B, 35.0 (33.0 to 37.0)"
+
+
+def test_a_day_is_as_long_everywhere_and_its_line_stands_at_midnight():
+    monday = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
+    moments = [(monday, 0.3), (monday + 1.5 * DAY, 0.4), (monday + 3 * DAY, 0.5)]
+    picture = drawn(*moments, axis=TIME)
+    first, second, third = (dot.x for dot in sorted(picture.dots, key=lambda dot: dot.place))
+    assert second - first == pytest.approx(third - second, abs=0.11)
+    at = {tick.label: tick.at for tick in picture.across}
+    assert at["23 Nov 2026"] == first
+    assert at["26 Nov 2026"] == third
+    assert sorted(picture.dots, key=lambda dot: dot.place)[1].told == (
+        "24 Nov 2026, 40.0 (38.0 to 42.0)"
+    )
+
+
+@given(
+    st.datetimes(datetime(2019, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
+    st.timedeltas(timedelta(0), timedelta(days=9000)),
+)
+def test_dates_are_few_differ_and_lie_within_the_axis(first: datetime, long: timedelta) -> None:
+    ends = first.timestamp(), (first + long).timestamp()
+    picture = drawn((ends[0], 0.3), (ends[1], 0.5), axis=TIME)
+    assert 1 <= len(picture.across) <= MOST_DATES + 1
+    assert len({tick.label for tick in picture.across}) == len(picture.across)
+    places = [tick.at for tick in picture.across]
+    assert places == sorted(places)
+    assert picture.left <= places[0]
+    assert places[-1] <= picture.right
 
 
 def test_everything_is_on_the_picture_also_of_one_model_at_the_edge():

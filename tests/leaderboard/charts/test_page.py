@@ -113,6 +113,47 @@ def test_the_picture_is_a_file_with_colours_of_its_own(client: Client, suite: Su
     assert told(text) == told(get(client, "/charts"))
 
 
+def test_through_time_the_line_is_the_best_score_until_then(client: Client, suite: Suite) -> None:
+    html = get(client, "/charts?against=time")
+    assert "<h1>Best score through time</h1>" in html
+    values = expected(BOARD.average.value)
+    assert told(html).keys() == values.keys()
+    stood = sorted(
+        (model.added, -values[model.repo_id], model.repo_id)
+        for model in BOARD.models
+        if model.repo_id in values
+    )
+    best, records = -1.0, set()
+    for added, negative, name in stood:
+        assert told(html)[name].startswith(f"{added:%-d %b %Y}, ")
+        if -negative > best:
+            best = -negative
+            records.add(name)
+    text = b"".join(client.get("/charts-by-time.csv")).decode()
+    lines = {line["model"]: line for line in csv.DictReader(io.StringIO(text))}
+    assert {name for name, line in lines.items() if line["on_front"] == "true"} == records
+    assert {line["family"] for line in lines.values()} == {""}
+    assert 'href="/charts-by-time.svg' in html
+    assert told(client.get("/charts-by-time.svg").content.decode()) == told(html)
+    assert client.get("/charts?against=luck")["Location"] == "/charts"
+
+
+def test_a_commit_that_was_superseded_stood_until_then(client: Client, site: Suite) -> None:
+    first = BOARD.models[0]
+    older = [replace(first, superseded_by="f" * 40), *BOARD.models[1:]]
+    later = BOARD.built + timedelta(hours=1)
+    publish(replace(BOARD, models=type(BOARD.models).of(older), built=later), site)
+    assert first.repo_id not in told(get(client, "/charts"))
+    assert first.repo_id in told(get(client, "/charts?against=time"))
+
+
+def test_what_is_chosen_stays_from_one_axis_to_the_other(client: Client, suite: Suite) -> None:
+    html = get(client, "/charts?score=bench_01&against=time")
+    assert 'href="/charts?score=bench_01">Score against size' in html
+    assert '<input type="hidden" name="against" value="time">' in html
+    assert 'href="/charts-by-time.csv?score=bench_01"' in html
+
+
 def test_before_the_first_board_the_page_says_so(client: Client, site: Suite) -> None:
     assert "Nothing to draw yet" in get(client, "/charts")
     for ending in ("svg", "csv"):

@@ -243,7 +243,7 @@ def test_ranks_are_taken_over_where_only_the_queue_moved(suite: Suite, monkeypat
     def nobody(*_: object, **__: object) -> None:
         raise AssertionError("ranked again without need")
 
-    monkeypatch.setattr("leaderboard.snapshot.build.rank", nobody)
+    monkeypatch.setattr("leaderboard.snapshot.ranked.rank", nobody)
     make.make_submission(make.make_variant("lab/another"), suite)
     published.build(suite, OWN)
     after = published.newest(suite, OWN)

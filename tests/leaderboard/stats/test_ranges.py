@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
-from leaderboard.stats.ranges import bands, board_ranges
+from leaderboard.stats.ranges import Earlier, bands, board_ranges
 
 
 def board(tasks, **options):
@@ -174,6 +174,32 @@ def test_ranges_follow_from_the_claims(models, reach, seed, spread):
         assert start < end
         assert not found.better[start, : end - start - 1].any()
         assert end == models or end == start + 1 + reach or found.better[start, end - start - 1]
+
+
+@given(st.integers(2, 14), st.integers(1, 3), st.integers(0, 1000), st.data())
+@settings(max_examples=40, deadline=None)
+def test_claims_of_an_earlier_order_are_those_made_anew(models, reach, seed, data):
+    generator = np.random.default_rng(seed)
+    scores = answers(generator, generator.normal(0, 0.5, models + 2), 60)
+    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
+    gone, new = (data.draw(st.integers(0, models)) for _ in range(2))
+    change = data.draw(st.sampled_from(["comes", "goes", "another"]))
+    before = np.delete(scores, new, axis=0) if change != "goes" else scores
+    after = np.delete(scores, gone, axis=0) if change != "comes" else scores
+    assert_known_are_anew(before, after, reach)
+
+
+def assert_known_are_anew(before, after, reach):
+    options = {"reach": reach, "draws": 1000}
+    earlier, _ = board([before], **options)
+    same = np.zeros(len(after), dtype=bool)
+    both = min(len(before), len(after))
+    same[:both] = (before[:both] == after[:both]).all(axis=1)
+    known, _ = board([after], **options, earlier=Earlier(earlier.better, same))
+    anew, _ = board([after], **options)
+    assert (known.better == anew.better).all()
+    assert (known.ranges == anew.ranges).all()
+    assert (known.cut == anew.cut).all()
 
 
 @given(st.integers(2, 50), st.integers(0, 1000), st.floats(0, 1))

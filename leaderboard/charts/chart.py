@@ -1,5 +1,5 @@
-"""Score against size: every model of a board by its parameters, which are best for their size, and
-which belong to one family."""
+"""Score against size or time: every model of a board, which are best for where they stand, and, by
+size, which belong to one family."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaderboard.charts.axis import SIZE, Axis
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Scores
 
@@ -20,23 +21,26 @@ _SIZE = re.compile(r"(?<![A-Za-z0-9.])\d+(?:[._]\d+)?[bmBM](?![A-Za-z0-9])")
 
 
 @dataclass(frozen=True, eq=False)
-class SizeChart:
-    """The models that have both a score and a size, the smallest first; arrays of shape (n,)."""
+class Chart:
+    """The models that have both a score and a place on the axis, the first first; arrays of shape
+    (n,)."""
+
+    axis: Axis
 
     board: Board
     score: str
     """AVERAGE, or the key of a column."""
     rows: NDArray[np.intp]
     """Of the board."""
-    parameters: NDArray[np.float64]
+    across: NDArray[np.float64]
+    """Parameters, or seconds since 1970."""
     scores: Scores
     on_front: NDArray[np.bool_]
-    """No other model is as small and better, or smaller and as good."""
+    """No other model is as far to the left and better, or farther and as good."""
     families: tuple[tuple[int, ...], ...]
-    """Places of models of one maker whose names differ by their size alone."""
+    """By size, places of models of one maker whose names differ by their size alone."""
     left_out: int
-    """Models with a score that are flagged, superseded, not shown to be computed alike, or of
-    unknown size."""
+    """Models with a score that have no rank for another reason, or no place on the axis."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -45,39 +49,40 @@ class SizeChart:
 
     @cached_property
     def front(self) -> list[int]:
-        """Places, the smallest model first."""
+        """Places, from the left."""
         return np.flatnonzero(self.on_front).tolist()
 
 
-def size_chart(board: Board, score: str, keys: Sequence[str]) -> SizeChart:
+def chart(board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE) -> Chart:
     """`score` is AVERAGE or one of `keys`, the names of the board's columns."""
     scores = board.average if score == AVERAGE else board.scores.column(keys.index(score))
     models = board.models
-    size = np.array(models.values("parameters"), np.float64)
+    across = axis.places(models)
     stands = np.array(
         [
             not any(why)
             for why in zip(
-                *(models.values(name) for name in ("flag_reason", "superseded_by", "apart")),
+                *(models.values(name) for name in axis.lacking),
                 strict=True,
             )
         ],
         np.bool_,
     ).reshape(len(models))
     measured = np.isfinite(scores.value)
-    rows = np.flatnonzero(measured & stands & (size > 0))
-    # Of equal size the best first; then names, so that the order never depends on the board's.
-    rows = rows[np.lexsort((-scores.value[rows], size[rows]))]
+    rows = np.flatnonzero(measured & stands & np.isfinite(across))
+    # Of those at one place the best first.
+    rows = rows[np.lexsort((-scores.value[rows], across[rows]))]
     chosen = scores.rows(rows)
     repo_ids = models.values("repo_id")
-    return SizeChart(
+    return Chart(
+        axis=axis,
         board=board,
         score=score,
         rows=rows,
-        parameters=size[rows],
+        across=across[rows],
         scores=chosen,
-        on_front=front(size[rows], chosen.value),
-        families=families([repo_ids[row] for row in rows], size[rows]),
+        on_front=front(across[rows], chosen.value),
+        families=families([repo_ids[row] for row in rows], across[rows]) if axis is SIZE else (),
         left_out=int(measured.sum()) - len(rows),
     )
 
@@ -90,14 +95,14 @@ def scores_of(board: Board, keys: Sequence[str]) -> list[str]:
     return [AVERAGE, *shares]
 
 
-def front(size: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Of models in order of size, of equal size the best first: those that none dominates.
+def front(across: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Of models from left to right, at one place the best first: those that none dominates.
 
-    One dominates another that is no smaller and no better, unless both are equal in both.
+    One dominates another that is no better and not to its left, unless both are equal in both.
     """
-    found = np.zeros(len(size), np.bool_)
+    found = np.zeros(len(across), np.bool_)
     best, at = -np.inf, np.nan
-    for place, (one, score) in enumerate(zip(size, value, strict=True)):
+    for place, (one, score) in enumerate(zip(across, value, strict=True)):
         if score > best or (score == best and one == at):
             found[place], best, at = True, score, one
     return found

@@ -1,0 +1,117 @@
+"""The ranks of a board, and of an earlier one's what is still so.
+
+A board that is built after one run has ended ranks nearly the models of before. What follows from
+models of which nothing changed is taken over, to the last bit what would be found anew: draws are
+the same for every window of models (`leaderboard.stats.board_ranges`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.data import Board, Decided, Flags, Ranks
+from leaderboard.snapshot.decided import FIRST, neighbours
+from leaderboard.snapshot.ranking import Part, claims, parts_of, rank
+from leaderboard.stats import Earlier
+
+Rows = NDArray[np.int64]
+
+
+def ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Board:
+    """With its ranks, and with the neighbours that few questions and that many decide."""
+    rows = _may_rank(board)
+    variants = board.models.take(rows).values("variant")
+    parts = parts_of(columns, variants, by_chance=board.by_chance)
+    by_question = tuple(part.by_question for part in parts) if len(rows) > 1 else ()
+    past = _past(board, rows, by_question, earlier)
+    if past and past.all:
+        ranks = past.board.ranks.rows(past.rows)
+    else:
+        known = Earlier(claims(past.board.ranks), past.same) if past else None
+        ranks = rank(parts, board.average.value[rows], known)
+    return replace(
+        board,
+        ranks=Ranks.none(len(board.models)).having(rows, ranks),
+        by_question=by_question,
+        decided=_decided(parts, variants, past),
+    )
+
+
+def _may_rank(board: Board) -> Rows:
+    """The rows that have a rank."""
+    models = board.models[: board.averaged]
+    reasons = (models.values(name) for name in ("flag_reason", "superseded_by", "apart"))
+    free = [not any(of_model) for of_model in zip(*reasons, strict=True)]
+    return np.flatnonzero(np.array(free, np.bool_))
+
+
+@dataclass(frozen=True)
+class _Past:
+    """An earlier board whose ranks were made of the same columns in the same way."""
+
+    board: Board
+    rows: Rows
+    """Its ranked ones."""
+    same: Flags
+    """Shape (ranked now,): whether the one in this rank was in it then, with the same scores."""
+
+    @property
+    def all(self) -> bool:
+        return len(self.rows) == len(self.same) and bool(self.same.all())
+
+
+def _past(
+    board: Board, rows: Rows, by_question: tuple[bool, ...], earlier: Board | None
+) -> _Past | None:
+    """None where all is to be found anew; files of before `by_question` was noted lack it."""
+    if (
+        earlier is None
+        or not by_question
+        or earlier.by_question != by_question
+        or earlier.columns != board.columns
+        or earlier.normalisation != board.normalisation
+    ):
+        return None
+    before = np.flatnonzero(earlier.ranks.rank > 0)
+    both = min(len(rows), len(before))
+    same = np.zeros(len(rows), np.bool_)
+    same[:both] = _unchanged(board, rows[:both], earlier, before[:both])
+    return _Past(earlier, before, same)
+
+
+def _unchanged(board: Board, rows: Rows, earlier: Board, before: Rows) -> Flags:
+    """Of each of these rows whether it is of that variant, with the same runs and numbers."""
+    counted = [place for place, column in enumerate(board.columns) if column.counts]
+    now, then = (b.models.take(r).values("variant") for b, r in ((board, rows), (earlier, before)))
+    same: Flags = np.array(now, np.int64) == np.array(then, np.int64)
+    same &= board.average.value[rows] == earlier.average.value[before]
+    same &= (board.run[rows][:, counted] == earlier.run[before][:, counted]).all(axis=1)
+    for new, old in (
+        *zip(board.scores.sides, earlier.scores.sides, strict=True),
+        (board.sd_of_draws, earlier.sd_of_draws),
+    ):
+        same &= (new[rows][:, counted] == old[before][:, counted]).all(axis=1)
+    for column in counted:
+        if board.columns[column].draws > 1:
+            runs = [
+                board.other_draws.get((row, column)) == earlier.other_draws.get((of_then, column))
+                for row, of_then in zip(rows.tolist(), before.tolist(), strict=True)
+            ]
+            same &= np.array(runs, np.bool_)
+    return same
+
+
+def _decided(
+    parts: Sequence[Part], variants: Sequence[int], past: _Past | None
+) -> tuple[Decided, ...]:
+    """Those of `past` where the models that are looked at are all as they were."""
+    if past is not None:
+        looked_at = min(FIRST, len(past.rows)) == min(FIRST, len(variants))
+        if looked_at and past.same[:FIRST].all():
+            return past.board.decided
+    return neighbours(parts, variants)
