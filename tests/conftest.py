@@ -11,13 +11,26 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import hypothesis
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from demo.screenshots import FLAGS
 from tests import databases, groups, shots
 from tests.services import missing
 from tests.tasks.exported import export_to
+
+hypothesis.settings.register_profile(
+    "patient",
+    parent=hypothesis.settings.default,  # which is another on CI
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("patient")
+"""How long an example takes is a matter of the machine, and no failure."""
+
+expect.set_options(timeout=30_000)
+"""Milliseconds until a page must show what it is to: five seconds are few on a busy machine."""
 
 gc.set_threshold(10_000, 20, 50)
 """What a test process imports stays: to look for garbage among it took a tenth of its time."""

@@ -37,7 +37,7 @@ def serve(folders: Sequence[Path], faults: Orders = ()) -> Iterator[str]:
     finally:
         hub.terminate()
         try:
-            hub.wait(timeout=5)
+            hub.wait(timeout=60)
         except subprocess.TimeoutExpired:
             hub.kill()
             raise
@@ -49,7 +49,7 @@ def serve(folders: Sequence[Path], faults: Orders = ()) -> Iterator[str]:
 def set_faults(url: str, faults: Orders) -> None:
     """Replaces the running Hub's faults; demo/hub/faults.py says what a fault looks like."""
     request = urllib.request.Request(f"{url}/_faults", data=json.dumps(list(faults)).encode())
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=60).close()
 
 
 def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def client_environment(url: str, home: Path, **extra: str) -> dict[str, str]:
 def run_client(code: str, url: str, home: Path, **extra: str) -> str:
     """What the code prints, run in its own process: clients read HF_ENDPOINT once, on import."""
     environment = client_environment(url, home, **extra)
-    done = warm.run(["-c", code], cwd=ROOT, env=environment, timeout=120)
+    done = warm.run(["-c", code], cwd=ROOT, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
 
@@ -81,7 +81,7 @@ def ask(
     url: str, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     """One request exactly as given: no redirect is followed and no path is tidied up."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     try:
         connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
         response = connection.getresponse()

@@ -43,7 +43,7 @@ mon allow pool size one = true
 mon data avail crit = 1
 """
 ALL = ("--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *")
-SECONDS = 90.0
+SECONDS = 240.0
 
 
 @dataclass

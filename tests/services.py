@@ -57,14 +57,14 @@ def redis(folder: Path) -> Iterator[str]:
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir"]
     server = subprocess.Popen([*command, str(folder)], stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not _listens(port):
             assert time.monotonic() < deadline, "redis-server did not start"
             time.sleep(0.05)
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
 
 
 def free_port() -> int:

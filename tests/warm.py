@@ -170,7 +170,7 @@ def _start() -> socket.socket:
 
     def stop() -> None:
         here.close()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
     atexit.register(stop)
     if not here.recv(1):

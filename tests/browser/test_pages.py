@@ -136,7 +136,7 @@ def test_a_refresh_waits_while_somebody_is_in_the_part_that_changes(visit: Open)
     expect(link).to_be_focused()
     expect(page.get_by_text("30 of 160 requests")).to_be_visible()
     page.get_by_role("link", name="Board").focus()
-    expect(page.get_by_text("90 of 160 requests")).to_be_visible(timeout=8000)
+    expect(page.get_by_text("90 of 160 requests")).to_be_visible()
 
 
 def test_the_theme_is_remembered_without_an_account(visit: Open) -> None:

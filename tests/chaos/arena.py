@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +97,10 @@ class Arena:
     def runs(self, model: str) -> list[dict[str, Any]]:
         return list(json.loads(self.ask(STATE.format(model=model))))
 
+    def wait_until(self, happened: Callable[[], bool], model: str, still: float = 240) -> None:
+        """Until it has happened, for as long as something about the model's runs moves."""
+        place.wait_until(happened, still, self.told, moving=lambda: self.runs(model))
+
     def let_leases_run_out(self, worker: str) -> int:
         """As when a minute had passed since this worker renewed them; how many."""
         return int(self.ask(LET_LEASES_RUN_OUT.format(worker=worker)))
@@ -131,7 +135,7 @@ class Arena:
     def end_worker(self, called: str) -> None:
         process = self.workers.pop(called)
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
 
     def names(self) -> list[str]:
         """Of all workers that ever were, as their rows have them."""
@@ -217,7 +221,7 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         )  # fmt: skip
         stack.callback(_end, arena)
         arena.start_tree()
-        place.wait_until(lambda: "the site is at" in arena.told(), 90, arena.told)
+        place.wait_until(lambda: "the site is at" in arena.told(), place.STARTS_WITHIN, arena.told)
         arena.start_worker(FAR_WORKER, far=True)
         yield arena
 
@@ -228,7 +232,7 @@ def _end(arena: Arena) -> None:
     arena.onlooker.end()
     if arena.tree is not None and arena.tree.poll() is None:
         arena.tree.send_signal(signal.SIGTERM)
-        arena.tree.wait(20)
+        arena.tree.wait(60)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def supervisor_killed(arena: Arena, model: str, rng: Random) -> str | None:
     everything = [*psutil.Process(arena.tree.pid).children(recursive=True)]
     workers = {run["worker"] for run in held(arena, model)} - {arena.name_of(FAR_WORKER)}
     arena.tree.kill()
-    arena.tree.wait(10)
+    arena.tree.wait(60)
     left = gone(everything, 15)
     assert not left, f"a killed supervisor left {left}"
     for name in workers:
@@ -110,7 +110,7 @@ def worker_stopped_beyond_its_lease(arena: Arena, model: str, rng: Random) -> st
 def _wait_for_another(arena: Arena, model: str, name: str) -> None:
     place.wait_until(
         lambda: all(run["worker"] != name or run["state"] == "done" for run in arena.runs(model)),
-        60,
+        180,
         lambda: f"nobody took the runs of {name}: {arena.runs(model)}\n{arena.told()}",
     )
 
@@ -178,7 +178,7 @@ def disturbing_clock(hours: int) -> Strike:
             return None
         arena.start_worker(WRONG, before=("faketime", "-f", f"{hours:+}h"), DONT_FAKE_MONOTONIC="1")
         try:
-            place.wait_until(lambda: not unfinished(arena, model), 240, arena.told)
+            arena.wait_until(lambda: not unfinished(arena, model), model)
             name = arena.name_of(WRONG)
             took = any(run["worker"] == name for run in arena.runs(model))
         finally:
@@ -233,11 +233,11 @@ def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
             stdout=output, stderr=output,
         )  # fmt: skip
     try:
-        place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
+        arena.wait_until(lambda: not unfinished(arena, model), model)
         alive = second.poll() is None
     finally:
         second.terminate()
-        second.wait(20)
+        second.wait(60)
     return "a second beat beside the first" if alive else None
 
 
@@ -265,10 +265,10 @@ def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
     try:
         for racer in racers:
             arena.start_worker(racer)
-        place.wait_until(lambda: all(map(arena.name_of, racers)), 180, arena.told)
+        place.wait_until(lambda: all(map(arena.name_of, racers)), 600, arena.told)
         waiting = unfinished(arena, model)
         _order(arena, "resume")
-        place.wait_until(lambda: not unfinished(arena, model), 180, arena.told)
+        arena.wait_until(lambda: not unfinished(arena, model), model)
     finally:
         for racer in racers:
             arena.end_worker(racer)
@@ -291,7 +291,7 @@ def hub_faulty(**fault: object) -> Strike:
         times = rng.randint(1, 6)
         set_faults(arena.faults_of_hub, [{"match": f"*{model}*", "times": times, **fault}])
         try:
-            place.wait_until(lambda: not _downloads(arena, model), 180, arena.told)
+            arena.wait_until(lambda: not _downloads(arena, model), model)
             (left,) = get_json(arena.faults_of_hub, "/_faults")
         finally:
             set_faults(arena.faults_of_hub, [])

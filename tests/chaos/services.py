@@ -17,7 +17,7 @@ import psycopg2
 from tests.hub import ROOT
 from tests.services import free_port, missing
 
-STARTS_WITHIN = 30.0
+STARTS_WITHIN = 120.0
 
 
 class PostgreSQL:
@@ -77,7 +77,11 @@ class PostgreSQL:
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as_other, str(self._programs / program), "-D", str(self._data)]
         subprocess.run(
-            [*command, *arguments], cwd="/", check=True, stdout=subprocess.DEVNULL, timeout=60
+            [*command, *arguments],
+            cwd="/",
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=STARTS_WITHIN,
         )
 
 

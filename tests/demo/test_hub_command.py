@@ -48,7 +48,7 @@ def address(hub: subprocess.Popen[str]) -> str:
 def refusal(*arguments: object) -> str:
     """What the command says on stderr when it will not start."""
     hub = start(*arguments)
-    out, err = hub.communicate(timeout=20)
+    out, err = hub.communicate(timeout=120)
     assert (hub.returncode, out) == (2, "")
     return err
 
@@ -108,7 +108,7 @@ def test_faults_of_a_file_apply_from_the_start(root: Path, tmp_path: Path) -> No
     file.write_text("- match: GET /api/models/org/*\n  status: 503\n")
     with start(root, "--faults", file) as hub:
         with pytest.raises(urllib.error.HTTPError) as failure:
-            urllib.request.urlopen(f"{address(hub)}/api/models/org/name", timeout=10)
+            urllib.request.urlopen(f"{address(hub)}/api/models/org/name", timeout=60)
         assert failure.value.code == 503
         failure.value.close()
         hub.terminate()
@@ -117,9 +117,9 @@ def test_faults_of_a_file_apply_from_the_start(root: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("verbose", [False, True])
 def test_requests_are_logged_only_when_asked(root: Path, verbose: bool) -> None:
     with start(root, *(["--verbose"] if verbose else [])) as hub:
-        urllib.request.urlopen(f"{address(hub)}/api/models/org/name", timeout=10).close()
+        urllib.request.urlopen(f"{address(hub)}/api/models/org/name", timeout=60).close()
         hub.terminate()
-        out, err = hub.communicate(timeout=10)
+        out, err = hub.communicate(timeout=120)
     assert ("GET /api/models/org/name" in out + err) is verbose
     assert verbose or (out, err) == ("", "")
 
@@ -133,7 +133,7 @@ def test_a_body_cut_on_order_is_not_reported_as_an_error(root: Path, tmp_path: P
             answer.read()
         assert cut.value.partial == b"# A"
         hub.terminate()
-        assert hub.communicate(timeout=10) == ("", "")
+        assert hub.communicate(timeout=120) == ("", "")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
@@ -155,9 +155,9 @@ def test_ends_at_once_and_quietly_even_while_a_client_waits(
         assert client.is_alive()
         begin = time.monotonic()
         hub.send_signal(sent)
-        _, err = hub.communicate(timeout=10)
+        _, err = hub.communicate(timeout=120)
         took = time.monotonic() - begin
-        client.join(timeout=10)
-    assert took < 1
+        client.join(timeout=20)
+    assert took < 10  # of the thirty that the client would wait
     assert err == ""
     assert not client.is_alive()

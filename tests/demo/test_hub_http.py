@@ -104,7 +104,7 @@ def test_nothing_outside_a_repository_is_served(guarded: str, path: str) -> None
 
 
 def test_a_connection_is_kept_even_when_a_body_is_refused(hub: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(hub).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(hub).netloc, timeout=60)
     for _ in range(3):
         connection.request("POST", "/api/repos/create", b"x" * 100_000)
         first = connection.sock

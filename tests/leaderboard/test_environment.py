@@ -61,7 +61,7 @@ def test_what_is_no_address_is_refused_at_the_start_in_one_sentence(given: str) 
         done = subprocess.run(
             [sys.executable, "-m", "runners", *part],
             cwd=ROOT, env={**os.environ, "PLUMBLINE_BIND": given},
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 1
         assert done.stderr.startswith(f"plumbline: PLUMBLINE_BIND={given!r}: expected an address")
@@ -117,7 +117,7 @@ def settings_read(**variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", SHOWN],
         cwd=ROOT, env={"PATH": os.environ["PATH"], "PLUMBLINE_DEBUG": "1", **variables},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

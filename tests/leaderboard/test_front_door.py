@@ -89,7 +89,7 @@ def test_what_browsers_remember_for_a_year_is_chosen_by_itself(
         env={"PATH": os.environ["PATH"], "PLUMBLINE_DEBUG": "1", **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert done.stdout.strip() == str(expected)

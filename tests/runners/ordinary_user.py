@@ -71,7 +71,7 @@ def tried(home: Path, orders: list[tuple[str, str, object]], way: Way | None) ->
     if way:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     with subprocess.Popen(command, env=environment, cwd=folder, start_new_session=True) as free:
-        status = free.wait(60)
+        status = free.wait(300)
         with suppress(ProcessLookupError):
             os.killpg(free.pid, signal.SIGKILL)
     wait_for_the_dead()
@@ -83,7 +83,7 @@ def tried(home: Path, orders: list[tuple[str, str, object]], way: Way | None) ->
 
 def wait_for_the_dead() -> None:
     """A thousand processes that were killed count as this user's until somebody has reaped them."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         users = (process.info["uids"] for process in psutil.process_iter(["uids"]))
         if sum(uids is not None and uids.real == os.getuid() for uids in users) < FEW:

@@ -19,6 +19,11 @@ import psutil
 from tests import awkward
 
 ROOT = Path(__file__).resolve().parents[2]
+STARTS_WITHIN = 240.0
+"""Seconds for a program to be there: an idle machine needs a few, one that is slow and busy with
+other tests many times as many."""
+STILL = 120.0
+"""Seconds without any move after which work is given up, however long it takes in all."""
 MODEL = "awkward/tiny-llama"
 TASK = """\
 task: {name}
@@ -114,12 +119,20 @@ def environment(home: Path, tasks: Path, hub: str, **more: str) -> dict[str, str
     }
 
 
+MOVES = """
+print(*Worker.objects.order_by("pk").values_list("pk", "ended"))
+runs = Run.objects.order_by("pk")
+print(*runs.values_list("state", "phase", "progress_done", "progress_total", "attempt"))
+"""
+"""What changes while runs are under way, and ends changing: attempts are counted."""
+
+
 def command(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     """`python -m runners …`, to its end."""
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],
         cwd=ROOT, env={"PLUMBLINE_DEBUG": "1", **variables}, capture_output=True, text=True,
-        timeout=120,
+        timeout=600,
     )  # fmt: skip
 
 
@@ -149,6 +162,21 @@ class Tree:
     def ask(self, code: str) -> str:
         """What this code prints in a process with the site's settings."""
         return self.onlooker.ask(code)
+
+    def wait_for_site(self) -> None:
+        def is_there() -> bool:
+            assert self.process.poll() is None, f"the tree has ended: {self.told()}"
+            return "the site is at" in self.log.read_text()
+
+        wait_until(is_there, STARTS_WITHIN, self.told)
+
+    def wait_for(self, code: str, answer: str) -> None:
+        """Until this code prints this, for as long as runs move."""
+        self.onlooker.wait_for(code, lambda said: said == answer, self.told)
+
+    def told(self) -> str:
+        """The end of what it has written."""
+        return self.log.read_text()[-5000:]
 
 
 LOOK = """
@@ -191,6 +219,15 @@ class Onlooker:
         assert not failed, failed
         return str(said)
 
+    def wait_for(self, code: str, happened: Callable[[str], bool], told: Callable[[], str]) -> None:
+        """Until what the code prints shows that it has happened, for as long as runs move."""
+        wait_until(
+            lambda: happened(self.ask(code)),
+            STILL,
+            lambda: f"{self.ask(code)}\n{told()}",
+            moving=lambda: self.ask(MOVES),
+        )
+
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -232,11 +269,24 @@ def tree(variables: dict[str, str], log: Path) -> Iterator[Tree]:
         onlooker.end()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
 
 
-def wait_until(happened: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(
+    happened: Callable[[], bool],
+    seconds: float,
+    why: Callable[[], str],
+    moving: Callable[[], object] = lambda: None,
+) -> None:
+    """Wait for something for so many seconds after the last change in what `moving` returns.
+
+    How long work takes is a matter of the machine, and of what else it does; that nothing has moved
+    for minutes is a matter of ours. `why` is what the failure says.
+    """
+    seen, deadline = moving(), time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < deadline, why()
+        if (now := moving()) != seen:
+            seen, deadline = now, time.monotonic() + seconds
+        still = f"nothing has moved for {seconds:g} s: {seen}\n" if seen is not None else ""
+        assert time.monotonic() < deadline, f"{still}{why()}"
         time.sleep(0.2)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import databases
-from tests.runners.place import ROOT
+from tests.runners.place import ROOT, STARTS_WITHIN
 from tests.services import free_port
 
 
@@ -33,7 +33,7 @@ class Site:
         return connection
 
     def ask(self, method: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, headers=named)
@@ -66,7 +66,7 @@ def running(home: Path, **variables: str) -> Iterator[Site]:
         server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=log, stderr=log)
     site = Site(port)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + STARTS_WITHIN
         while not _answers(site):
             assert server.poll() is None, (home / "server.log").read_text()[-3000:]
             assert time.monotonic() < deadline
@@ -74,7 +74,7 @@ def running(home: Path, **variables: str) -> Iterator[Site]:
         yield site
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def _answers(site: Site) -> bool:

@@ -37,13 +37,16 @@ options = broker.options(Path(sys.argv[1]))
 with Connection("filesystem://localhost//", transport="runners.broker:Transport",
                 transport_options=options) as connection:
     queue = connection.SimpleQueue("work")
-    try:
-        while True:
-            message = queue.get(timeout=4)
-            message.ack()
-            print(message.payload, flush=True)
-    except Empty:
-        pass
+    while True:
+        all_is_sent = Path(sys.argv[1], "all is sent").exists()
+        try:
+            message = queue.get(timeout=1)
+        except Empty:
+            if all_is_sent:
+                break
+            continue
+        message.ack()
+        print(message.payload, flush=True)
 """
 
 
@@ -65,8 +68,9 @@ def test_every_message_of_several_producers_reaches_one_of_several_consumers(
     consumers = [start(CONSUMER) for _ in range(3)]
     producers = [start(PRODUCER, str(number), "100") for number in range(3)]
     for producer in producers:
-        producer.communicate(timeout=60)
-    got = [line for consumer in consumers for line in consumer.communicate(timeout=60)[0].split()]
+        producer.communicate(timeout=300)
+    (tmp_path / "all is sent").touch()
+    got = [line for consumer in consumers for line in consumer.communicate(timeout=300)[0].split()]
     assert all(process.returncode == 0 for process in [*producers, *consumers])
     assert sorted(got) == sorted(f"{who}/{number}" for who in range(3) for number in range(100))
 
@@ -99,7 +103,7 @@ def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
         os.utime(old, (long_ago, long_ago))
         queue.put("new")
         assert broker.sweep(tmp_path) == 1
-        assert queue.get(timeout=1).payload == "new"
+        assert queue.get(timeout=30).payload == "new"
 
 
 @pytest.mark.services

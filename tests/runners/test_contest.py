@@ -70,7 +70,7 @@ def start(code: str, variables: dict[str, str], *arguments: str) -> subprocess.P
 
 
 def finish(process: subprocess.Popen[str], said: str = "") -> str:
-    output, _ = process.communicate(said, timeout=120)
+    output, _ = process.communicate(said, timeout=300)
     assert process.returncode == 0
     return output
 

@@ -385,7 +385,7 @@ def test_a_drained_worker_gives_its_runs_back_as_untried_and_goes_on_when_it_may
     soon(lambda: orders.give("drain", worker.name, by="ada"))
     began = time.monotonic()
     runs = evaluate("polite", "arc", "mmlu", worker=worker)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert [(run.state, run.attempt) for run in runs] == [("queued", 0), ("queued", 0)]
     assert runs[0].events.last().why == "ada was drained"
     assert claims.claim_next(worker) is None

@@ -40,7 +40,7 @@ def on_a_small_disk(
     mounted = f'mount -t tmpfs -o {options} none "$1" && exec "$2" -c "$3" "$1"'
     ended = subprocess.run(
         ["unshare", "-Urm", "sh", "-c", mounted, "sh", str(place), sys.executable, program],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     found: bool = json.loads(ended.stdout)[0]

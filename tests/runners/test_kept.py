@@ -221,7 +221,7 @@ def test_frozen_processes_do_nothing_and_go_on_where_they_were(tmp_path: Path) -
         top.wait()
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until

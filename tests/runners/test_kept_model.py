@@ -112,12 +112,12 @@ def test_a_kept_model_ends_with_its_worker(
     told = (tmp_path / "log").read_text
     try:
         onlooker.ask(SUBMIT)
-        place.wait_until(lambda: onlooker.ask(STATES) == "done done", 120, told)
-        place.wait_until(lambda: len(engines(process.pid)) == 1, 20, told)
+        onlooker.wait_for(STATES, lambda said: said == "done done", told)
+        place.wait_until(lambda: len(engines(process.pid)) == 1, 60, told)
         below = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(number)
         process.wait(10)
-        assert psutil.wait_procs(below, timeout=10)[1] == []
+        assert psutil.wait_procs(below, timeout=60)[1] == []
         if number == signal.SIGTERM:
             assert process.returncode == 0, told()
             assert [*(tmp_path / "home" / "work").iterdir()] == []

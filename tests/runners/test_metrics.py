@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.runners.place import STARTS_WITHIN
 from tests.runners.served import Site, running
 
 TOKEN = "a token that only the watcher of this test knows"
@@ -56,7 +57,7 @@ def test_requests_are_counted_over_all_processes_also_over_one_that_died(site: S
     processes = {child.pid for child in master.children()}
     assert len(processes) == 2
     os.kill(min(processes), signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + STARTS_WITHIN
     while len({child.pid for child in master.children()} - {min(processes)}) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.1)

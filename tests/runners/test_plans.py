@@ -111,7 +111,7 @@ def test_workers_questions_stay_on_their_indexes(tmp_path: Path) -> None:
             env=environment(tmp_path, PLUMBLINE_DATABASE_URL=address),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     assert asked.returncode == 0, asked.stderr[-3000:]

@@ -59,21 +59,21 @@ def test_a_killed_worker_takes_the_model_and_all_that_it_started_with_it(
 ) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
     worker = subprocess.Popen([*command, sys.executable, "-c", FAMILY, str(tmp_path)])
-    assert until(lambda: len(pids_in(tmp_path)) == 2, 20)
+    assert until(lambda: len(pids_in(tmp_path)) == 2, 120)
     started = [process.pid for process in psutil.Process(worker.pid).children(recursive=True)]
     assert set(pids_in(tmp_path)) < set(started)
     worker.send_signal(number)
     worker.wait()
-    assert until(lambda: not any(map(is_alive, started)), 5)
+    assert until(lambda: not any(map(is_alive, started)), 30)
 
 
 def test_a_killed_wrapper_takes_the_model_with_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FAMILY, str(tmp_path)]
     with Child(command, environment={}, folder=tmp_path, log=tmp_path / "log") as child:
-        assert until(lambda: len(pids_in(tmp_path)) == 2, 20)
+        assert until(lambda: len(pids_in(tmp_path)) == 2, 120)
         os.kill(child.pid, signal.SIGKILL)
-        assert until(lambda: child.next_event(0.05) is None and child.has_ended(), 5)
-        assert until(lambda: not any(map(is_alive, pids_in(tmp_path))), 5)
+        assert until(lambda: child.next_event(0.05) is None and child.has_ended(), 30)
+        assert until(lambda: not any(map(is_alive, pids_in(tmp_path))), 30)
         assert child.kill() == -signal.SIGKILL
 
 
@@ -111,4 +111,4 @@ def test_the_memory_of_all_that_it_started_is_counted(tmp_path: Path, kind: str)
     code = f"import mmap, os, time; os.fork() or os.setsid(); held = {made[kind]}; time.sleep(600)"
     command = [sys.executable, "-c", code]
     with Child(command, environment={}, folder=tmp_path, log=tmp_path / "log") as child:
-        assert until(lambda: child.use().memory_bytes > 2 * held, 10)
+        assert until(lambda: child.use().memory_bytes > 2 * held, 120)

@@ -58,7 +58,7 @@ class Site:
                 cwd=place.ROOT, env=self.variables, stdout=output, stderr=output,
             )  # fmt: skip
         try:
-            place.wait_until(at_work, 90, lambda: self.log()[-5000:])
+            place.wait_until(at_work, place.STARTS_WITHIN, lambda: self.log()[-5000:])
             sent = time.monotonic()
             worker.send_signal(signal.SIGTERM)
             worker.wait(60)

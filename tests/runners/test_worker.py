@@ -16,9 +16,8 @@ from runners import hints
 from tests import databases
 from tests.hub import serve
 from tests.runners import place
-from tests.runners.test_tree import STATES, SUBMIT, WORDS
+from tests.runners.test_tree import ANSWERING, ENDLESS, STATES, SUBMIT, WORDS
 
-ENDLESS = 12000
 NO_BROKER = "redis://127.0.0.1:9/0"
 WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))"
 
@@ -41,7 +40,7 @@ def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place
     variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
     variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
     prepare = [sys.executable, "-m", "runners.prepare"]
-    subprocess.run(prepare, cwd=place.ROOT, env=variables, check=True, timeout=120)
+    subprocess.run(prepare, cwd=place.ROOT, env=variables, check=True, timeout=place.STARTS_WITHIN)
     return variables, place.Onlooker(variables)
 
 
@@ -72,8 +71,7 @@ def test_it_gives_back_what_it_has_within_ten_seconds(
     )  # fmt: skip
     try:
         onlooker.ask(SUBMIT)
-        begun = "print(Run.objects.filter(phase='evaluate', progress_done__gt=0).count())"
-        place.wait_until(lambda: onlooker.ask(begun) != "0", 120, (tmp_path / "log").read_text)
+        onlooker.wait_for(ANSWERING, lambda said: said != "0", (tmp_path / "log").read_text)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(10) == 0
         assert onlooker.ask(STATES) == "queued queued"
@@ -111,7 +109,7 @@ def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
     try:
         place.wait_until(
             lambda: onlooker.ask(told) == rows(False),
-            60,
+            place.STARTS_WITHIN,
             lambda: onlooker.ask(told) + log.read_text(),
         )
         workers.send_signal(signal.SIGTERM)

@@ -47,14 +47,14 @@ def ray(folder: Path, variables: dict[str, str]) -> Iterator[str]:
         )
     address = f"http://127.0.0.1:{ports['dashboard-port']}"
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + place.STARTS_WITHIN
         while not _answers(address):
             assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
             time.sleep(0.5)
         yield address
     finally:
         head.terminate()
-        head.wait(30)
+        head.wait(60)
 
 
 def _answers(address: str) -> bool:
@@ -81,7 +81,7 @@ def test_ray_starts_the_worker_that_is_missing_and_ends_it(
                 def log() -> str:
                     return httpx2.get(f"{address}/api/jobs/{job}/logs").text
 
-                place.wait_until(lambda: onlooker.ask(STATES) == "done done", 180, log)
+                onlooker.wait_for(STATES, lambda said: said == "done done", log)
                 assert eval(onlooker.ask(LAUNCHES)) == ("up", 1, job)
                 assert onlooker.ask(f"{ENGINE}print(engine.alive(launch.handle))") == "True"
                 onlooker.ask(f"{ENGINE}engine.cancel(launch.handle)")

@@ -42,7 +42,7 @@ def fetch(url: str, home: Path, name: str, **extra: str) -> subprocess.Completed
         ["-c", PROGRAM, f"{awkward.ORGANISATION}/{name}"],
         cwd=ROOT,
         env=client_environment(url, home, **extra),
-        timeout=120,
+        timeout=300,
     )
 
 

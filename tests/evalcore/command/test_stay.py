@@ -58,7 +58,7 @@ class Engine:
         """Its exit status, what it says to a program, and what it says in words."""
         lines = "".join(f"{json.dumps(each)}\n" for each in following)
         ended = warm.run(
-            ["-c", COUNTS, *first], env=self._variables, cwd=place.ROOT, timeout=120, input=lines
+            ["-c", COUNTS, *first], env=self._variables, cwd=place.ROOT, timeout=300, input=lines
         )
         events = [json.loads(line) for line in ended.stdout.splitlines()]
         return ended.returncode, events, ended.stderr

@@ -198,7 +198,7 @@ def test_the_variables_of_the_site_choose_the_bucket(bucket: Bucket, tmp_path: P
     }
     done = subprocess.run(
         [sys.executable, "-c", STORE],
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith(f"s3://{bucket.bucket_name}/")

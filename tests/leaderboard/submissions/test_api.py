@@ -293,7 +293,7 @@ def test_the_lines_of_the_guide_work_as_they_stand(
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
         env={**os.environ, "TOKEN": token_of(ada)},
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.strip().splitlines()

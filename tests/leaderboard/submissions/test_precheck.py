@@ -293,20 +293,24 @@ def test_a_hub_that_is_not_there_is_named(hub: Fail, settings: Any) -> None:
     assert f"127.0.0.1:{port}" in warning.message
 
 
+SOON = precheck.SECONDS + 1.4
+"""Seconds after which a check has been given up, on a busy machine as well."""
+
+
 def test_a_slow_hub_is_given_up_after_two_seconds(hub: Fail) -> None:
     hub([{"match": "/api/models/*", "delay": 30}])
     outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
     assert [w.code for w in outcome.warnings] == ["hub_slow"]
     assert not outcome.checked
     assert not outcome.problems
-    assert seconds < 2.5
+    assert seconds < SOON
 
 
 def test_the_deadline_covers_all_requests_together(hub: Fail) -> None:
-    hub([{"match": "*", "delay": 1.3}])
+    hub([{"match": "*", "delay": 1.8}])
     outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
     assert not outcome.checked
-    assert seconds < 2.5
+    assert seconds < SOON
 
 
 def test_an_answer_that_trickles_does_not_outlast_the_deadline(
@@ -315,7 +319,7 @@ def test_an_answer_that_trickles_does_not_outlast_the_deadline(
     settings.HF_ENDPOINT = trickling_hub
     outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
     assert [w.code for w in outcome.warnings] == ["hub_slow"]
-    assert seconds < 2.5
+    assert seconds < SOON
 
 
 def test_the_hubs_answer_is_remembered_for_a_minute(hub: Fail) -> None:

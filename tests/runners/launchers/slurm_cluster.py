@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests import services
+from tests.runners.place import STARTS_WITHIN
 
 CONFIGURATION = """\
 ClusterName=test
@@ -87,7 +88,7 @@ def _running(command: list[str], folder: Path, variables: dict[str, str]) -> Ite
 
 
 def _wait(variables: dict[str, str], folder: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + STARTS_WITHIN
     while True:
         told = subprocess.run(
             ["sinfo", "--noheader", "--format", "%T"],

@@ -76,10 +76,10 @@ def test_slurm_starts_the_worker_that_is_missing_and_ends_it(
             assert onlooker.ask(f"{ENGINE}print(engine.alive(launch.handle))") == "True"
             logs = tmp_path / "home" / "launches" / job
 
-            def done() -> bool:
-                return onlooker.ask(STATES) == "done done"
+            def told() -> str:
+                return "".join(file.read_text() for file in logs.glob("*"))
 
-            place.wait_until(done, 120, lambda: "".join(f.read_text() for f in logs.glob("*")))
+            onlooker.wait_for(STATES, lambda said: said == "done done", told)
             assert eval(onlooker.ask(LAUNCHES)) == ("up", 1, job)
             assert onlooker.ask(LAUNCHES_OF_WORKERS) == "small"
 

@@ -212,7 +212,7 @@ def test_only_the_one_file_is_downloaded(tmp_path):
             ["-c", PROGRAM],
             cwd=ROOT,
             env=client_environment(url, home),
-            timeout=120,
+            timeout=300,
         )
     assert done.returncode == 0, done.stderr[-2000:]
     assert [file.name for file in home.rglob("snapshots/*/*")] == ["b.gguf"]

@@ -74,7 +74,7 @@ def test_a_disabled_repository_is_its_owners_matter(hub, tmp_path):
     set_faults(hub, [fault])
     try:
         done = warm.run(
-            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=120
+            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=300
         )
     finally:
         set_faults(hub, [])
@@ -86,7 +86,7 @@ def test_a_hub_that_answers_500_is_our_matter(hub, tmp_path):
     set_faults(hub, [{"match": "*", "status": 500}])
     try:
         done = warm.run(
-            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=120
+            ["-c", PROGRAM, "sharded"], env=client_environment(hub, tmp_path), timeout=300
         )
     finally:
         set_faults(hub, [])

@@ -71,7 +71,7 @@ class FaultProxy:
         }
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
-        async with httpx2.AsyncClient(timeout=60) as http:
+        async with httpx2.AsyncClient(timeout=300) as http:
             found = await http.request(
                 request.method,
                 f"{self.upstream}{request.url.path}",
