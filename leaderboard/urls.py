@@ -28,6 +28,8 @@ from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
+from leaderboard.sisters import download as sisters_download
+from leaderboard.sisters import page as sisters
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
@@ -54,6 +56,8 @@ urlpatterns = [
         for axis in AXES.values()
         for address in table_file.addresses(f"charts-by-{axis.key}", charts_download.along(axis))
     ),
+    path("sisters", sisters.sisters, name="sisters"),
+    *table_file.addresses("sisters", sisters_download.file),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),

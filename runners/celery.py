@@ -34,6 +34,7 @@ app.conf.update(
     task_routes={
         "build_boards": {"queue": "boards"},
         "analyse_items": {"queue": "boards"},
+        "analyse_sisters": {"queue": "boards"},
         "compare_backends": {"queue": "boards"},
         "*": {"queue": "chores"},
     },
@@ -46,6 +47,7 @@ app.conf.update(
             ("release_stalled", EVERY),
             ("build_boards", EVERY),
             ("analyse_items", 60.0),
+            ("analyse_sisters", 60.0),
             ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
             ("launch_workers", 15.0),

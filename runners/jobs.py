@@ -9,7 +9,7 @@ from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
-from leaderboard.tasks import items
+from leaderboard.tasks import items, sisters
 from runners import apps, broker, hub_cache, launchers, leftovers
 from runners.celery import EXPIRES, app
 
@@ -37,6 +37,12 @@ def build_boards() -> None:
 def analyse_items() -> None:
     """Look at the questions of the columns in which runs were finished since."""
     items.analyse_due()
+
+
+@app.task(name="analyse_sisters", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def analyse_sisters() -> None:
+    """Look at the pairs of benchmarks in which runs were finished since."""
+    sisters.analyse_due()
 
 
 @app.task(name="compare_backends", expires=EXPIRES)  # type: ignore[untyped-decorator]

@@ -17,6 +17,7 @@ from leaderboard.model_pages.known import RELATIVES, Known, known, relatives_of,
 from leaderboard.model_pages.portrait import portrait
 from leaderboard.models import Run, Suite, Variant
 from leaderboard.models import edition as editions
+from leaderboard.tasks import sisters
 from leaderboard.web import Address, kept
 
 
@@ -69,6 +70,7 @@ def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
             (words, files.url(to=f"board-{kind}"))
             for words, kind in (("CSV", "csv"), ("JSON", "json"), ("parquet", "parquet"))
         ],
+        "sisters": sisters.of_variant(variant.pk, found.suites),
         "pin_url": Wanted(suite=suite.name, pin=str(variant.pk)).url(),
     }
 

@@ -26,7 +26,13 @@ from leaderboard.models.submission import Submission, User, Vote
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.token import ApiToken
 from leaderboard.models.variant import HubModel, Variant
-from leaderboard.models.vector import ItemAnalysis, QuestionSet, ScoreVector
+from leaderboard.models.vector import (
+    ItemAnalysis,
+    QuestionSet,
+    ScoreVector,
+    SisterAnalysis,
+    SisterGap,
+)
 
 __all__ = [
     "LIVE",
@@ -54,6 +60,8 @@ __all__ = [
     "Run",
     "RunEvent",
     "ScoreVector",
+    "SisterAnalysis",
+    "SisterGap",
     "Submission",
     "Suite",
     "SuiteEntry",

@@ -82,3 +82,63 @@ class ItemAnalysis(models.Model):
 
     def __str__(self) -> str:
         return f"items of {self.comparability_key[:12]}"
+
+
+class SisterAnalysis(models.Model):
+    """How models do on a column beside a sister of it, as suites pair them; never changed."""
+
+    comparability_key = models.CharField(max_length=64, db_index=True)
+    sister_key = models.CharField(max_length=64)
+    """The comparability key of the sister."""
+    models_n = models.PositiveIntegerField()
+    """Those with a number in both, one of each model."""
+    unanswered = models.CharField(max_length=16, blank=True)
+    """Why there are no gaps, by `leaderboard.stats.Unanswered`; empty where there are."""
+    scatter = models.FloatField(null=True)
+    """Standard deviation of the models around their relation, a share of 1."""
+    built = models.DateTimeField()
+    data_version = models.CharField(max_length=64)
+
+    class Meta:
+        get_latest_by = "built"
+
+    def __str__(self) -> str:
+        return f"{self.comparability_key[:12]} beside {self.sister_key[:12]}"
+
+
+class SisterGap(models.Model):
+    """One model's score on a column less what its score on the sister lets one expect.
+
+    Every number is a share of 1.
+    """
+
+    analysis = models.ForeignKey(SisterAnalysis, on_delete=models.CASCADE, related_name="gaps")
+    variant = models.ForeignKey(
+        "leaderboard.Variant", on_delete=models.CASCADE, related_name="sister_gaps"
+    )
+    score = models.FloatField()
+    sister = models.FloatField()
+    expected = models.FloatField()
+    gap = models.FloatField()
+    low = models.FloatField()
+    high = models.FloatField()
+    """95 %, of this model alone."""
+    p_value = models.FloatField()
+    """That models scatter so far, adjusted for all models of the pair (Holm)."""
+    stands_out = models.BooleanField()
+    """Whether that is at most 5 %."""
+    beyond = models.BooleanField()
+    """Whether no other model is as low, or as high, on the sister."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["analysis", "variant"], name="one_gap_per_variant"),
+            models.CheckConstraint(
+                condition=models.Q(low__lte=models.F("gap"), high__gte=models.F("gap")),
+                name="gap_inside_its_interval",
+            ),
+        ]
+        indexes: ClassVar = [models.Index(fields=["analysis", "gap"], name="gaps_by_size")]
+
+    def __str__(self) -> str:
+        return f"{self.variant_id}: {self.gap:+.3f}"

@@ -20,7 +20,7 @@ from leaderboard.models.edition import changing, note
 from leaderboard.models.run import WAITING, State
 from leaderboard.queue import recalling, reruns
 from leaderboard.snapshot import recalled
-from leaderboard.tasks import items
+from leaderboard.tasks import items, sisters
 
 LONGEST_REASON = 250
 """Characters: a rerun repeats it in its own."""
@@ -108,6 +108,7 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
                 Recall.objects.filter(pk=other.pk).update(settled=None)
                 _take(other)
         items.forget(_columns(freed))
+        sisters.forget(_columns(freed))
         note("data", "pages")
         stand = Run.objects.filter(pk__in=[run.pk for run in freed], state=State.DONE).count()
     for other in others:
@@ -119,6 +120,7 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
 def _take(made: Recall) -> None:
     taken = recalling.take(recalling.concerned(made.kind, made.named), made)
     items.forget(_columns(taken))
+    sisters.forget(_columns(taken))
     note("data", "pages")
 
 

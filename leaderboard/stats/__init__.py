@@ -8,6 +8,8 @@ from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_r
 from leaderboard.stats.saturation import BEST, Saturation, saturation
 from leaderboard.stats.separate import held_together, range_of
 from leaderboard.stats.separation import Separation, separation
+from leaderboard.stats.sisters import FEWEST as SISTERS_FEWEST
+from leaderboard.stats.sisters import Redrawn, SisterGaps, Unanswered, redrawn, sister_gaps
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -22,14 +24,18 @@ from leaderboard.stats.styles import (
 
 __all__ = [
     "BEST",
+    "SISTERS_FEWEST",
     "BestStyles",
     "BoardRanges",
     "Earlier",
     "Places",
+    "Redrawn",
     "Saturation",
     "Separation",
     "Share",
+    "SisterGaps",
     "StyleSpreads",
+    "Unanswered",
     "VarianceShares",
     "among",
     "bands",
@@ -45,8 +51,10 @@ __all__ = [
     "over_draws",
     "paired_share",
     "range_of",
+    "redrawn",
     "saturation",
     "separation",
+    "sister_gaps",
     "style_spreads",
     "total_difference",
     "variance_shares",

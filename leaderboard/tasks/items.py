@@ -136,7 +136,7 @@ def table(analysis: ItemAnalysis) -> Table:
 
 def models_of(comparability_key: str) -> int:
     """How many models have a number in a column, counted up to ENOUGH."""
-    of_models = _results(comparability_key).order_by()
+    of_models = results_of(comparability_key).order_by()
     # The first so many rows: to tell all models apart, the database would have to read them all.
     found = of_models.values_list("run__variant__hub_model", flat=True)[: 50 * ENOUGH]
     return min(len(set(found)), ENOUGH)
@@ -173,11 +173,11 @@ _looked: dict[str, float] = {}
 
 def _version(comparability_key: str) -> str:
     """What the finished runs of a column are known by, empty for too few of them."""
-    found = _results(comparability_key).aggregate(n=Count("pk"), last=Max("pk"))
+    found = results_of(comparability_key).aggregate(n=Count("pk"), last=Max("pk"))
     return f"{FORM} {found['n']} {found['last']}" if found["n"] >= ENOUGH else ""
 
 
-def _results(comparability_key: str) -> QuerySet[Result]:
+def results_of(comparability_key: str) -> QuerySet[Result]:
     """The numbers that stand in columns: of whole runs that are done, and of no flagged model."""
     return Result.objects.filter(
         comparability_key=comparability_key,
@@ -252,7 +252,7 @@ def _suites_of(comparability_key: str) -> list[int]:
 
 def one_of_each(comparability_key: str) -> list[int]:
     """Results by primary key: of each model and of the same weights one, the newest."""
-    rows = _results(comparability_key).order_by("-run__finished", "-pk")
+    rows = results_of(comparability_key).order_by("-run__finished", "-pk")
     seen: set[object] = set()
     chosen = []
     for pk, model, weights in rows.values_list(

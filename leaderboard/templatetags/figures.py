@@ -36,6 +36,12 @@ def points(value: float) -> str:
 
 
 @register.filter
+def whole_points(value: float) -> str:
+    """A round difference of fractions in percentage points, as an axis has it."""
+    return f"{100 * value:+g}".replace("-", MINUS)
+
+
+@register.filter
 def decimals(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}".replace("-", MINUS)
 

@@ -25,6 +25,7 @@ SECTION = {
     "task": "board",
     "suites": "board",
     "charts": "board",
+    "sisters": "board",
     "suite": "board",
     "submission": "queue",
     "pool": "queue",
@@ -35,6 +36,7 @@ KEPT = {
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
     "charts": ("suite", "score", "against", "page"),
+    "sisters": ("suite", "pair", "page"),
 }
 
 

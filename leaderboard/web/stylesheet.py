@@ -31,6 +31,7 @@ ORDER = (
     "pages/compare",
     "pages/portrait",
     "pages/charts",
+    "pages/sisters",
     "pages/several",
     "pages/texts",
     "adapt",

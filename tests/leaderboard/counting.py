@@ -125,6 +125,8 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "styles-csv": _one_address("styles-csv"),
     "styles-json": _one_address("styles-json"),
     "styles-parquet": _one_address("styles-parquet"),
+    "sisters": _one_address("sisters"),
+    **{f"sisters-{form}": _one_address(f"sisters-{form}") for form in ("csv", "json", "parquet")},
     "compare": lambda: [*_compared("compare", "run"), *_compared("compare", "m")],
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),

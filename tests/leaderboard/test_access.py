@@ -35,6 +35,7 @@ READ = (
     *("board", "board-csv", "board-json", "board-parquet", "cell"),
     *("styles", "styles-csv", "styles-json", "styles-parquet"),
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
+    *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
     "charts",
     *(f"charts-by-{axis}-{form}" for axis in ("size", "time") for form in CHART_FORMS),
     *("run-recount", "model-picture", "compare-picture"),
