@@ -178,13 +178,15 @@ def _version(comparability_key: str) -> str:
 
 
 def results_of(comparability_key: str) -> QuerySet[Result]:
-    """The numbers that stand in columns: of whole runs that are done, and of no flagged model."""
+    """The numbers that stand in columns: of whole runs that are done, and of no model that is
+    flagged or that its author took out of the ranking."""
     return Result.objects.filter(
         comparability_key=comparability_key,
         subset="",
         task_name=F("run__task__name"),
         run__state=Run.State.DONE,
         run__variant__hub_model__flag_reason="",
+        run__variant__hub_model__departed=False,
     )
 
 

@@ -17,6 +17,7 @@ from leaderboard.models.run import State
 from leaderboard.queue import claims, reruns
 from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit as submissions
+from leaderboard.tasks import items
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -116,6 +117,14 @@ def test_what_the_model_waits_for_is_stopped_and_nothing_queues_it_again(
     assert {run.variant.hub_model.repo_id for run in ordered.queued} == {"lab/two"}
     departures.come_back(model(), by=lab)
     assert claims.retry(waiting, by="an operator")
+
+
+def test_it_is_no_reference_for_questions_and_sisters(ranked: Suite, lab: User) -> None:
+    (entry,) = ranked.entries.filter(task__style="cloze")
+    assert items.results_of(entry.comparability_key).count() == 2
+    departures.leave(model(), WORDS, by=lab)
+    (left,) = items.results_of(entry.comparability_key)
+    assert left.run.variant.hub_model.repo_id == "lab/two"
 
 
 @pytest.mark.usefixtures("hub", "suite")
