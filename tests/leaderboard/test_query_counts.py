@@ -61,6 +61,8 @@ def counts(home: Path) -> Counts:
         "PLUMBLINE_SUITE": "generated",
         "PLUMBLINE_METRICS_TOKEN": "of a test",
         "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
+        "PLUMBLINE_DOWNLOADS_PER_MINUTE": "1000",  # one visitor looks at every address
+        "PLUMBLINE_PAGES_PER_MINUTE": "1000",
     }
     environment.pop("PLUMBLINE_DATABASE_URL", None)
     done = subprocess.run(
