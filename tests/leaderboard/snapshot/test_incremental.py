@@ -120,6 +120,24 @@ def test_only_windows_with_a_model_that_came_or_moved_are_decided(
     assert_same(after, built(suite, OWN))
 
 
+def test_a_model_that_is_measured_anew_in_its_place_is_ranked_anew(
+    suite: Suite, monkeypatch: Any
+) -> None:
+    before = built(suite, OWN)
+    (done,) = Run.objects.filter(
+        variant__hub_model__repo_id="lab/m0", task__style="cloze", task__benchmark="facts"
+    )
+    Run.objects.filter(pk=done.pk).update(state=Run.State.CANCELLED)
+    entry = SuiteEntry.objects.get(suite=suite, task=done.task)
+    make.finish(make.queued_run(done.variant, entry), make.Answers(skill=0.95, n=40, seed=1))
+    decided_again = windows_decided(monkeypatch)
+    after = built(suite, OWN, before)
+    assert after.models.values("variant") == before.models.values("variant")
+    assert after.run[0].tolist() != before.run[0].tolist()
+    assert len(decided_again) == 1, "the window that has it, and no other"
+    assert_same(after, built(suite, OWN))
+
+
 def test_scores_by_question_that_are_lost_are_no_base_of_ranks_any_more(suite: Suite) -> None:
     before = built(suite, OWN)
     assert before.by_question == (True, True)
