@@ -124,7 +124,7 @@ class SisterGap(models.Model):
     high = models.FloatField()
     """95 %, of this model alone."""
     p_value = models.FloatField()
-    """That models scatter so far, adjusted for all models of the pair (Holm)."""
+    """That models scatter so far, adjusted for all models of the pair."""
     stands_out = models.BooleanField()
     """Whether that is at most 5 %."""
     beyond = models.BooleanField()

@@ -14,6 +14,7 @@ from django.urls import reverse
 from leaderboard.models import SisterGap
 from leaderboard.sisters.view import View, address_of, view
 from leaderboard.snapshot import TableFile
+from leaderboard.tasks import sisters
 
 BATCH = 1_000
 """Rows that are made at a time."""
@@ -29,7 +30,7 @@ def file(request: HttpRequest) -> TableFile:
     site = request.build_absolute_uri("/").rstrip("/")
     page = address.url(suite=f"{suite.name}@{suite.version}", pair=pair.name, page=1)
     return TableFile(
-        name=f"plumbline-{suite.name}-{suite.version}-{pair.name}-{analysis.built:%Y-%m-%d}",
+        name=f"plumbline-{suite.name}-{suite.version}-{_of_file(pair)}-{analysis.built:%Y-%m-%d}",
         built=analysis.built,
         about={
             "suite": suite.name,
@@ -51,6 +52,11 @@ def file(request: HttpRequest) -> TableFile:
         },
         batches=lambda: _batches(seen),
     )
+
+
+def _of_file(pair: sisters.Pair) -> str:
+    """Its name without the colon, which some systems allow in no name of a file."""
+    return pair.name.replace(":", "-beside-")
 
 
 def _batches(seen: View) -> Iterator[pa.RecordBatch]:

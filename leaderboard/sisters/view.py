@@ -98,7 +98,7 @@ class Line:
         found = self.found
         return (
             f"{found.gap!r}, 95% interval {found.low!r} to {found.high!r}; "
-            f"p {found.p_value:.3g} after Holm"
+            f"p {found.p_value:.3g}, adjusted for all models"
         )
 
 

@@ -74,6 +74,7 @@ def test_each_row_has_its_numbers_and_a_mark_where_they_are(
     cells = re.findall(r'<td role="cell" class="num" data-l="\w+">\s*([\d.]+)', first[0])
     assert cells == [f"{100 * number:.1f}" for number in (gap.sister, gap.expected, gap.score)]
     assert f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}" in first[0]
+    assert f"p {gap.p_value:.3g}, adjusted for all models" in first[0]
     line = re.search(r'class="i" x1="([\d.]+)%" x2="([\d.]+)%"', first[0])
     assert line
     low, high = map(float, line.groups())
@@ -100,6 +101,9 @@ def test_files_hold_every_model_in_full_precision(client: Client, analysed: Suit
     def body(ending: str) -> bytes:
         response = client.get(f"/sisters.{ending}?order=name")
         assert response.status_code == 200
+        (name,) = re.findall('filename="(.*)"', response["Content-Disposition"])
+        assert "-beside-" in name
+        assert ":" not in name, "no name of a file on every system"
         return b"".join(response.streaming_content)  # type: ignore[attr-defined]
 
     rows = list(csv.DictReader(io.StringIO(body("csv").decode())))
