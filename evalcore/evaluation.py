@@ -65,7 +65,10 @@ def evaluate(
     timing: Callable[[], Mapping[str, float]] = dict,
     meter: Meter | None = None,
 ) -> Iterator[Evaluation]:
-    """Evaluate each task or group in turn, those of one benchmark that are neighbours together.
+    """Evaluate each task or group in turn, those of one benchmark together.
+
+    In whatever order tasks are given, they are asked in the same company, and have the same numbers
+    to the last bit.
 
     What is done is handed out before the next benchmark is asked. While one is, the next is
     prepared, if the model `reads_ahead`. `timing`: what the caller has measured, for each record.

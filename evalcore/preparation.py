@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from evalcore.building import tasks_of
@@ -73,8 +72,11 @@ class Benchmark:
 
 
 def benchmarks_of(specs: Sequence[Spec]) -> list[list[Spec]]:
-    """Neighbours that are of one benchmark."""
-    return [list(alike) for _, alike in groupby(specs, key=_benchmark)]
+    """Those of one benchmark together, wherever they stand; in the order of each one's first."""
+    together: dict[str, list[Spec]] = {}
+    for spec in specs:
+        together.setdefault(_benchmark(spec), []).append(spec)
+    return list(together.values())
 
 
 def _benchmark(spec: Spec) -> str:

@@ -44,7 +44,10 @@ def on_starting(server: Any) -> None:
     os.environ[COUNTS] = tempfile.mkdtemp(prefix="plumbline-metrics-")
 
 
-def when_ready(_server: Any) -> None:
+def post_worker_init(worker: Any) -> None:
+    """Say where the site is as soon as a process of it can answer, once."""
+    if worker.age != 1:
+        return
     said = f"the site is at http://{bind}"
     if LOG == logs.JSON:
         logging.getLogger(__name__).info(said)

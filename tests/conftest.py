@@ -31,6 +31,9 @@ hypothesis.settings.load_profile("patient")
 
 expect.set_options(timeout=30_000)
 """Milliseconds until a page must show what it is to: five seconds are few on a busy machine."""
+PAGE_TIMEOUT = 120_000
+"""Milliseconds until a page must be there, or what is to be pressed: the browser starts a process
+for a site's first page, which has to wait its turn beside whatever else is tested."""
 
 gc.set_threshold(10_000, 20, 50)
 """What a test process imports stays: to look for garbage among it took a tenth of its time."""
@@ -83,6 +86,7 @@ def chromium() -> Iterator[Browser]:
         missing("NO BROWSER: there is no chromium on the PATH")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser.on("context", lambda context: context.set_default_timeout(PAGE_TIMEOUT))
         yield browser
         browser.close()
 

@@ -240,7 +240,7 @@ def told(evaluation):
     return fields, evaluation.samples
 
 
-def test_neighbours_of_one_benchmark_are_asked_together_and_given_out_in_turn(world):
+def test_tasks_of_one_benchmark_are_asked_together_and_given_out_in_turn(world):
     model, watch = Examinee(), Audience()
     names = [evaluation.record.task for evaluation in run(world, model, watch=watch)]
     assert names == ALL
@@ -250,10 +250,23 @@ def test_neighbours_of_one_benchmark_are_asked_together_and_given_out_in_turn(wo
     assert [phase for phase in watch.phases if phase != "score"] == ["prepare", "evaluate"] * 3
 
 
+@pytest.mark.parametrize(
+    "names", [ALL[::-1], ["a_short", "b_drawn", "a_plain", "c_plain"]], ids=["turned", "mixed"]
+)
+def test_the_order_in_which_tasks_are_named_changes_nothing_that_the_model_is_asked(world, names):
+    in_order, otherwise = Examinee(), Examinee()
+    expected = {
+        fields["task"]: (fields, samples) for fields, samples in map(told, run(world, in_order))
+    }
+    got = [told(evaluation) for evaluation in run(world, otherwise, names)]
+    assert {fields["task"]: (fields, samples) for fields, samples in got} == expected
+    assert sorted(otherwise.asked, key=str) == sorted(in_order.asked, key=str)
+
+
 def test_a_group_counts_by_its_tasks(world):
     groups = world.select(["a_plain", "toy_group", "a_short"])
     assert [[spec.name for spec in alike] for alike in benchmarks_of(groups)] == [
-        ["a_plain"], ["toy_group"], ["a_short"],
+        ["a_plain", "a_short"], ["toy_group"],
     ]  # fmt: skip
 
 
