@@ -13,9 +13,10 @@ from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
+from leaderboard.charts import agreement_page
 from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
-from leaderboard.charts.axis import AXES
+from leaderboard.charts.axes import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
@@ -56,6 +57,9 @@ urlpatterns = [
         for axis in AXES.values()
         for address in table_file.addresses(f"charts-by-{axis.key}", charts_download.along(axis))
     ),
+    path("charts-agreement", agreement_page.agreement, name="charts-agreement"),
+    path("charts-agreement.svg", agreement_page.svg, name="charts-agreement-svg"),
+    *table_file.addresses("charts-agreement", agreement_page.file),
     path("sisters", sisters.sisters, name="sisters"),
     *table_file.addresses("sisters", sisters_download.file),
     path("compare", compare.compare, name="compare"),

@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -50,6 +51,25 @@ def now(stated: str, python: Sequence[str]) -> Capacity:
     names = ", ".join(sorted({gpu.name for gpu in gpus}))
     free = sum(gpu.free_bytes for gpu in gpus)
     return Capacity(f"{len(gpus)} x {names}"[:100], free, of_gpus(gpus))
+
+
+def hardware(device: str) -> str:
+    """The kind of machine behind a worker's device: of processors the model, too."""
+    processor, _, cores = device.partition(", ")
+    if processor != "cpu":
+        return device
+    return f"{_processor()}, {cores}" if _processor() else ""
+
+
+@functools.cache
+def _processor() -> str:
+    """As Linux calls it; empty where it does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, said = line.partition(":")
+            if name.strip() == "model name":
+                return " ".join(said.split())[:100]
+    return ""
 
 
 def of_gpus(gpus: Sequence[Gpu]) -> tuple[str, ...]:

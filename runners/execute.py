@@ -32,6 +32,7 @@ from leaderboard.models.variant import VLLM
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, leftovers, trusted_code
+from runners.capacity import hardware
 from runners.confinement import Needs
 from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded
@@ -240,7 +241,11 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
             raise _no_room(problem) from problem
         raise Failed(ErrorClass.INFRA, f"{event.task}: {problem}", event.task) from problem
     way = confinement.here()
-    kept = {"network": way.network, "confinement": way.name}
+    kept = {
+        "network": way.network,
+        "confinement": way.name,
+        "hardware": hardware(watch.device),
+    }
     record = dataclasses.replace(record, environment={**record.environment, **kept})
     if samples.sha256 != record.samples.sha256:
         message = f"{event.task}: the sample file is not the one that its record describes"

@@ -81,6 +81,7 @@ class Watch:
         self.claimed = claim.runs
         self.runs = runs
         self.stopping = stopping
+        self.device = worker.device
         self._worker = worker
         self._heartbeat = heartbeat
         self._phase = "download"

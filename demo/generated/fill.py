@@ -24,6 +24,7 @@ from leaderboard.models import (
     HubModel,
     Result,
     Run,
+    RunCost,
     ScoreVector,
     Submission,
     Suite,
@@ -71,7 +72,7 @@ def fill(
         _workers(until)
         runs = Runs(population, variants, submissions, seed)
         kinds = cells(len(population), columns, seed=seed)
-        with without_indexes(Run, Result, ScoreVector, Asked):
+        with without_indexes(Run, RunCost, Result, ScoreVector, Asked):
             for number, asked in enumerate(benchmarks):
                 answers = Answers(asked, population, seed)
                 for at, column in enumerate(columns):

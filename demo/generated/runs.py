@@ -13,19 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.generated.answers import Answers, Right
-from demo.generated.benchmarks import METRIC, MODE, Column
+from demo.generated.benchmarks import METRIC, MODE, Benchmark, Column
 from demo.generated.numbers import Numbers, measure
 from demo.generated.population import Population
 from demo.generated.standings import FAILURES, Cell
 from demo.generated.tables import insert, next_key
 from evalcore import __version__
-from leaderboard.models import Result, Run, ScoreVector, Submission, TaskVersion
+from leaderboard.models import Result, Run, RunCost, ScoreVector, Submission, TaskVersion
 from leaderboard.models.run import State
 from leaderboard.models.variant import needed_bytes, weight_bytes
 from leaderboard.samples import Layout, vectors
 
 WORKERS = ("bench-1", "bench-2", "bench-3")
 ENVIRONMENT = {"device": "invented GPU", "python": "3.11.7", "torch": "2.9.1"}
+MACHINES = (
+    ("1 x invented GPU", 2e14, 350),
+    ("1 x invented GPU", 2e14, 350),
+    ("1 x invented smaller GPU", 5e13, 120),
+)
+"""Name, operations in a second, watts."""
+COSTS = ("run_id", "tokens", "seconds", "joules", "hardware", "counters")
 ENDED = ("started", "finished", "worker_id")
 WHY = ("error_class", "error_message")
 Weighting = ScoreVector.Weighting
@@ -75,6 +82,7 @@ class Runs:
         draw = random.Random(f"{self.seed}/{column.name}")
         asked = column.benchmark
         names = ("id", "variant_id", "needed_bytes", "created")
+        costs: dict[Cell, list[int]] = {}
         for kind, (more, same) in _KINDS.items():
             rows = np.flatnonzero(kinds == kind).tolist()
             fixed: dict[str, Any] = {**same, "progress_total": asked.n * asked.choices}
@@ -83,6 +91,7 @@ class Runs:
                 fixed["progress_done"] = fixed["progress_total"]
                 fixed["docs_digest"] = layout.docs_digest
                 fixed["dataset_commits"] = dict.fromkeys(column.tasks[:1], task.dataset_commit)
+                costs[kind] = rows
             insert(
                 Run,
                 (*names, *more),
@@ -93,6 +102,21 @@ class Runs:
                 run_key=column.run_key,
                 **fixed,
             )
+        for rows in costs.values():
+            insert(RunCost, COSTS, self._cost_rows(rows, keys, asked, draw), questions=asked.n)
+
+    def _cost_rows(
+        self, rows: Sequence[int], keys: Sequence[UUID], asked: Benchmark, draw: random.Random
+    ) -> Iterator[tuple[Any, ...]]:
+        """The larger a model, the longer it takes; each stays on one kind of machine."""
+        for row in rows:
+            tokens = round(
+                asked.n * asked.choices * 60 * (asked.shots + 1) * draw.uniform(0.8, 1.2)
+            )
+            name, flops, watts = MACHINES[row % len(MACHINES)]
+            parameters = self.population.models[row].parameters
+            seconds = 2 * parameters * tokens / flops * draw.uniform(1, 1.6)
+            yield keys[row], tokens, seconds, watts * seconds, name, "GPU"
 
     def _run_rows(
         self, rows: Sequence[int], keys: Sequence[UUID], draw: random.Random, more: Sequence[str]

@@ -1,4 +1,7 @@
-"""What a chart has to the right: the model's size, or the day on which it came to this site."""
+"""What a chart has to the right: the model's size, or the day on which it came to this site.
+
+`cost.py` has what an answer takes.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, floor, log10
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.snapshot import Models
+from leaderboard.snapshot import Board
 from leaderboard.templatetags.figures import parameters
 
 DAY = 86_400.0
-MOST_DATES = 8
+FEWEST_PLACES, MOST_DATES = 3, 8
 """On an axis; more would run into each other."""
 
 
@@ -41,8 +44,8 @@ class Axis:
     """What of a model keeps it off the chart: fields of `Model` that are empty else."""
     left_out: str
     """The same in words, and who has no place."""
-    places: Callable[[Models], NDArray[np.float64]]
-    """Of each model; NaN where it is not known."""
+    places: Callable[[Board, Sequence[int]], NDArray[np.float64]]
+    """Of each model, for a score from these columns; NaN where it is not known."""
     label: Callable[[float], str]
     scaled: Callable[[float], float]
     """A place in the units in which equal lengths of the axis are equal."""
@@ -50,15 +53,29 @@ class Axis:
     """In those units, what is left beside a single model at least."""
     ticks: Callable[[float, float], Iterator[tuple[float, str]]]
     """Places and labels between two ends that are given in those units."""
+    reads: str
+    """How far it is from place to place, for the note under the picture."""
+    nothing: str
+    """What it takes to stand on the chart besides a score, where no model does."""
+    machines: Callable[[Board, Sequence[int]], Machines] | None = None
+    """Where places on different kinds of machines are not to be compared: which each is from."""
+    families: bool = False
+    """Whether models whose names differ by their size alone are joined."""
 
 
-def _sizes_of(models: Models) -> NDArray[np.float64]:
-    sizes = np.array(models.values("parameters"), np.float64)
+class Machines(NamedTuple):
+    of: NDArray[np.int16]
+    """Of each model its place in `names`; -1 where it is not known, or several were at work."""
+    names: Sequence[str]
+
+
+def _sizes_of(board: Board, _: Sequence[int]) -> NDArray[np.float64]:
+    sizes = np.array(board.models.values("parameters"), np.float64)
     return np.where(sizes > 0, sizes, np.nan)
 
 
-def _days_of(models: Models) -> NDArray[np.float64]:
-    added: Sequence[Any] = models.values("added")
+def _days_of(board: Board, _: Sequence[int]) -> NDArray[np.float64]:
+    added: Sequence[Any] = board.models.values("added")
     return np.array([one.timestamp() for one in added], np.float64)
 
 
@@ -74,14 +91,33 @@ def _date(moment: float) -> datetime:
     return datetime.fromtimestamp(moment, UTC)
 
 
-def _size_ticks(least: float, most: float) -> Iterator[tuple[float, str]]:
-    """Powers of ten, with their two- and fivefold where there are few."""
+def powers(least: float, most: float, label: Callable[[float], str]) -> Iterator[tuple[float, str]]:
+    """Powers of ten, with their two- and fivefold where there are few, or even steps."""
     steps = (1, 2, 5) if most - least < 3 else (1,)
-    for power in range(floor(least), ceil(most) + 1):
-        for step in steps:
-            if least <= log10(step) + power <= most:
-                size = step * 10.0**power
-                yield size, _size_label(size)
+    places = [
+        step * 10.0**power
+        for power in range(floor(least), ceil(most) + 1)
+        for step in steps
+        if least <= log10(step) + power <= most
+    ]
+    if len(places) < FEWEST_PLACES:
+        places = _even(10.0**least, 10.0**most)
+    for place in places:
+        yield place, label(place)
+
+
+def _even(first: float, last: float) -> list[float]:
+    power = floor(log10((last - first) / MOST_DATES))
+    step = next(
+        times * 10.0**power
+        for times in (1, 2, 5, 10, 20)
+        if (last - first) / (times * 10.0**power) <= MOST_DATES
+    )
+    return [number * step for number in range(ceil(first / step), floor(last / step) + 1)]
+
+
+def _size_ticks(least: float, most: float) -> Iterator[tuple[float, str]]:
+    return powers(least, most, _size_label)
 
 
 def _date_ticks(least: float, most: float) -> Iterator[tuple[float, str]]:
@@ -126,6 +162,9 @@ SIZE = Axis(
     scaled=log10,
     room=0.05,
     ticks=_size_ticks,
+    reads="parameters to the right: each tenfold is equally far",
+    nothing="and a known size",
+    families=True,
 )
 TIME = Axis(
     key="time",
@@ -146,5 +185,6 @@ TIME = Axis(
     scaled=float,
     room=DAY,
     ticks=_date_ticks,
+    reads="days to the right",
+    nothing="",
 )
-AXES = {axis.key: axis for axis in (SIZE, TIME)}

@@ -1,5 +1,5 @@
-"""Score against size or time: every model of a board, which are best for where they stand, and, by
-size, which belong to one family."""
+"""Score against size, time or cost: every model of a board, which are best for where they
+stand, and, by size, which belong to one family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.charts.axis import SIZE, Axis
+from leaderboard.charts.axis import SIZE, Axis, Machines
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Scores
 
@@ -33,7 +33,7 @@ class Chart:
     rows: NDArray[np.intp]
     """Of the board."""
     across: NDArray[np.float64]
-    """Parameters, or seconds since 1970."""
+    """Parameters, seconds since 1970, or what a question takes."""
     scores: Scores
     on_front: NDArray[np.bool_]
     """No other model is as far to the left and better, or farther and as good."""
@@ -41,6 +41,10 @@ class Chart:
     """By size, places of models of one maker whose names differ by their size alone."""
     left_out: int
     """Models with a score that have no rank for another reason, or no place on the axis."""
+    machine: str = ""
+    """The kind of machine that all places are from; empty where they are from none."""
+    machines: tuple[tuple[str, int], ...] = ()
+    """Every kind and how many models have a place from it, most first."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -53,11 +57,14 @@ class Chart:
         return np.flatnonzero(self.on_front).tolist()
 
 
-def chart(board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE) -> Chart:
-    """`score` is AVERAGE or one of `keys`, the names of the board's columns."""
-    scores = board.average if score == AVERAGE else board.scores.column(keys.index(score))
+def chart(
+    board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE, machine: str = ""
+) -> Chart:
+    """`score` is AVERAGE or one of `keys`, the names of the board's columns; `machine` the kind to
+    compare on, where there are several: by default that of the most models."""
+    columns = _behind(board, score, keys)
+    scores = board.average if score == AVERAGE else board.scores.column(columns[0])
     models = board.models
-    across = axis.places(models)
     stands = np.array(
         [
             not any(why)
@@ -69,6 +76,14 @@ def chart(board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE) -> C
         np.bool_,
     ).reshape(len(models))
     measured = np.isfinite(scores.value)
+    across = axis.places(board, columns)
+    machines: tuple[tuple[str, int], ...] = ()
+    if axis.machines:
+        found = axis.machines(board, columns)
+        machines = _counted(found, measured & stands & np.isfinite(across))
+        machine = machine if machine in dict(machines) else next((m for m, _ in machines), "")
+        at = list(found.names).index(machine) if machine else None
+        across = np.where(found.of == at, across, np.nan)
     rows = np.flatnonzero(measured & stands & np.isfinite(across))
     # Of those at one place the best first.
     rows = rows[np.lexsort((-scores.value[rows], across[rows]))]
@@ -82,9 +97,24 @@ def chart(board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE) -> C
         across=across[rows],
         scores=chosen,
         on_front=front(across[rows], chosen.value),
-        families=families([repo_ids[row] for row in rows], across[rows]) if axis is SIZE else (),
+        families=families([repo_ids[row] for row in rows], across[rows]) if axis.families else (),
         left_out=int(measured.sum()) - len(rows),
+        machine=machine if machines else "",
+        machines=machines,
     )
+
+
+def _behind(board: Board, score: str, keys: Sequence[str]) -> list[int]:
+    """The columns that a score is from."""
+    if score != AVERAGE:
+        return [keys.index(score)]
+    return [place for place, column in enumerate(board.columns) if column.counts]
+
+
+def _counted(found: Machines, drawn: NDArray[np.bool_]) -> tuple[tuple[str, int], ...]:
+    counts = [int((drawn & (found.of == at)).sum()) for at in range(len(found.names))]
+    kinds = [(name, n) for name, n in zip(found.names, counts, strict=True) if n]
+    return tuple(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
 
 
 def scores_of(board: Board, keys: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from leaderboard.charts.axis import Axis
 from leaderboard.charts.chart import Chart
 from leaderboard.charts.page import address_of, chart_of
-from leaderboard.snapshot import TableFile, table_file
+from leaderboard.snapshot import MEASURES, TableFile, table_file
 
 
 def along(axis: Axis) -> Callable[[HttpRequest], TableFile]:
@@ -33,6 +33,7 @@ def _file(request: HttpRequest, axis: Axis) -> TableFile:
             "suite": board.suite,
             "suite_version": board.version,
             "score": chart.score,
+            **({"machine": chart.machine} if axis.machines else {}),
             "built": board.built.isoformat(),
             "data_version": board.data_version,
             "address": f"{site}{page.replace(request.path, reverse('charts'), 1)}",
@@ -43,6 +44,7 @@ def _file(request: HttpRequest, axis: Axis) -> TableFile:
 
 
 def _batches(chart: Chart) -> Iterator[pa.RecordBatch]:
+    axis = chart.axis
     family: list[int | None] = [None] * len(chart.rows)
     for number, places in enumerate(chart.families):
         for place in places:
@@ -50,6 +52,7 @@ def _batches(chart: Chart) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict(
         {
             **table_file.of_models(chart.board.models.take(chart.rows)),
+            **({axis.key: pa.array(chart.across)} if axis.key in MEASURES else {}),
             **table_file.bounds("value", "", chart.scores),
             "on_front": pa.array(chart.on_front),
             "family": pa.array(family, pa.int32()),

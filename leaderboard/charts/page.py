@@ -14,9 +14,11 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.board import Wanted, chosen_board, column_keys
 from leaderboard.catalogue import suite_asked_for
-from leaderboard.charts.axis import AXES, SIZE, Axis
+from leaderboard.charts.axes import AXES
+from leaderboard.charts.axis import SIZE, Axis
 from leaderboard.charts.chart import AVERAGE, Chart, chart, scores_of
 from leaderboard.charts.drawing import ALL_WHISKERS, picture
+from leaderboard.charts.kinds import kinds
 from leaderboard.snapshot import published
 from leaderboard.web import Address, kept, part, throttle
 
@@ -25,9 +27,9 @@ PER_PAGE = 50
 
 def address_of(request: HttpRequest) -> Address:
     """`score` is what stands upwards: the average, or a column of the board; `against` names what
-    lies to the right."""
+    lies to the right, `on` the kind of machine where that matters."""
     suite = settings.PLUMBLINE_SUITE
-    usual = {"suite": suite, "score": AVERAGE, "against": SIZE.key, "page": "1"}
+    usual = {"suite": suite, "score": AVERAGE, "against": SIZE.key, "on": "", "page": "1"}
     return Address(request, usual)
 
 
@@ -38,7 +40,12 @@ def chart_of(address: Address, axis: Axis) -> Chart | None:
     if board is None:
         return None
     keys = column_keys(board)
-    return chart(board, address.choice("score", scores_of(board, keys)), keys, axis)
+    score = address.choice("score", scores_of(board, keys))
+    drawn = chart(board, score, keys, axis, address["on"])
+    # The kind that is meant anyway need not be named.
+    named = [kind for kind, _ in drawn.machines[1:]]
+    address.choice("on", named)
+    return drawn
 
 
 @require_safe
@@ -53,10 +60,7 @@ def charts(request: HttpRequest) -> HttpResponseBase:
 def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     axis = AXES[address.choice("against", list(AXES))]
     drawn = chart_of(address, axis)
-    others = [
-        (other.heading, address.url(against=other.key, page=1), other is axis)
-        for other in AXES.values()
-    ]
+    others = kinds(address["suite"], axis.key, address["score"])
     if drawn is None:
         nothing = {"chart": None, "axis": axis, "axes": others}
         return address.redirect() or render(request, "charts/page.html", nothing)

@@ -1,6 +1,7 @@
 """The tables. Read `run.py` first: its rows are the queue."""
 
 from leaderboard.models.agreement import Agreement
+from leaderboard.models.cost import RunCost
 from leaderboard.models.departure import Departure
 from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
@@ -58,6 +59,7 @@ __all__ = [
     "Result",
     "Role",
     "Run",
+    "RunCost",
     "RunEvent",
     "ScoreVector",
     "SisterAnalysis",

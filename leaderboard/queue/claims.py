@@ -25,7 +25,7 @@ from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, REPLACEABLE, ErrorClass, State
 from leaderboard.queue import orders, recalling, records, sharing, supersession
 from leaderboard.queue.history import GONE, NOBODY, announce, held, holder, tell
-from leaderboard.samples import StoredFile, path_of, vectors
+from leaderboard.samples import StoredFile, costs, path_of, vectors
 
 LEASE = timedelta(seconds=60)
 BACK_OFF = {1: timedelta(seconds=30), 2: timedelta(minutes=5)}
@@ -194,6 +194,7 @@ def complete(
         same = vectors.asks_the_same_questions(record)
         path, own = path_of(samples.sha256), record.own_results()
         by_question = vectors.read(path, own, same_questions=same)
+    cost = costs.read(run, record, path_of(samples.sha256) if samples else None)
     with changing():
         supersession.take_place(run, by=holder(run))
         moved = (
@@ -217,6 +218,7 @@ def complete(
         if not moved:
             raise LeaseLost(f"run {run.pk} was taken away before its results were stored")
         records.store(run, record, by_question)
+        cost.save(force_insert=True)
         Artifact.objects.bulk_create(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts

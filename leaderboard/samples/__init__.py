@@ -1,6 +1,6 @@
 """Every question behind a number: stored, listed, searched, as scores by question."""
 
-from leaderboard.samples import checking, excerpts, store, vectors
+from leaderboard.samples import checking, costs, excerpts, store, vectors
 from leaderboard.samples.facts import NO_PICK, Facts, Numbered, facts_of
 from leaderboard.samples.folder import Folder
 from leaderboard.samples.listing import (
@@ -47,6 +47,7 @@ __all__ = [
     "Vector",
     "by_result",
     "checking",
+    "costs",
     "excerpts",
     "facts_of",
     "is_withheld",

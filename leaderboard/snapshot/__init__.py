@@ -2,6 +2,7 @@
 
 from leaderboard.snapshot import published, recalled, table_file
 from leaderboard.snapshot.cells import of_draws
+from leaderboard.snapshot.costs import MEASURES, Cost, Costs
 from leaderboard.snapshot.data import (
     EVERY,
     OWN,
@@ -29,12 +30,15 @@ from leaderboard.snapshot.table_file import Refused, TableFile
 
 __all__ = [
     "EVERY",
+    "MEASURES",
     "OWN",
     "PRECEDENCE",
     "STANDINGS",
     "BestOf",
     "Board",
     "Column",
+    "Cost",
+    "Costs",
     "Crossing",
     "Decided",
     "Flags",

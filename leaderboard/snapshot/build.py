@@ -16,6 +16,7 @@ from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
 from leaderboard.snapshot.apart import DEPARTED, with_apart
 from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
+from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
 from leaderboard.snapshot.models import Model, Models
@@ -129,6 +130,8 @@ def _superseded(models: Sequence[Model], average: Scores) -> list[Model]:
 def _digest(board: Board) -> str:
     """Of everything that a reader sees, but for when it was built."""
     arrays = (board.scores.value, board.scores.low, board.scores.high, board.average.value)
+    # Boards of before costs were kept are what they were.
+    costs = [board.costs.as_json] if board.costs and board.costs.known else []
     return digest_of(
         [
             [board.suite, board.version, board.title, board.normalisation, board.style],
@@ -136,6 +139,7 @@ def _digest(board: Board) -> str:
             [str(model) for model in board.models],
             [array.tobytes().hex() for array in (*arrays, board.standing, board.run)],
             sorted((*cell, text) for cell, text in board.why.items()),
+            *costs,
         ]
     )
 
@@ -223,6 +227,7 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
     sd_of_draws = np.zeros(shape)
     lengths = np.zeros((*shape, len(NAMES)), np.int32)
     run = np.zeros((*shape, 16), np.uint8)
+    costs = Costs.none(*shape)
     why, other_draws = {}, {}
     for row, place, cell in _scored(columns, models):
         standing[row, place] = PLACE[cell.standing]
@@ -233,6 +238,8 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
             sd_of_draws[row, place] = cell.score.sd_of_draws
             if cell.score.lengths:
                 lengths[row, place] = astuple(cell.score.lengths)
+        if cell.score and cell.cost:
+            costs.put(row, place, cell.cost)
         if cell.why:
             why[row, place] = cell.why
         if cell.other_draws:
@@ -243,6 +250,7 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
         "sd_of_draws": sd_of_draws,
         "lengths": lengths,
         "run": np.frombuffer(run.tobytes(), "V16").reshape(shape),
+        "costs": costs,
         "why": why,
         "other_draws": other_draws,
     }

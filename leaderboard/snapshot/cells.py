@@ -18,6 +18,7 @@ from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
+from leaderboard.snapshot.costs import COST_FIELDS, Cost, mean_cost
 from leaderboard.snapshot.data import PRECEDENCE, STANDINGS, Score, Standing
 from leaderboard.stats import normalised, over_draws
 
@@ -33,6 +34,7 @@ class Cell:
     result: int | None = None
     """Primary key of the number, where there is one."""
     score: Score | None = None
+    cost: Cost | None = None
     why: str = ""
     """For NOT_COMPARABLE: in what this run differs from the column; for RECALLED: why."""
     parts: Mapping[str, Score] = field(default_factory=dict)
@@ -112,8 +114,8 @@ def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
     cells: dict[int, Cell] = {}
     for pk, variant, key, state, recalled in runs:
         if pk in scores:
-            result, score = scores[pk]
-            new = Cell(Standing.SCORED, pk, result, score, parts=parts.get(pk, {}))
+            result, score, cost = scores[pk]
+            new = Cell(Standing.SCORED, pk, result, score, cost, parts=parts.get(pk, {}))
         elif pk in reasons:
             new = Cell(Standing.NOT_COMPARABLE, pk, why=reasons[pk])
         elif key in keys:
@@ -140,12 +142,21 @@ def results_of(entry: SuiteEntry) -> QuerySet[Result]:
     )
 
 
-def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score]]:
-    """By run the number that stands in this column."""
-    rows = results_of(entry).values_list("run_id", "pk", "value", "low", "high", "n", *NAMES)
+_COST = tuple(f"run__cost__{name}" for name in COST_FIELDS)
+
+
+def _scores(entry: SuiteEntry) -> dict[UUID, tuple[int, Score, Cost | None]]:
+    """By run the number that stands in this column, and what it took."""
+    rows = results_of(entry).values_list(
+        *("run_id", "pk", "value", "low", "high", "n"), *_COST, *NAMES
+    )
     return {
-        run: (pk, Score(value, low, high, n, lengths=lengths_of(counts)))
-        for run, pk, value, low, high, n, *counts in rows
+        run: (
+            pk,
+            Score(value, low, high, n, lengths=lengths_of(rest[len(_COST) :])),
+            Cost.of(*rest[: len(_COST)]),
+        )
+        for run, pk, value, low, high, n, *rest in rows
     }
 
 
@@ -202,6 +213,7 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
         first.run,
         first.result,
         _mean_of([cell.score for cell in cells if cell.score]),
+        mean_cost([cell.cost for cell in cells]),
         parts={name: _mean_of([cell.parts[name] for cell in cells]) for name in first.parts},
         results=tuple(cell.result for cell in cells if cell.result is not None),
         other_draws=tuple(cell.run for cell in others if cell.run),

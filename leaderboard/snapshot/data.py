@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from evalcore.lengths import Lengths
 from evalcore.stats import Interval
 from leaderboard.models.run import lengths_of, run_url
+from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.models import Models
 
 OWN, EVERY = "own", "all"
@@ -281,6 +282,8 @@ class Board:
     lengths: Ints
     """What was cut short, shape (rows, columns, 6) in the order of NAMES; 0 requests where nobody
     counted."""
+    costs: Costs | None = None
+    """What the scores took; None in files of before it was kept."""
     why: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """For cells that are not comparable in what their run differs from the column, for recalled
     ones why they were."""

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
 from leaderboard.samples import store as artifacts
+from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.data import (
     BestOf,
     Board,
@@ -66,6 +67,8 @@ def write(board: Board, path: Path) -> None:
     for name in _SCORES:
         arrays |= {f"{name}.{side}": getattr(getattr(board, name), side) for side in _SIDES}
     arrays |= {f"ranks.{name}": getattr(board.ranks, name) for name in _RANKS}
+    if board.costs:
+        arrays |= {f"costs.{name}": getattr(board.costs, name) for name in ("of", "kind")}
     rows = len(board.models)
     arrays |= _stacked("gaps", [gap.difference for gap in board.gaps], rows)
     arrays["gaps.paired"] = _stack([gap.paired for gap in board.gaps], rows, np.bool_)
@@ -94,6 +97,7 @@ def write(board: Board, path: Path) -> None:
         "decided": board.decided,
         "crossing": board.crossing,
         "by_question": board.by_question,
+        "kinds": board.costs.kinds if board.costs else (),
     }
     raws = {_ABOUT: json.dumps(about, ensure_ascii=False).encode(), _MODELS: _packed(board.models)}
     arrays |= {name: np.frombuffer(raw, np.uint8) for name, raw in raws.items()}
@@ -148,6 +152,9 @@ def mapped(folder: Path) -> Board:
         run=run.view("V16").reshape(run.shape[:2]) if run.size else np.zeros(run.shape[:2], "V16"),
         ranks=Ranks(**ranks, reach=about["reach"]),
         lengths=arrays.get(_LENGTHS, uncounted),
+        costs=Costs(arrays["costs.of"], arrays["costs.kind"], about["kinds"])
+        if "costs.of" in arrays
+        else None,
         why=_PerCell(arrays["why.cell"], width, lambda at: reasons[int(reason[at][0])]),
         other_draws=_PerCell(
             arrays["other_draws.cell"],

@@ -89,6 +89,7 @@ def without(board: Board, reasons: dict[bytes, str]) -> Board:
         sd_of_draws=cut.array(board.sd_of_draws, 0.0),
         run=board.run[order],
         lengths=cut.array(board.lengths, 0),
+        costs=board.costs and board.costs.left(gone, order),
         average=average.rows(order),
         ranks=_ranks(board, average, order),
         why={(int(place_of[row]), column): text for (row, column), text in (others | why).items()},

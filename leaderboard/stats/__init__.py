@@ -1,6 +1,8 @@
 """Statistics that only the site reads: ranges of ranks, styles, questions, several draws."""
 
 from leaderboard.stats.contrast import Share, paired_share, total_difference
+from leaderboard.stats.correlation import FEWEST as CORRELATED_FEWEST
+from leaderboard.stats.correlation import Correlations, order_of_likeness, rank_correlations
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
 from leaderboard.stats.items import item_analysis
@@ -24,9 +26,11 @@ from leaderboard.stats.styles import (
 
 __all__ = [
     "BEST",
+    "CORRELATED_FEWEST",
     "SISTERS_FEWEST",
     "BestStyles",
     "BoardRanges",
+    "Correlations",
     "Earlier",
     "Places",
     "Redrawn",
@@ -48,9 +52,11 @@ __all__ = [
     "held_together",
     "item_analysis",
     "normalised",
+    "order_of_likeness",
     "over_draws",
     "paired_share",
     "range_of",
+    "rank_correlations",
     "redrawn",
     "saturation",
     "separation",

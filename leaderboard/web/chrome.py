@@ -25,6 +25,7 @@ SECTION = {
     "task": "board",
     "suites": "board",
     "charts": "board",
+    "charts-agreement": "board",
     "sisters": "board",
     "suite": "board",
     "submission": "queue",
@@ -35,7 +36,8 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
-    "charts": ("suite", "score", "against", "page"),
+    "charts": ("suite", "score", "against", "on", "page"),
+    "charts-agreement": ("suite", "page"),
     "sisters": ("suite", "pair", "page"),
 }
 

@@ -145,6 +145,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "suites",
             "backends",
             "charts",
+            "charts-agreement",
             "sisters",
             "recalls",
             "flags",

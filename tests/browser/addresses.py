@@ -28,6 +28,7 @@ def unlisted() -> dict[str, int]:
     others = Run.objects.filter(task=done.task, state="done").exclude(pk=done.pk)
     shown = [
         *("/?style=mmlu", "/?q=nothing", "/?at=2020-01-01", "/charts?against=time"),
+        *("/charts?against=tokens", "/charts?against=seconds", "/charts?against=joules"),
         *("/submit?model=not+a+model", "/submit?model=awkward/tiny-llama"),
         *(f"/runs/{run.pk}" for run in (done, failed, running)),
         *(f"/runs/{done.pk}?outcome=wrong", f"/submissions/{submission.pk}", "/models/lab/unlucky"),

@@ -131,10 +131,21 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "compare-csv": lambda: _compared("compare-csv", "m"),
     "compare-json": lambda: _compared("compare-json", "m"),
     "compare-parquet": lambda: _compared("compare-parquet", "m"),
-    "charts": lambda: [reverse("charts"), f"{reverse('charts')}?against=time"],
+    "charts": lambda: [
+        reverse("charts"),
+        *(
+            f"{reverse('charts')}?against={axis}"
+            for axis in ("time", "tokens", "seconds", "joules")
+        ),
+    ],
+    "charts-agreement": _one_address("charts-agreement"),
+    **{
+        f"charts-agreement-{form}": _one_address(f"charts-agreement-{form}")
+        for form in ("svg", "csv", "json", "parquet")
+    },
     **{
         f"charts-by-{axis}-{form}": _one_address(f"charts-by-{axis}-{form}")
-        for axis in ("size", "time")
+        for axis in ("size", "time", "tokens", "seconds", "joules")
         for form in ("svg", "csv", "json", "parquet")
     },
     "submit": _one_address("submit"),

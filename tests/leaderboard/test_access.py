@@ -30,6 +30,7 @@ class Row(NamedTuple):
 
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
+AXES = ("size", "time", "tokens", "seconds", "joules")
 CHART_FORMS = ("svg", "csv", "json", "parquet")
 READ = (
     *("board", "board-csv", "board-json", "board-parquet", "cell"),
@@ -37,7 +38,8 @@ READ = (
     *("compare", "compare-csv", "compare-json", "compare-parquet"),
     *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
     "charts",
-    *(f"charts-by-{axis}-{form}" for axis in ("size", "time") for form in CHART_FORMS),
+    *("charts-agreement", *(f"charts-agreement-{form}" for form in CHART_FORMS)),
+    *(f"charts-by-{axis}-{form}" for axis in AXES for form in CHART_FORMS),
     *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
