@@ -61,6 +61,7 @@ FIXED = {
     "charts-seconds": "/charts?against=seconds",
     "charts-joules": "/charts?against=joules",
     "charts-agreement": "/charts-agreement",
+    "charts-questions": "/charts-questions",
     "departures": "/departures",
     "method": "/method",
     "about": "/about",

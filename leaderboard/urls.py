@@ -13,7 +13,7 @@ from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
-from leaderboard.charts import agreement_page
+from leaderboard.charts import agreement_page, questions_page
 from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
 from leaderboard.charts.axes import AXES
@@ -60,6 +60,9 @@ urlpatterns = [
     path("charts-agreement", agreement_page.agreement, name="charts-agreement"),
     path("charts-agreement.svg", agreement_page.svg, name="charts-agreement-svg"),
     *table_file.addresses("charts-agreement", agreement_page.file),
+    path("charts-questions", questions_page.questions, name="charts-questions"),
+    path("charts-questions.svg", questions_page.svg, name="charts-questions-svg"),
+    *table_file.addresses("charts-questions", questions_page.file),
     path("sisters", sisters.sisters, name="sisters"),
     *table_file.addresses("sisters", sisters_download.file),
     path("compare", compare.compare, name="compare"),

@@ -11,8 +11,8 @@ from django.urls import reverse
 from leaderboard.charts.axes import AXES
 from leaderboard.charts.axis import SIZE
 
-AGREEMENT = "agreement"
-PAGES = {AGREEMENT: "Agreement of benchmarks"}
+AGREEMENT, QUESTIONS = "agreement", "questions"
+PAGES = {AGREEMENT: "Agreement of benchmarks", QUESTIONS: "Hard and telling questions"}
 """Charts with a page of their own, `charts-NAME`."""
 
 

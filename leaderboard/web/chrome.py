@@ -26,6 +26,7 @@ SECTION = {
     "suites": "board",
     "charts": "board",
     "charts-agreement": "board",
+    "charts-questions": "board",
     "sisters": "board",
     "suite": "board",
     "submission": "queue",
@@ -38,6 +39,7 @@ KEPT = {
     "changelog": ("page",),
     "charts": ("suite", "score", "against", "on", "page"),
     "charts-agreement": ("suite", "page"),
+    "charts-questions": ("suite", "task", "page"),
     "sisters": ("suite", "pair", "page"),
 }
 

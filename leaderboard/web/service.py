@@ -146,6 +146,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "backends",
             "charts",
             "charts-agreement",
+            "charts-questions",
             "sisters",
             "recalls",
             "flags",

@@ -139,8 +139,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
         ),
     ],
     "charts-agreement": _one_address("charts-agreement"),
+    "charts-questions": _one_address("charts-questions"),
     **{
-        f"charts-agreement-{form}": _one_address(f"charts-agreement-{form}")
+        f"charts-{page}-{form}": _one_address(f"charts-{page}-{form}")
+        for page in ("agreement", "questions")
         for form in ("svg", "csv", "json", "parquet")
     },
     **{

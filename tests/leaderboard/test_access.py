@@ -39,6 +39,7 @@ READ = (
     *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
     "charts",
     *("charts-agreement", *(f"charts-agreement-{form}" for form in CHART_FORMS)),
+    *("charts-questions", *(f"charts-questions-{form}" for form in CHART_FORMS)),
     *(f"charts-by-{axis}-{form}" for axis in AXES for form in CHART_FORMS),
     *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
