@@ -96,11 +96,10 @@ def file(request: HttpRequest) -> TableFile:
             "benchmark": found.entry.task.name,
             "benchmark_version": found.entry.task.version,
             "comparability_key": row.comparability_key,
-            "models": row.models_n,
             "built": row.built.isoformat(),
             "address": f"{site}{reverse('charts-questions')}?{query}",
         },
-        details={},
+        details={"models": row.models_n},
         batches=lambda: _batches(table),
         rows="questions",
     )

@@ -59,31 +59,31 @@ def rank_correlations(
 
 
 def _over_both(values: Values, there: NDArray[np.bool_]) -> Values:
-    """ρ of every two columns; those that all models have are ranked once for all their pairs."""
+    """ρ of every two columns; NaN where the scores of one are all equal."""
     width = values.shape[1]
     rho = np.full((width, width), np.nan)
-    whole = np.flatnonzero(there.all(axis=0))
-    if len(values) and len(whole):
-        rho[np.ix_(whole, whole)] = _of_ranks(values[:, whole])
+    # The places of scores in their order: ranks within a part of the models are counts of these.
+    places = [np.unique(column, return_inverse=True)[1] for column in values.T]
     for one in range(width):
         for other in range(one + 1):
             both = there[:, one] & there[:, other]
-            if both.all() or both.sum() < 2:
-                continue
-            rho[one, other] = rho[other, one] = _of_ranks(values[both][:, [one, other]])[0, -1]
+            if both.sum() > 1:
+                first, second = _ranks(places[one][both]), _ranks(places[other][both])
+                rho[one, other] = rho[other, one] = _pearson(first, second)
     return rho
 
 
-def _of_ranks(values: Values) -> Values:
-    """Pearson's correlation of ranks; NaN for a column whose scores are all equal."""
-    from scipy.stats import rankdata  # imported late: half a second
+def _ranks(places: NDArray[np.intp]) -> Values:
+    """Around their mean; of equal ones the mean of theirs."""
+    counts = np.bincount(places)
+    ranks = (np.cumsum(counts) - counts + (counts + 1) / 2)[places]
+    around: Values = ranks - ranks.mean()
+    return around
 
-    ranks = rankdata(values, axis=0)
-    ranks -= ranks.mean(axis=0)
-    length = np.sqrt((ranks**2).sum(axis=0))
-    with np.errstate(invalid="ignore"):
-        found: Values = (ranks.T @ ranks) / np.outer(length, length)
-    return np.clip(found, -1, 1)
+
+def _pearson(first: Values, second: Values) -> float:
+    length = float(np.sqrt((first @ first) * (second @ second)))
+    return float(np.clip(first @ second / length, -1, 1)) if length else np.nan
 
 
 def order_of_likeness(rho: Values) -> list[int]:

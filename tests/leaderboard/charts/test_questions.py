@@ -68,6 +68,7 @@ def test_the_files_say_what_the_answers_say(client: Client, suite: Suite) -> Non
             assert float(line["discrimination"]) == pytest.approx(expected, abs=1e-6)
     about = json.loads(b"".join(client.get("/charts-questions.json?task=facts_mmlu")))["about"]
     assert about["models"] == MODELS
+    assert b"".join(client.get("/charts-questions.parquet")).startswith(b"PAR1")
 
 
 def test_a_dot_leads_to_its_question_and_stands_for_nothing_else(
