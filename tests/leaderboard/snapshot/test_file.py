@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import file as snapshot_file
+from leaderboard.snapshot.costs import Cost, Costs
 from leaderboard.snapshot.data import BestOf, Board, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
 from tests.leaderboard.boards import synthetic_board
@@ -29,8 +30,11 @@ def with_everything(board: Board) -> Board:
     rows = len(board.models)
     half = Scores(*(np.full(rows, value) for value in (0.5, 0.4, np.nan)))
     paired, column = np.arange(rows) % 2 == 0, np.arange(rows, dtype=np.int32) - 1
+    costs = Costs.none(*board.n.shape)
+    costs.put(2, 1, Cost(40.0, 0.5, np.nan, "1 x A", ""))
     return replace(
         board,
+        costs=costs,
         why={(3, 1): "other prompts", (0, 2): "≠ shots", (3, 0): "other prompts"},
         other_draws={(2, 1): (UUID(int=7), UUID(int=1)), (1, 3): (UUID(int=2**127),)},
         gaps=(StyleGap("bench_00", 0, 1, half, paired), StyleGap("bench_01", 1, 2, half, ~paired)),
@@ -50,7 +54,7 @@ def plain(value: Any) -> Any:
     """Arrays, and what is made of them, as lists that compare with NaN equal to NaN."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()
-    if isinstance(value, Scores | Ranks | StyleGap | BestOf):
+    if isinstance(value, Scores | Ranks | StyleGap | BestOf | Costs):
         return [plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Models):
         return list(value)
