@@ -27,7 +27,7 @@ FEW = synthetic_board(60, 3)
 
 def with_costs(board: Board) -> Board:
     """Two models in three on A, the others on B; one in ten has no seconds in its first column,
-    and one was moved from one machine to the other."""
+    and one was moved from one machine to the other. Columns differ in their number of questions."""
     costs = Costs.none(*board.n.shape)
     draw = np.random.default_rng(1)
     for row, column in np.argwhere(board.n > 0).tolist():
@@ -40,7 +40,7 @@ def with_costs(board: Board) -> Board:
             column,
             Cost(float(draw.uniform(50, 5000)), seconds, 100 * seconds, machine, f"{machine}: GPU"),
         )
-    return replace(board, costs=costs)
+    return replace(board, costs=costs, n=board.n * np.array([1, 2, 5], np.int32))
 
 
 BOARD = with_costs(FEW)
