@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Column, Flags
-from leaderboard.stats import held_together, range_of
+from leaderboard.stats import range_of
 
 LACKING = ("flag_reason", "apart", "superseded_by")
 """Each of these, where it is not empty, keeps a model from every rank."""
@@ -66,9 +66,8 @@ def positions(board: Board, row: int) -> list[Position]:
         return []
     value, low, high = (_part(side, field, places) for side in board.scores.sides)
     own = int(field[:row].sum())
-    low, high = held_together(value, low, high)
     rank = 1 + (value > value[own]).sum(axis=0)
-    best, worst = range_of(own, low, high)
+    best, worst = range_of(own, value, low, high)
     models = (~np.isnan(value)).sum(axis=0)
     return [
         Position(board.columns[place], *map(int, (rank[at], best[at], worst[at], models[at])))
