@@ -18,7 +18,7 @@ from evalcore.task.config import AggregateSpec, GroupSpec, TaskSpec
 
 SHARES = (8, 4, 2)
 """The documents up to a wave are the n-th part of all."""
-FEWEST = 200
+FEWEST = 240
 """Documents of a task that is asked in waves: of fewer all are asked in the first. A wave computes
 again what its prompts begin with alike, and of few documents a part says little."""
 

@@ -23,14 +23,16 @@ class Mark:
 
 @dataclass(frozen=True)
 class Funnel:
-    """The looks at a run that goes, the newest first, each interval inside those of the earlier."""
+    """The looks at a run that goes, the oldest first, each interval inside those of the earlier."""
 
     metric: str
     marks: Sequence[Mark]
+    ends: tuple[str, str]
+    """Of the scale, as they are written."""
 
     @property
     def now(self) -> Standing:
-        return self.marks[0].stood
+        return self.marks[-1].stood
 
 
 def funnel(run: Run) -> Funnel | None:
@@ -39,9 +41,9 @@ def funnel(run: Run) -> Funnel | None:
     if run.state != Run.State.RUNNING or run.so_far.get("metric") != metric:
         return None
     looks = [Standing(**look) for look in run.so_far["looks"]]
-    scale = Scale(0.0, 1.0, 1.0, 99.0)
+    scale = Scale.over(looks)
     marks = [
         Mark(look, *(f"{scale.x(value):.2f}%" for value in (look.low, look.value, look.high)))
-        for look in reversed(looks)
+        for look in looks
     ]
-    return Funnel(metric, marks)
+    return Funnel(metric, marks, scale.ends)
