@@ -135,6 +135,7 @@ def test_a_worker_that_lost_its_lease_stores_no_look(watch: Watch) -> None:
     claims.cancel(run, by="ada")
     with pytest.raises(Taken):
         after(watch, "load", Phase("evaluate"), look(30, 12))
+    assert not claims.look(watch.token, run, metric="acc", looks=[{"value": 0.4}])
     assert so_far() == {}
 
 
