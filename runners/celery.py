@@ -51,6 +51,7 @@ app.conf.update(
             ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
             ("launch_workers", 15.0),
+            ("read_costs", 15.0),
             ("tell_of_endings", 60.0),
             ("sweep", 60.0),
         )

@@ -8,6 +8,7 @@ from leaderboard.accounts import endings
 from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
+from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items, sisters
 from runners import apps, broker, hub_cache, launchers, leftovers
@@ -61,6 +62,12 @@ def look_at_hub() -> None:
 def tell_of_endings() -> None:
     """Write to those who asked for it that a submission has ended."""
     endings.tell_due()
+
+
+@app.task(name="read_costs", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def read_costs() -> None:
+    """Read from their files what runs took that an earlier version stored."""
+    costs.read_due()
 
 
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]

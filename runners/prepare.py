@@ -14,7 +14,7 @@ from django.core.management.base import SystemCheckError
 def main() -> None:
     django.setup()
     from leaderboard.catalogue import newest_suite
-    from leaderboard.samples import costs, vectors  # tables can be imported only after the setup
+    from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
     from runners import checks
 
@@ -27,8 +27,6 @@ def main() -> None:
     call_command("sync_tasks")
     while vectors.fill_missing():
         pass  # runs of an earlier version, of which the scores by question were not yet kept
-    while costs.fill_missing():
-        pass  # and what they took
     if suite := newest_suite(settings.PLUMBLINE_SUITE):
         published.build_first(suite)
     if not settings.DEBUG:

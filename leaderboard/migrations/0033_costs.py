@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0030_sisters"),
+        ("leaderboard", "0032_runs_so_far"),
     ]
 
     operations = [

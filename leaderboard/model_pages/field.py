@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Column, Flags
-from leaderboard.stats import held_together, range_of
+from leaderboard.stats import range_of
 
 LACKING = ("flag_reason", "apart", "superseded_by")
 """Each of these, where it is not empty, keeps a model from every rank."""
@@ -62,15 +62,12 @@ def positions(board: Board, row: int) -> list[Position]:
     ]
     if not field[row] or not places:
         return []
-    value, low, high = (side[field][:, places] for side in board.scores.sides)
-    own = int(field[:row].sum())
-    low, high = held_together(value, low, high)
-    rank = 1 + (value > value[own]).sum(axis=0)
-    best, worst = range_of(own, low, high)
-    models = (~np.isnan(value)).sum(axis=0)
+    value, low, high = board.scores.sides
+    above = ((value > value[row]) & field[:, None]).sum(axis=0)
+    best, worst, models = range_of(row, value, low, high, field)
     return [
-        Position(board.columns[place], *map(int, (rank[at], best[at], worst[at], models[at])))
-        for at, place in enumerate(places)
+        Position(board.columns[at], *map(int, (1 + above[at], best[at], worst[at], models[at])))
+        for at in places
         if models[at] > 1
     ]
 

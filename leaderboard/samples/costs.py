@@ -81,23 +81,34 @@ def tokens_in(samples: Path) -> int | None:
     return total or None
 
 
-def fill_missing(limit: int = 200) -> int:
-    """Read what finished runs of before took; how many runs were looked at.
+_read_all = False
+"""Whether this process has found that none is missing: since then each has come with its run."""
+
+
+def read_due() -> None:
+    """A part of what finished runs of an earlier version took; nothing once all are read."""
+    global _read_all
+    _read_all = _read_all or not fill_missing()
+
+
+def fill_missing(limit: int = 50) -> int:
+    """Read what finished runs of before took, the newest first; how many runs were looked at.
 
     A run whose files are lost has a row that says nothing.
     """
     none_yet = ~Exists(RunCost.objects.filter(run=OuterRef("pk")))
     has_record = Exists(Artifact.objects.filter(run=OuterRef("pk"), kind=Artifact.Kind.RECORD))
     found = Run.objects.filter(none_yet, has_record, state__in=MEASURED)
-    runs = list(found.select_related("worker").prefetch_related("artifacts")[:limit])
+    newest = found.order_by("-finished", "pk")
+    runs = list(newest.select_related("worker").prefetch_related("artifacts")[:limit])
+    if not runs:
+        return 0
     rows = [_of_files(run) for run in runs]
-    keys = {run.run_key for run in runs}
     with changing():
         RunCost.objects.bulk_create(rows, ignore_conflicts=True)
-        entries = SuiteEntry.objects.filter(run_key__in=keys) | SuiteEntry.objects.filter(
-            chat_run_key__in=keys
-        )
-        note("data", of=set(entries.order_by().values_list("suite", flat=True)))
+        if len(runs) < limit:
+            # Boards are built anew once, at the end: those of thousands of models take minutes.
+            note("data", of=set(SuiteEntry.objects.order_by().values_list("suite", flat=True)))
     return len(runs)
 
 

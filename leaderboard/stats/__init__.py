@@ -5,6 +5,7 @@ from leaderboard.stats.correlation import FEWEST as CORRELATED_FEWEST
 from leaderboard.stats.correlation import Correlations, order_of_likeness, rank_correlations
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
+from leaderboard.stats.funnel import Standing, check_strata, standing
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_ranges
 from leaderboard.stats.saturation import BEST, Saturation, saturation
@@ -38,6 +39,7 @@ __all__ = [
     "Separation",
     "Share",
     "SisterGaps",
+    "Standing",
     "StyleSpreads",
     "Unanswered",
     "VarianceShares",
@@ -46,6 +48,7 @@ __all__ = [
     "best_by_part",
     "best_of",
     "board_ranges",
+    "check_strata",
     "clear_flips",
     "deciding",
     "flipped_share",
@@ -61,6 +64,7 @@ __all__ = [
     "saturation",
     "separation",
     "sister_gaps",
+    "standing",
     "style_spreads",
     "total_difference",
     "variance_shares",

@@ -114,7 +114,9 @@ def test_runs_of_an_earlier_version_get_theirs_from_their_files(suite: Suite) ->
     RunCost.objects.all().delete()
     artifacts.path_of(lost.artifacts.get(kind=Artifact.Kind.SAMPLES).sha256).unlink(missing_ok=True)
     before = Edition.objects.get(of=suite.pk).data
-    assert costs.fill_missing() == 2
+    assert costs.fill_missing(limit=1) == 1
+    assert Edition.objects.get(of=suite.pk).data == before, "boards wait for the last one"
+    assert costs.fill_missing() == 1
     assert costs.fill_missing() == 0
     again = RunCost.objects.get(run=kept.run_id)
     assert (again.seconds, again.hardware) == (60.0, GPU)
