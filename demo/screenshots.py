@@ -62,6 +62,7 @@ FIXED = {
     "charts-joules": "/charts?against=joules",
     "charts-agreement": "/charts-agreement",
     "charts-questions": "/charts-questions",
+    "charts-spread": "/charts-spread",
     "departures": "/departures",
     "method": "/method",
     "about": "/about",

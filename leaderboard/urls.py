@@ -13,7 +13,7 @@ from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
-from leaderboard.charts import agreement_page, questions_page
+from leaderboard.charts import agreement_page, questions_page, spread_page
 from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
 from leaderboard.charts.axes import AXES
@@ -63,6 +63,9 @@ urlpatterns = [
     path("charts-questions", questions_page.questions, name="charts-questions"),
     path("charts-questions.svg", questions_page.svg, name="charts-questions-svg"),
     *table_file.addresses("charts-questions", questions_page.file),
+    path("charts-spread", spread_page.spread, name="charts-spread"),
+    path("charts-spread.svg", spread_page.svg, name="charts-spread-svg"),
+    *table_file.addresses("charts-spread", spread_page.file),
     path("sisters", sisters.sisters, name="sisters"),
     *table_file.addresses("sisters", sisters_download.file),
     path("compare", compare.compare, name="compare"),

@@ -11,8 +11,12 @@ from django.urls import reverse
 from leaderboard.charts.axes import AXES
 from leaderboard.charts.axis import SIZE
 
-AGREEMENT, QUESTIONS = "agreement", "questions"
-PAGES = {AGREEMENT: "Agreement of benchmarks", QUESTIONS: "Hard and telling questions"}
+AGREEMENT, QUESTIONS, SPREAD = "agreement", "questions", "spread"
+PAGES = {
+    AGREEMENT: "Agreement of benchmarks",
+    QUESTIONS: "Hard and telling questions",
+    SPREAD: "Prompts and draws",
+}
 """Charts with a page of their own, `charts-NAME`."""
 
 

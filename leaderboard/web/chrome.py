@@ -27,6 +27,7 @@ SECTION = {
     "charts": "board",
     "charts-agreement": "board",
     "charts-questions": "board",
+    "charts-spread": "board",
     "sisters": "board",
     "suite": "board",
     "submission": "queue",
@@ -40,6 +41,7 @@ KEPT = {
     "charts": ("suite", "score", "against", "on", "page"),
     "charts-agreement": ("suite", "page"),
     "charts-questions": ("suite", "task", "page"),
+    "charts-spread": ("suite", "benchmark", "page"),
     "sisters": ("suite", "pair", "page"),
 }
 

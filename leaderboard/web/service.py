@@ -147,6 +147,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "charts",
             "charts-agreement",
             "charts-questions",
+            "charts-spread",
             "sisters",
             "recalls",
             "flags",

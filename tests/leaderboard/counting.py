@@ -140,9 +140,10 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     ],
     "charts-agreement": _one_address("charts-agreement"),
     "charts-questions": _one_address("charts-questions"),
+    "charts-spread": _one_address("charts-spread"),
     **{
         f"charts-{page}-{form}": _one_address(f"charts-{page}-{form}")
-        for page in ("agreement", "questions")
+        for page in ("agreement", "questions", "spread")
         for form in ("svg", "csv", "json", "parquet")
     },
     **{

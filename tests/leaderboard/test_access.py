@@ -40,6 +40,7 @@ READ = (
     "charts",
     *("charts-agreement", *(f"charts-agreement-{form}" for form in CHART_FORMS)),
     *("charts-questions", *(f"charts-questions-{form}" for form in CHART_FORMS)),
+    *("charts-spread", *(f"charts-spread-{form}" for form in CHART_FORMS)),
     *(f"charts-by-{axis}-{form}" for axis in AXES for form in CHART_FORMS),
     *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
