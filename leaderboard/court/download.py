@@ -37,7 +37,7 @@ def file(request: HttpRequest) -> TableFile:
     return TableFile(
         name=f"plumbline-rulings-{task or 'all'}-{timezone.now():%Y-%m-%d}",
         built=timezone.now(),
-        about={"rulings_of": task or "all tasks", "edition": edition},
+        about={"rulings_of": task or "all tasks", "edition": str(edition)},
         details={},
         batches=lambda: _batches(found),
         rows="rulings",
