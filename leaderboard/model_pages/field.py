@@ -6,15 +6,17 @@ not computed by what was not shown to agree, and no commit in whose place a newe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Column, Flags
-from leaderboard.stats import held_together, range_of
+from leaderboard.stats import range_of
 
 LACKING = ("flag_reason", "apart", "superseded_by")
 """Each of these, where it is not empty, keeps a model from every rank."""
@@ -62,17 +64,22 @@ def positions(board: Board, row: int) -> list[Position]:
     ]
     if not field[row] or not places:
         return []
-    value, low, high = (side[field][:, places] for side in board.scores.sides)
+    value, low, high = (_part(side, field, places) for side in board.scores.sides)
     own = int(field[:row].sum())
-    low, high = held_together(value, low, high)
     rank = 1 + (value > value[own]).sum(axis=0)
-    best, worst = range_of(own, low, high)
+    best, worst = range_of(own, value, low, high)
     models = (~np.isnan(value)).sum(axis=0)
     return [
         Position(board.columns[place], *map(int, (rank[at], best[at], worst[at], models[at])))
         for at, place in enumerate(places)
         if models[at] > 1
     ]
+
+
+def _part(side: NDArray[np.float64], field: Flags, places: Sequence[int]) -> NDArray[np.float64]:
+    """These rows and columns; where they are all, as is usual, without a copy of 10,000 rows."""
+    rows = side if field.all() else side[field]
+    return rows if len(places) == side.shape[1] else rows[:, places]
 
 
 _members: WeakKeyDictionary[Board, Flags] = WeakKeyDictionary()

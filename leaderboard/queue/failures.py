@@ -50,7 +50,9 @@ def _not_made_good(same: QuerySet[Run]) -> Q:
     There is one at most, so it is always the later; but for the one that a failed rerun was to
     replace, and did not.
     """
-    waits, done = same.filter(state__in=WAITING), same.filter(state=State.DONE)
+    waits = same.filter(state__in=WAITING)
+    # None that is done replaces another: said here as well, the index of live runs finds them.
+    done = same.filter(state=State.DONE, replaces=None)
     return ~Exists(waits) & (Q(replaces__state__in=REPLACEABLE) | ~Exists(done))
 
 

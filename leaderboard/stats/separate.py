@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from evalcore.stats.interval import normal_quantile
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 LEVEL = 0.05
+BLOCK = 256
+"""Models whose bounds are looked at together."""
 
 
 def held_together(value: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -21,20 +24,38 @@ def held_together(value: Floats, low: Floats, high: Floats) -> tuple[Floats, Flo
 
     NaN stands for a model without a score, for which nothing is allowed.
     """
+    return _widened(value, low, high, _widening((~np.isnan(value)).sum(axis=0)))
+
+
+def range_of(row: int, value: Floats, low: Floats, high: Floats) -> tuple[Counts, Counts]:
+    """Best and worst rank of one model in each column, from 95 % intervals held together.
+
+    Shapes (models, columns). NaN stands for a model without a score, which is no competitor; of a
+    column in which the model itself is NaN the ranks say nothing. Of 10,000 models on 60 columns
+    an array of bounds has 5 MB: block by block they stay in the processor's own memory.
+    """
     models = (~np.isnan(value)).sum(axis=0)
-    usual = normal_quantile(1 - LEVEL)
-    of_models = {int(n): normal_quantile(1 - LEVEL / n) / usual for n in np.unique(models) if n}
-    wider = np.vectorize(lambda n: of_models.get(int(n), 1.0), otypes=[np.float64])(models)
+    wider = _widening(models)
+
+    def bounds(rows: slice) -> tuple[Floats, Floats]:
+        return _widened(value[rows], low[rows], high[rows], wider)
+
+    own_low, own_high = bounds(slice(row, row + 1))
+    above, below = np.zeros_like(models), np.zeros_like(models)
+    for start in range(0, len(value), BLOCK):
+        lows, highs = bounds(slice(start, start + BLOCK))
+        above += (lows > own_high).sum(axis=0)
+        below += (highs < own_low).sum(axis=0)
+    return 1 + above, models - below
+
+
+def _widened(value: Floats, low: Floats, high: Floats, wider: Floats) -> tuple[Floats, Floats]:
     return value - wider * (value - low), value + wider * (high - value)
 
 
-def range_of(row: int, low: Floats, high: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Best and worst rank of one model in each column of bounds, shape (models, columns).
-
-    NaN is nobody's bound: such a model is no competitor. Of a column in which the model itself is
-    NaN the ranks say nothing.
-    """
-    models = (~np.isnan(low)).sum(axis=0)
-    above = (low > high[row]).sum(axis=0)
-    below = (high < low[row]).sum(axis=0)
-    return 1 + above, models - below
+def _widening(models: Counts) -> Floats:
+    """How much wider the intervals of so many models are, all of which are to hold."""
+    usual = normal_quantile(1 - LEVEL)
+    of_models = {int(n): normal_quantile(1 - LEVEL / n) / usual for n in np.unique(models) if n}
+    wider: Floats = np.vectorize(lambda n: of_models.get(int(n), 1.0), otypes=[np.float64])(models)
+    return wider

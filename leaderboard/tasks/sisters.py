@@ -77,7 +77,12 @@ class _Both:
 
 def pairs_of(suites: Sequence[Suite]) -> list[Pair]:
     """In the order of the suites' files; one query for all of them."""
-    entries = SuiteEntry.objects.filter(suite__in=[suite for suite in suites if suite.sisters])
+    named = {
+        pair[side] for suite in suites for pair in suite.sisters for side in ("task", "sister")
+    }
+    entries = SuiteEntry.objects.filter(
+        suite__in=[suite for suite in suites if suite.sisters], task__name__in=named
+    )
     of = {
         (entry.suite_id, entry.task.name): entry
         for entry in entries.filter(draw=0).select_related("task", "suite")

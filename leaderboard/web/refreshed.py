@@ -14,7 +14,7 @@ QUICK = 0.05
 REST = 10
 """A slow one is made again after so many times as long as it took, so it takes a core's tenth."""
 OLDEST = 60.0
-"""Seconds: an older value is given to nobody."""
+"""Seconds: an older value is given to nobody, unless its maker says otherwise."""
 
 Value = TypeVar("Value")
 
@@ -25,8 +25,10 @@ class Refreshed(Generic[Value]):
     Who comes when a slow value has rested gets it once more, while the next is made in a thread.
     """
 
-    def __init__(self, make: Callable[[], Value]) -> None:
+    def __init__(self, make: Callable[[], Value], *, oldest: float = OLDEST) -> None:
+        """`oldest`: seconds after which a slow value is given to nobody any more."""
         self._make = make
+        self._oldest = oldest
         self._lock = threading.Lock()
         self._refreshing = False
         self._known: tuple[Value, float, float] | None = None
@@ -36,7 +38,7 @@ class Refreshed(Generic[Value]):
         if known is not None:
             value, cost, made = known
             age = time.monotonic() - made
-            if cost > QUICK and age < max(OLDEST, 2 * REST * cost):
+            if cost > QUICK and age < max(self._oldest, 2 * REST * cost):
                 if age > REST * cost:
                     self._refresh(known)
                 return value

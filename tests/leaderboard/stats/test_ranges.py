@@ -189,6 +189,17 @@ def test_claims_of_an_earlier_order_are_those_made_anew(models, reach, seed, dat
     assert_known_are_anew(before, after, reach)
 
 
+def test_a_pair_that_another_window_decided_is_decided_anew():
+    """The last model goes; the window before it, of the same models, now decides more pairs.
+
+    Of 450 such orders this is the one in which the two windows do not claim the same.
+    """
+    generator = np.random.default_rng(83)
+    scores = answers(generator, generator.normal(0, 0.5, 7), 60)
+    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
+    assert_known_are_anew(scores, scores[:-1], reach=2)
+
+
 def assert_known_are_anew(before, after, reach):
     options = {"reach": reach, "draws": 1000}
     earlier, _ = board([before], **options)

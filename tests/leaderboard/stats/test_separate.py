@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.stats import held_together, range_of
+from leaderboard.stats import held_together, range_of, separate
 
 bound = st.integers(0, 12).map(float)
 interval = st.one_of(st.tuples(bound, bound).map(sorted), st.just([np.nan, np.nan]))
 
 
-@given(st.lists(interval, min_size=1, max_size=9))
-def test_ranks_are_those_that_counting_leaves(intervals: list[list[float]]):
+@given(st.lists(interval, min_size=1, max_size=9), st.sampled_from([1, 2, 256]))
+def test_ranks_are_those_that_counting_leaves(intervals: list[list[float]], block: int):
     known = [row for row, (low, _) in enumerate(intervals) if not np.isnan(low)]
-    bounds = np.array(intervals)
-    for row in known:
-        best, worst = range_of(row, bounds[:, :1], bounds[:, 1:])
-        low, high = intervals[row]
-        above = sum(intervals[other][0] > high for other in known)
-        below = sum(intervals[other][1] < low for other in known)
-        assert (best.tolist(), worst.tolist()) == ([1 + above], [len(known) - below])
+    low, high = np.array(intervals).T[:, :, None]
+    value = (low + high) / 2
+    lows, highs = held_together(value, low, high)
+    with mock.patch.object(separate, "BLOCK", block):
+        for row in known:
+            best, worst = range_of(row, value, low, high)
+            above = sum(lows[other] > highs[row] for other in known)
+            below = sum(highs[other] < lows[row] for other in known)
+            assert (best.tolist(), worst.tolist()) == ([1 + above], [len(known) - below])
 
 
 def test_intervals_are_wider_the_more_models_a_column_has():
@@ -41,8 +45,9 @@ def test_true_ranks_lie_within_all_ranges_at_once():
     missed = 0
     for _ in range(400):
         value = generator.normal(truth, 0.03)
-        low, high = held_together(value, value - 1.959964 * 0.03, value + 1.959964 * 0.03)
-        ranges = [range_of(row, low[:, None], high[:, None]) for row in range(12)]
+        sides = (value + side * 1.959964 * 0.03 for side in (0, -1, 1))
+        scores = [side[:, None] for side in sides]
+        ranges = [range_of(row, *scores) for row in range(12)]
         missed += any(
             not best[0] <= rank <= worst[0]
             for rank, (best, worst) in zip(true_rank, ranges, strict=True)

@@ -72,3 +72,16 @@ def test_what_is_too_old_is_given_to_nobody(clock: Any) -> None:
     assert value.get() == 1
     clock(refreshed.OLDEST + 1)
     assert value.get() == 2
+
+
+@pytest.mark.django_db
+def test_what_keeps_for_longer_is_given_while_the_next_is_made(clock: Any) -> None:
+    made = Counter(0.1)
+    value = Refreshed(made, oldest=3600)
+    assert value.get() == 1
+    made.gate.clear()
+    clock(refreshed.OLDEST + 1)
+    assert value.get() == 1
+    made.gate.set()
+    clock(3600 + 1)
+    assert value.get() > 1
