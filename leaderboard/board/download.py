@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
 from leaderboard.board import second_file
+from leaderboard.board.second import seconds_of
 from leaderboard.board.view import View, chosen_board, view_of
 from leaderboard.board.wanted import Wanted
 from leaderboard.catalogue import newest_suite
@@ -79,7 +80,7 @@ def _name(seen: View, place: int) -> str:
 def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
     """The rows, pinned ones first; one empty batch where there is none, for its fields."""
     board, rows = seen.board, np.concatenate([np.array(seen.pins, np.intp), seen.rows])
-    disputed = second_file.disputed(seen)
+    seconds = seconds_of(seen, rows.tolist())
     for start in range(0, max(len(rows), 1), BATCH):
         chosen = rows[start : start + BATCH]
         fields = {
@@ -91,7 +92,7 @@ def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
         for place in seen.columns:
             name = _name(seen, place)
             fields |= table_file.of_cells(board, place, chosen, seen.scores, name, site)
-        fields |= second_file.of_rows(seen, disputed, chosen.tolist(), _name)
+        fields |= second_file.of_rows(seen, seconds, chosen.tolist(), _name)
         yield pa.RecordBatch.from_pydict(fields)
 
 

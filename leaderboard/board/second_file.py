@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from leaderboard.board.second import seconds_of
 from leaderboard.board.view import View
+from leaderboard.disputed import Seconds
 
 SIDES = ("value", "low", "high", "n")
-
-
-def disputed(seen: View) -> list[int]:
-    """The columns that have them, whatever the rows: all batches have the same fields."""
-    return sorted(seconds_of(seen, []))
 
 
 def details(seen: View) -> dict[str, Any]:
@@ -30,14 +26,18 @@ def details(seen: View) -> dict[str, Any]:
 
 
 def of_rows(
-    seen: View, columns: Sequence[int], rows: Sequence[int], name: Callable[[View, int], str]
+    seen: View,
+    found: Mapping[int, Seconds],
+    rows: Sequence[int],
+    name: Callable[[View, int], str],
 ) -> dict[str, pa.Array]:
-    """Value, bounds and questions that are left; empty where there is no second figure."""
-    if not columns:
-        return {}
-    found, fields = seconds_of(seen, rows), {}
-    for place in columns:
-        cells = found[place].of_rows if place in found else {}
+    """Value, bounds and questions that are left; empty where there is no second figure.
+
+    `found` is of the whole file, so that all its batches have the same fields.
+    """
+    fields = {}
+    for place in sorted(found):
+        cells = found[place].of_rows
         scores = [cells[row].score if row in cells else None for row in rows]
         for side in SIDES:
             ending = "" if side == "value" else f".{side}"
