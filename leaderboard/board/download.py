@@ -39,12 +39,13 @@ def file(request: HttpRequest) -> TableFile:
     if seen.problems:
         raise Refused(seen.problems)
     site = request.build_absolute_uri("/")
+    disputed = seconds_of(seen, [])
     return TableFile(
         name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
         built=board.built,
         about=describe(seen, site),
-        details={"columns": _columns(seen), **second_file.details(seen)},
-        batches=lambda: _batches(seen, site),
+        details={"columns": _columns(seen), **second_file.details(disputed)},
+        batches=lambda: _batches(seen, site, disputed=bool(disputed)),
     )
 
 
@@ -77,10 +78,10 @@ def _name(seen: View, place: int) -> str:
     return f"{column.benchmark}.{column.style}"
 
 
-def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
+def _batches(seen: View, site: str, *, disputed: bool) -> Iterator[pa.RecordBatch]:
     """The rows, pinned ones first; one empty batch where there is none, for its fields."""
     board, rows = seen.board, np.concatenate([np.array(seen.pins, np.intp), seen.rows])
-    seconds = seconds_of(seen, rows.tolist())
+    seconds = seconds_of(seen, rows.tolist()) if disputed else {}
     for start in range(0, max(len(rows), 1), BATCH):
         chosen = rows[start : start + BATCH]
         fields = {

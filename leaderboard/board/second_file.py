@@ -7,16 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from leaderboard.board.second import seconds_of
 from leaderboard.board.view import View
 from leaderboard.disputed import Seconds
 
 SIDES = ("value", "low", "high", "n")
 
 
-def details(seen: View) -> dict[str, Any]:
+def details(found: Mapping[int, Seconds]) -> dict[str, Any]:
     """How many questions are disputed, and what moves on with every second figure."""
-    found = seconds_of(seen, [])
     if not found:
         return {}
     return {
