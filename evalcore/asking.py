@@ -1,16 +1,21 @@
-"""The model asked for the answers to prepared requests: equal ones once, known ones never."""
+"""The model asked for the answers to prepared requests: equal ones once, known ones never.
+
+Tasks are asked in random waves, whoever looks on: which requests are computed together, and so the
+rounding, is decided by the tasks and their documents alone.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalcore.energy import Meter, Part
 from evalcore.errors import InfraError, ModelError, Stopped, TaskError
 from evalcore.journal import Journal
+from evalcore.looks import Looks
 from evalcore.model.base import LM, EncodedRequest, Response
 from evalcore.preparation import Prepared
 from evalcore.watch import Watch
@@ -32,6 +37,11 @@ class Progress:
     """Its share of the time in which all that were asked together were answered, by its tokens."""
     joules: dict[Part, float] = field(default_factory=dict)
     """Its share of the energy, by its tokens, too."""
+    looks: Looks = field(init=False)
+    """What there is to see of its score meanwhile."""
+
+    def __post_init__(self) -> None:
+        self.looks = Looks(self.part)
 
     def tell(self, watch: Watch) -> None:
         watch.progress(self.part.spec.name, self.done, len(self.part.encoded), self.tokens)
@@ -67,16 +77,19 @@ class Answers:
         # What shares a pass with what decides the rounding of 16 bits: that must not depend on the
         # order in which somebody named the tasks.
         in_order = sorted(parts, key=lambda part: part.spec.name)
-        waiting = {
-            request.key: request
-            for part in in_order
-            for request in part.encoded
-            if request.key not in self.known
-        }
+        waiting: dict[str, EncodedRequest] = {}
+        for part in in_order:
+            waves = self.progress_of(part).looks.of_requests
+            for request, wave in zip(part.encoded, waves, strict=True):
+                first = waiting.get(request.key)
+                if request.key not in self.known and (first is None or wave < first.wave):
+                    waiting[request.key] = replace(request, wave=wave) if wave else request
         for progress in asked:
             progress.tell(self.watch)
+            self._look(progress, progress.asked.keys() & self.known.keys())
         try:
-            self._ask(list(waiting.values()), asked)
+            # Some models answer in the order in which they are asked.
+            self._ask(sorted(waiting.values(), key=lambda request: request.wave), asked)
         finally:
             used = {part: now - energy[part] for part, now in self.meter.read().items()}
             _share(time.monotonic() - clock, used, asked)
@@ -106,11 +119,17 @@ class Answers:
                     progress.done += progress.asked[response.key]
                     progress.tokens += response.n_context_tokens + len(response.token_ids)
             about = {id(progress) for response in responses for progress in asking[response.key]}
+            keys = [response.key for response in responses]
             for progress in parts:
                 if id(progress) in about:
                     progress.tell(self.watch)
+                    self._look(progress, keys)
             if self.watch.wants_stop():
                 raise Stopped
+
+    def _look(self, progress: Progress, keys: Collection[str]) -> None:
+        for look in progress.looks.after(keys, self.known):
+            self.watch.look(look)
 
     def progress_of(self, part: Prepared) -> Progress:
         return self._progress[id(part)]

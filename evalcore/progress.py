@@ -18,6 +18,7 @@ from evalcore.stopping import SAID, Stoppable
 
 if TYPE_CHECKING:
     from evalcore.record import RunRecord
+    from evalcore.watch import Look
 
 
 SECONDS_BETWEEN_LINES = 10
@@ -34,6 +35,9 @@ def in_words(error: EvalError) -> str:
 
 class Show(Stoppable):
     """What is told to people or programs while a command works, and how they stop it."""
+
+    def look(self, look: Look) -> None:
+        """Said to programs: a person at a terminal has the score itself soon."""
 
     def error(self, error: EvalError) -> None:
         self._end()
@@ -65,6 +69,9 @@ class JsonLines(Show):
         if done == total or now - self._last.get(task, 0.0) >= 0.2:
             self._last[task] = now
             self._say(event="progress", task=task, done=done, total=total, tokens=tokens)
+
+    def look(self, look: Look) -> None:
+        self._say(event="look", **look.as_json())
 
     def task(self, record: RunRecord, files: tuple[Path, Path], error: EvalError | None) -> None:
         """Nothing of one without a number: who reads these lines learns it at the end."""

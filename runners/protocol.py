@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalcore.errors import EvalError, InfraError, ModelError, TaskError
+from evalcore.watch import Stratum
+from leaderboard.stats import check_strata
 
 PHASES = ("download", "load", "prepare", "evaluate")
 ERRORS: dict[str, type[EvalError]] = {
@@ -18,6 +20,7 @@ ERRORS: dict[str, type[EvalError]] = {
 }
 LARGEST_COUNT = 2**31 - 1
 MESSAGE_CHARACTERS = 4000
+MOST_STRATA = 500
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ class Progress:
     task: str
     done: int
     total: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """A random part of a task's questions has scores, in one stratum or several."""
+
+    task: str
+    metric: str
+    strata: tuple[Stratum, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Waits:
     """It has done what it was told, and waits for another command."""
 
 
-Event = Phase | Progress | TaskDone | Failure | Done | Waits
+Event = Phase | Progress | Look | TaskDone | Failure | Done | Waits
 
 
 def parse(line: bytes) -> Event | None:
@@ -74,6 +86,8 @@ def parse(line: bytes) -> Event | None:
             return Phase(said["phase"])
         case "progress":
             return _progress(said.get("task"), said.get("done"), said.get("total"))
+        case "look":
+            return _look(said.get("task"), said.get("metric"), said.get("strata"))
         case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
             return TaskDone(said["task"], said["record"], said["samples"])
         case "error" if said.get("class") in tuple(ERRORS):
@@ -93,6 +107,42 @@ def _progress(task: Any, done: Any, total: Any) -> Progress | None:
     if not 0 <= done <= total <= LARGEST_COUNT:
         return None
     return Progress(task, done, total)
+
+
+def _look(task: Any, metric: Any, strata: Any) -> Look | None:
+    """None also where such a part cannot be: more answered than there are, or more of it right."""
+    if not _text(task) or not _text(metric) or not isinstance(strata, list):
+        return None
+    read = tuple(map(_stratum, strata[: MOST_STRATA + 1]))
+    try:
+        found = tuple(one for one in read if one is not None)
+        if len(found) < len(read) or len(found) > MOST_STRATA:
+            return None
+        check_strata(found)
+    except ValueError:
+        return None
+    return Look(task, metric, found)
+
+
+def _stratum(said: Any) -> Stratum | None:
+    if not isinstance(said, dict):
+        return None
+    documents, answered, right, weight, zero_or_one = (
+        said.get(name) for name in ("documents", "answered", "right", "weight", "zero_or_one")
+    )
+    if type(documents) is not int or type(answered) is not int or type(zero_or_one) is not bool:
+        return None
+    if type(right) not in (int, float) or type(weight) not in (int, float):
+        return None
+    if not 0 < documents <= LARGEST_COUNT:
+        return None
+    return Stratum(
+        weight=weight or 0.0,
+        documents=documents,
+        answered=answered,
+        right=right or 0.0,
+        zero_or_one=zero_or_one,
+    )
 
 
 def _readable(message: Any) -> str:

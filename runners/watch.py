@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from time import monotonic
 
 import psutil
 
+from evalcore.watch import LOOKS
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims
+from leaderboard.stats import Standing, standing
 from runners import budget
 from runners.capacity import host_memory
 from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
-from runners.protocol import Event, Phase, Progress, Waits
+from runners.protocol import Event, Look, Phase, Progress, Waits
 from runners.reconnect import persistently
 
 STORE_EVERY = 1.0
@@ -87,6 +90,8 @@ class Watch:
         self._counts: dict[str, tuple[int, int]] = {}
         self._answered: str | None = None
         self._unsaved: set[str] = set()
+        self._looks: dict[str, list[Standing]] = {}
+        """By task where its score stood so far."""
         self._counted: dict[str, tuple[int, int]] = {}
         """By task the requests that the child has counted, and as many as we believe."""
         self._allowed: dict[str, float] = {}
@@ -206,6 +211,8 @@ class Watch:
             self._enter(event.phase)
         elif isinstance(event, Progress):
             self._count(event)
+        elif isinstance(event, Look):
+            self._look(event)
 
     def _count(self, event: Progress) -> None:
         """Data sets while they are downloaded, for all runs; else requests of the task named."""
@@ -221,6 +228,22 @@ class Watch:
             self._answered = event.task
         self._unsaved.add(event.task)
         self._counts[event.task] = counted
+
+    def _look(self, event: Look) -> None:
+        """Told again by a child that goes on with what another had begun; more than the engine
+        takes, or fewer questions than before, a model has made up."""
+        run, known = self.runs.get(event.task), self._looks.setdefault(event.task, [])
+        if run is None or len(known) == LOOKS:
+            return
+        earlier = known[-1] if known else None
+        now = standing(event.strata, looks=LOOKS, earlier=earlier)
+        if earlier and (now.documents, now.answered) <= (earlier.documents, earlier.answered):
+            return
+        known.append(now)
+        stored = [asdict(one) for one in known]
+        store = partial(claims.look, self.token, run, metric=event.metric, looks=stored)
+        if not persistently(store):
+            raise Taken
 
     def _store_progress(self) -> None:
         for task in sorted(self._unsaved):

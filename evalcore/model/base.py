@@ -139,6 +139,9 @@ class EncodedRequest:
     n_context_tokens: int = 0
     n_truncated: int = 0
     """Tokens of the text that the model does not see, for want of room."""
+    wave: int = 0
+    """Of requests that are asked together those of a lower wave come first, as far as it can be
+    done; changes no answer (docs/engine.md)."""
 
     @classmethod
     def scoring(cls, tokens: Sequence[int], targets: Sequence[int]) -> EncodedRequest:

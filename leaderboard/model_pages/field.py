@@ -6,13 +6,11 @@ not computed by what was not shown to agree, and no commit in whose place a newe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import Board, Column, Flags
@@ -64,22 +62,14 @@ def positions(board: Board, row: int) -> list[Position]:
     ]
     if not field[row] or not places:
         return []
-    value, low, high = (_part(side, field, places) for side in board.scores.sides)
-    own = int(field[:row].sum())
-    rank = 1 + (value > value[own]).sum(axis=0)
-    best, worst = range_of(own, value, low, high)
-    models = (~np.isnan(value)).sum(axis=0)
+    value, low, high = board.scores.sides
+    above = ((value > value[row]) & field[:, None]).sum(axis=0)
+    best, worst, models = range_of(row, value, low, high, field)
     return [
-        Position(board.columns[place], *map(int, (rank[at], best[at], worst[at], models[at])))
-        for at, place in enumerate(places)
+        Position(board.columns[at], *map(int, (1 + above[at], best[at], worst[at], models[at])))
+        for at in places
         if models[at] > 1
     ]
-
-
-def _part(side: NDArray[np.float64], field: Flags, places: Sequence[int]) -> NDArray[np.float64]:
-    """These rows and columns; where they are all, as is usual, without a copy of 10,000 rows."""
-    rows = side if field.all() else side[field]
-    return rows if len(places) == side.shape[1] else rows[:, places]
 
 
 _members: WeakKeyDictionary[Board, Flags] = WeakKeyDictionary()

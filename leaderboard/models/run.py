@@ -152,6 +152,8 @@ class Run(models.Model):
     phase = models.CharField(max_length=16, blank=True)
     progress_done = models.PositiveIntegerField(default=0)
     progress_total = models.PositiveIntegerField(default=0)
+    so_far = models.JSONField(default=dict, blank=True)
+    """While it runs: the metric, and where its score stood at each look (`stats.Standing`)."""
 
     error_class = models.CharField(max_length=16, choices=ErrorClass.choices, blank=True)
     error_message = models.TextField(blank=True)

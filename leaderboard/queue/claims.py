@@ -11,9 +11,10 @@ those at the very end of the transaction, since all workers share their rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
@@ -40,10 +41,11 @@ WAITS = "turn"
 """The phase of a run that its worker has not yet begun, but a companion of it."""
 NOT_BEGUN = ("", WAITS)
 
-BLANK = {
+BLANK: dict[str, Any] = {
     **dict.fromkeys(("started", "finished", "not_before")),
     **dict.fromkeys(("phase", "error_class", "error_message", "log_tail"), ""),
     **dict.fromkeys(("progress_done", "progress_total"), 0),
+    "so_far": {},
 }
 """What a new attempt knows of those before it."""
 UNTRIED = {
@@ -170,6 +172,13 @@ def report(token: uuid.UUID, run: Run, *, phase: str, done: int, total: int) -> 
     return bool(mine.update(phase=phase, progress_done=done, progress_total=total))
 
 
+def look(token: uuid.UUID, run: Run, *, metric: str, looks: Sequence[Mapping[str, float]]) -> bool:
+    """Store where a run's score stood at each look so far, the oldest first; False where it is no
+    longer ours."""
+    stands = {"metric": metric, "looks": list(looks)}
+    return bool(held(token).filter(pk=run.pk).update(so_far=stands))
+
+
 def put_behind(token: uuid.UUID, runs: Iterable[Run]) -> None:
     """Let these runs of a claim wait for their turn, whatever an earlier child began of them.
 
@@ -203,6 +212,7 @@ def complete(
                 state=State.DONE,
                 finished=Now(),
                 replaces=None,
+                so_far={},
                 progress_done=F("progress_total"),
                 environment=record.environment,
                 engine_version=str(record.engine.get("version", "")),

@@ -20,10 +20,10 @@ from leaderboard.disputed import of_results
 from leaderboard.models import Artifact, Run
 from leaderboard.models import edition as editions
 from leaderboard.models.task import is_share
-from leaderboard.queue import listed
 from leaderboard.runs import headline, materials, peers
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.funnel import funnel
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import Unavailable
 from leaderboard.samples import store as artifacts
@@ -96,8 +96,7 @@ def _page(
         "pandas": _pandas(request, shown, samples),
         "downloads": [] if away else list(_downloads(shown, files, searchable)),
         "events": shown.events.all(),
-        "live": shown.state in LIVE_NOW,
-        "ahead": _ahead(shown),
+        **_progress(shown),
         "in_place_of": shown.supersedes.select_related("task").first(),
         "again": shown.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
         "browser": browser,
@@ -111,12 +110,16 @@ def _page(
 
 def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The part of the page that changes while a run waits or runs."""
-    shown = get_object_or_404(listed(Run.objects.all()), pk=pk)
-    context = {"run": shown, "live": shown.state in LIVE_NOW, "ahead": _ahead(shown)}
+    shown = get_object_or_404(headline.runs(), pk=pk)
+    context = {"run": shown, **_progress(shown)}
     response = render(request, "runs/progress.html", context)
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
     return response
+
+
+def _progress(run: Run) -> dict[str, Any]:
+    return {"live": run.state in LIVE_NOW, "ahead": _ahead(run), "funnel": funnel(run)}
 
 
 def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from leaderboard.stats.contrast import Share, paired_share, total_difference
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
+from leaderboard.stats.funnel import Standing, check_strata, standing
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_ranges
 from leaderboard.stats.saturation import BEST, Saturation, saturation
@@ -34,6 +35,7 @@ __all__ = [
     "Separation",
     "Share",
     "SisterGaps",
+    "Standing",
     "StyleSpreads",
     "Unanswered",
     "VarianceShares",
@@ -42,6 +44,7 @@ __all__ = [
     "best_by_part",
     "best_of",
     "board_ranges",
+    "check_strata",
     "clear_flips",
     "deciding",
     "flipped_share",
@@ -55,6 +58,7 @@ __all__ = [
     "saturation",
     "separation",
     "sister_gaps",
+    "standing",
     "style_spreads",
     "total_difference",
     "variance_shares",

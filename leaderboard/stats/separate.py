@@ -14,6 +14,7 @@ from evalcore.stats.interval import normal_quantile
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 LEVEL = 0.05
 BLOCK = 256
 """Models whose bounds are looked at together."""
@@ -27,14 +28,17 @@ def held_together(value: Floats, low: Floats, high: Floats) -> tuple[Floats, Flo
     return _widened(value, low, high, _widening((~np.isnan(value)).sum(axis=0)))
 
 
-def range_of(row: int, value: Floats, low: Floats, high: Floats) -> tuple[Counts, Counts]:
-    """Best and worst rank of one model in each column, from 95 % intervals held together.
+def range_of(
+    row: int, value: Floats, low: Floats, high: Floats, field: Flags
+) -> tuple[Counts, Counts, Counts]:
+    """Best and worst rank of a model in each column, and of how many, by intervals held together.
 
-    Shapes (models, columns). NaN stands for a model without a score, which is no competitor; of a
-    column in which the model itself is NaN the ranks say nothing. Of 10,000 models on 60 columns
-    an array of bounds has 5 MB: block by block they stay in the processor's own memory.
+    Shapes (models, columns), and (models,) for `field`, those that count, the model itself among
+    them. NaN stands for a model without a score, which is no competitor; of a column in which the
+    model itself is NaN the ranks say nothing. Of 10,000 models on 60 columns an array of bounds has
+    5 MB: block by block they stay in the processor's own memory.
     """
-    models = (~np.isnan(value)).sum(axis=0)
+    models: Counts = (~np.isnan(value) & field[:, None]).sum(axis=0)
     wider = _widening(models)
 
     def bounds(rows: slice) -> tuple[Floats, Floats]:
@@ -43,10 +47,12 @@ def range_of(row: int, value: Floats, low: Floats, high: Floats) -> tuple[Counts
     own_low, own_high = bounds(slice(row, row + 1))
     above, below = np.zeros_like(models), np.zeros_like(models)
     for start in range(0, len(value), BLOCK):
-        lows, highs = bounds(slice(start, start + BLOCK))
-        above += (lows > own_high).sum(axis=0)
-        below += (highs < own_low).sum(axis=0)
-    return 1 + above, models - below
+        block = slice(start, start + BLOCK)
+        lows, highs = bounds(block)
+        counts = field[block, None]
+        above += ((lows > own_high) & counts).sum(axis=0)
+        below += ((highs < own_low) & counts).sum(axis=0)
+    return 1 + above, models - below, models
 
 
 def _widened(value: Floats, low: Floats, high: Floats, wider: Floats) -> tuple[Floats, Floats]:

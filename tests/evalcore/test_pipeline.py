@@ -153,13 +153,16 @@ class Audience:
     """Looks on, and may want to stop."""
 
     def __init__(self, stop_at=None):
-        self.phases, self.told, self.stop_at = [], [], stop_at
+        self.phases, self.told, self.seen, self.stop_at = [], [], [], stop_at
 
     def phase(self, name):
         self.phases.append(name)
 
     def progress(self, task, done, total, tokens):
         self.told.append((task, done, total))
+
+    def look(self, look):
+        self.seen.append(look)
 
     def wants_stop(self):
         return any(task == self.stop_at and done for task, done, _ in self.told)

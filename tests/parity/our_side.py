@@ -23,6 +23,7 @@ from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
 from evalcore.settings import Settings
 from evalcore.task.library.load import TaskLibrary
+from evalcore.watch import Look
 from tests.parity.orders import FEWSHOT_SEED, Order, Setting
 from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
 
@@ -48,6 +49,9 @@ class Silent:
         pass
 
     def progress(self, task: str, done: int, total: int, tokens: int) -> None:
+        pass
+
+    def look(self, look: Look) -> None:
         pass
 
     def wants_stop(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.protocol import Done, Failure, Phase, Progress, TaskDone, parse
+from evalcore import watch as engine
+from evalcore.watch import Stratum
+from runners.protocol import Done, Failure, Look, Phase, Progress, TaskDone, parse
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -72,3 +75,54 @@ def test_more_done_than_there_is_says_nothing() -> None:
 def test_an_error_of_no_known_class_says_nothing() -> None:
     for name in (b'"ValueError"', b"[]", b"{}", b"null"):
         assert parse(b'{"event": "error", "class": ' + name + b', "message": "no"}') is None
+
+
+STRATUM = {"weight": 1.0, "documents": 240, "answered": 30, "right": 12.0, "zero_or_one": True}
+
+
+def look(*strata: object, **fields: object) -> Look | object:
+    said = {"event": "look", "task": "arc", "metric": "acc", "strata": list(strata), **fields}
+    return parse(json.dumps(said).encode())
+
+
+def test_a_look_is_read_as_the_engine_says_it() -> None:
+    said = engine.Look(task="arc", metric="acc", strata=[Stratum(**STRATUM)])  # type: ignore[arg-type]
+    line = json.dumps({"event": "look", **said.as_json()})
+    assert parse(line.encode()) == Look("arc", "acc", (Stratum(**STRATUM),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"answered": 241},
+        {"answered": 0},
+        {"answered": 30.0},
+        {"documents": True},
+        {"documents": 2**40, "answered": 1},
+        {"right": 31},
+        {"right": -1},
+        {"right": float("nan")},
+        {"right": 11.5},
+        {"weight": 0.5},
+        {"weight": float("inf")},
+        {"weight": "1"},
+        {"zero_or_one": 1},
+    ],
+    ids=str,
+)
+def test_a_look_that_cannot_be_is_none(wrong: dict[str, object]) -> None:
+    assert look({**STRATUM, **wrong}) is None
+
+
+def test_a_look_has_strata_a_task_and_a_metric() -> None:
+    assert isinstance(look(STRATUM), Look)
+    assert look() is None
+    assert look(STRATUM, task="") is None
+    assert look(STRATUM, metric="\0") is None
+    assert look(*[{**STRATUM, "weight": 1 / 501}] * 501) is None
+    assert look(None) is None
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*STRATUM]), anything), max_size=3))
+def test_strata_of_any_kind_never_raise(strata: list[dict[str, object]]) -> None:
+    assert look(*strata) is None or isinstance(look(*strata), Look)

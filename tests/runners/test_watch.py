@@ -7,13 +7,14 @@ from typing import cast
 
 import pytest
 
-from leaderboard.models import Run
+from evalcore.watch import LOOKS, Stratum
+from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
 from runners.process import Child, Use
-from runners.protocol import Event, Phase, Progress, TaskDone
-from runners.watch import Watch
+from runners.protocol import Event, Look, Phase, Progress, TaskDone
+from runners.watch import Taken, Watch
 from tests.runners import rows
 
 pytestmark = pytest.mark.django_db
@@ -92,3 +93,54 @@ def test_tasks_that_are_answered_together_each_have_their_counts(watch: Watch) -
             watch.finished("arc")
     mmlu = Run.objects.get(task__name="mmlu")
     assert (mmlu.phase, mmlu.progress_done, mmlu.progress_total) == ("evaluate", 3, 90)
+
+
+def look(answered: int, right: int, documents: int = 240) -> Look:
+    stratum = Stratum(
+        weight=1.0, documents=documents, answered=answered, right=right, zero_or_one=True
+    )
+    return Look("arc", "acc", (stratum,))
+
+
+def so_far() -> dict[str, object]:
+    stands: dict[str, object] = Run.objects.get(task__name="arc").so_far
+    return stands
+
+
+def test_where_a_score_stands_so_far_is_stored_look_by_look(watch: Watch) -> None:
+    after(watch, "load", Phase("evaluate"), look(30, 12), look(60, 21))
+    stands = so_far()
+    assert stands["metric"] == "acc"
+    first, second = cast(list[dict[str, float]], stands["looks"])
+    assert (first["answered"], first["documents"], first["value"]) == (30, 240, 0.4)
+    assert (second["answered"], second["value"]) == (60, 0.35)
+    assert first["low"] <= second["low"] < 0.35 < second["high"] <= first["high"]
+    assert Run.objects.get(task__name="mmlu").so_far == {}
+
+
+def test_a_look_that_is_told_again_or_made_up_is_no_news(watch: Watch) -> None:
+    """A second child goes on with the journal of the first; a model may say what it likes."""
+    after(watch, "load", Phase("evaluate"), look(30, 12), look(60, 21))
+    stands = so_far()
+    after(watch, "load", Phase("evaluate"), look(30, 12), look(60, 60), look(20, 20))
+    assert so_far() == stands
+    after(watch, "load", Phase("evaluate"), *(look(n, 9) for n in range(61, 90)))
+    assert len(cast(list[object], so_far()["looks"])) == LOOKS
+    made_up = Look("hellaswag", "acc", look(30, 12).strata)
+    after(watch, "load", Phase("evaluate"), made_up)
+
+
+def test_a_worker_that_lost_its_lease_stores_no_look(watch: Watch) -> None:
+    run = watch.runs["arc"]
+    claims.cancel(run, by="ada")
+    with pytest.raises(Taken):
+        after(watch, "load", Phase("evaluate"), look(30, 12))
+    assert not claims.look(watch.token, run, metric="acc", looks=[{"value": 0.4}])
+    assert so_far() == {}
+
+
+def test_a_new_attempt_knows_nothing_of_the_looks_before_it(watch: Watch) -> None:
+    after(watch, "load", Phase("evaluate"), look(30, 12))
+    claims.give_back(watch.token, why="the worker stops")
+    assert claims.claim_next(Worker.objects.get()) is not None
+    assert so_far() == {}

@@ -28,6 +28,7 @@ from evalcore.model.forward.memory import (
 from evalcore.model.forward.selfcheck import PLACES, moved_by_what_follows
 from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.loglikelihood.ladder import Choice, Ladder, PathName
+from evalcore.model.waves import in_waves
 
 log = logging.getLogger(__name__)
 
@@ -117,13 +118,15 @@ class Scorer:
                 for index, scores in choice.answered.items()
             ]
         left = [index for index in range(len(places)) if index not in choice.answered]
-        places = [places[index] for index in left]
-        sequences, targets = ([of[index] for index in left] for of in (sequences, targets))
-        for pack in choice.path.scores(sequences, targets, budget=self._budget) if left else ():
-            yield [
-                (places[index], self._response(waiting[places[index]], scores, choice.step.name))
-                for index, scores in pack
-            ]
+        for wave in in_waves(waiting[places[index]] for index in left):
+            own = [left[number] for number in wave]
+            rows, asked = ([of[index] for index in own] for of in (sequences, targets))
+            for pack in choice.path.scores(rows, asked, budget=self._budget):
+                answered = [(places[own[number]], scores) for number, scores in pack]
+                yield [
+                    (place, self._response(waiting[place], scores, choice.step.name))
+                    for place, scores in answered
+                ]
 
     def _make_room(self, problem: str) -> None:
         """Fewer tokens in a pass, or where that is slower a plainer way."""

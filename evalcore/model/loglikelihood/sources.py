@@ -24,6 +24,7 @@ from evalcore.model.forward.memory import release, token_budget
 from evalcore.model.forward.plain import LOGITS_PER_BATCH, Row, batches_of, rows_of, scores_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.kept_checks import KeptChecks
+from evalcore.model.waves import in_waves
 
 log = logging.getLogger(__name__)
 
@@ -111,11 +112,13 @@ class SourceScorer:
                 if self._found.problem is None:
                     self._kept.keep(IN_BATCHES, {})
         is_alone = self._found is None or self._found.problem is not None
-        for pack in self._one_by_one(asked) if is_alone else self._in_batches(asked):
-            yield [
-                (places[index], response_of(asked[index], scores, self._softmax))
-                for index, scores in pack
-            ]
+        for wave in in_waves(asked):
+            own = [asked[index] for index in wave]
+            for pack in self._one_by_one(own) if is_alone else self._in_batches(own):
+                yield [
+                    (places[wave[index]], response_of(own[index], scores, self._softmax))
+                    for index, scores in pack
+                ]
 
     def _one_by_one(self, asked: Sequence[EncodedRequest]) -> ScoresByRequest:
         for row in rows_of([request.tokens for request in asked]):

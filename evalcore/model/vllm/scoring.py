@@ -281,12 +281,14 @@ class VllmScorer:
 
 def _families(requests: Sequence[EncodedRequest]) -> list[Family]:
     families: dict[Tokens, Family] = {}
+    waves: dict[Tokens, int] = {}
     for place, request in enumerate(requests):
         cut = len(request.tokens) + 1 - len(request.targets)
         context, rest = request.tokens[:cut], request.tokens[cut:]
         family = families.setdefault(context, Family(context))
         family.rests[rest].append(place)
-    return [families[context] for context in sorted(families)]
+        waves[context] = min(request.wave, waves.get(context, request.wave))
+    return [families[context] for _, context in sorted((waves[one], one) for one in families)]
 
 
 def _places(family: Family) -> list[int]:

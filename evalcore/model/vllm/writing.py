@@ -69,7 +69,8 @@ class VllmWriter:
         for index, request in requests.items():
             members[request.key].append(index)
         distinct = [requests[indexes[0]] for indexes in members.values()]
-        distinct.sort(key=lambda request: request.tokens)  # what begins alike is near in time
+        # What begins alike is near in time.
+        distinct.sort(key=lambda request: (request.wave, request.tokens))
         pack: list[tuple[int, Response]] = []
         n_texts = 0
         for response in self._written(distinct):

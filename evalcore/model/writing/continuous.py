@@ -36,6 +36,7 @@ from evalcore.model.forward.memory import (
     token_budget,
 )
 from evalcore.model.kept_checks import KeptChecks
+from evalcore.model.waves import in_waves
 from evalcore.model.writing.decoding import Decoder
 from evalcore.model.writing.drawing import drawn, likeliest, warpers_of
 from evalcore.model.writing.ending import StopRule, Text, ends_of, most_new_tokens, response_of
@@ -241,7 +242,7 @@ class ContinuousWriter:
             most_tokens=self._slot_tokens(),
             reach=max(writing.reach for writing in writings),
         )
-        reading = self._read(writings, range(len(writings)))
+        reading = self._read_in_waves(writings)
         waiting: deque[Entry] = deque()
         given_up: list[int] = []
         ended: list[Writing] = []
@@ -284,6 +285,11 @@ class ContinuousWriter:
                 ended, handed_out = [], time.monotonic()
         if ended:
             yield ended
+
+    def _read_in_waves(self, writings: Sequence[Writing]) -> Iterator[tuple[list[Entry], Tensor]]:
+        """One stream: the texts of a wave are still written while prompts of the next are read."""
+        for wave in in_waves(writing.request for writing in writings):
+            yield from self._read(writings, wave)
 
     def _read(
         self, writings: Sequence[Writing], places: Sequence[int]

@@ -152,14 +152,15 @@ class Writer:
         members: dict[str, list[int]] = defaultdict(list)
         for index, request in requests.items():
             members[request.key].append(index)
-        groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        groups: dict[tuple[int, str, int], list[Row]] = defaultdict(list)
         for indexes in members.values():
             request = requests[indexes[0]]
             padded = company == "any" and self._blind(request.plan)
             # A limit on prompt and answer together is another number for each length.
             length = 0 if padded and not request.plan.max_length else len(request.tokens)
-            groups[repr(request.plan), length].append(Row(request.tokens, tuple(indexes)))
-        for rows in groups.values():
+            row = Row(request.tokens, tuple(indexes))
+            groups[request.wave, repr(request.plan), length].append(row)
+        for _, rows in sorted(groups.items(), key=lambda group: group[0][0]):
             plan = requests[rows[0].requests[0]].plan
             yield plan, sorted(rows, key=lambda row: -len(row.tokens))
 

@@ -270,6 +270,56 @@ def test_a_running_run_shows_how_far_it_is_and_no_number(client: Client, submitt
     assert f'hx-get="/runs/{run.pk}/progress"' in fragment
 
 
+def looked(run: Run, metric: str = "acc") -> None:
+    looks = [
+        {"answered": 147, "documents": 1172, "value": 0.612, "low": 0.517, "high": 0.703},
+        {"answered": 293, "documents": 1172, "value": 0.6, "low": 0.541, "high": 0.66},
+    ]
+    Run.objects.filter(pk=run.pk).update(so_far={"metric": metric, "looks": looks})
+
+
+def test_a_running_run_says_where_its_score_stands_and_will_end(
+    client: Client, submitted: Any
+) -> None:
+    run = make.start(submitted.runs.get(task__name="facts"), 12, 160)
+    looked(run)
+    for address in (f"/runs/{run.pk}", f"/runs/{run.pk}/progress"):
+        html = get(client, address)
+        shown = text(html)
+        assert "So far: 60.0 percent (acc) on 293 of 1,172 questions drawn at random" in shown
+        assert "lies between 54.1 and 66.0: 95%, however often you look" in shown
+        assert "No rank follows from it yet" in shown
+        first, second = "147 questions 61.2 51.7 to 70.3", "293 questions 60.0 54.1 to 66.0"
+        assert shown.index(first) < shown.index(second)
+        assert html.count('<line class="i"') == 2
+        assert 'x1="18.42%" x2="63.16%"' in html  # from 50 to 75
+        assert 'href="/method#score-so-far"' in html
+    assert 'id="score-so-far"' in get(client, "/method")
+
+
+def test_a_score_so_far_is_on_no_board_and_gone_when_the_run_ends(
+    client: Client, submitted: Any
+) -> None:
+    run = make.start(submitted.runs.get(task__name="facts"), 12, 160)
+    looked(run)
+    for address in ("/", "/board", "/queue", f"/api/v1/runs/{run.pk}"):
+        response = client.get(address)
+        assert b"60.0" not in response.content, address
+        assert b"0.541" not in response.content, address
+    Run.objects.filter(pk=run.pk).update(state="queued", lease_token=None, lease_until=None)
+    assert "So far" not in get(client, f"/runs/{run.pk}")
+
+
+def test_a_score_in_another_metric_than_the_boards_is_not_shown(
+    client: Client, submitted: Any
+) -> None:
+    run = make.start(submitted.runs.get(task__name="facts"), 12, 160)
+    looked(run, "acc_norm")
+    html = get(client, f"/runs/{run.pk}")
+    assert "So far" not in html
+    assert "A score appears here when every question is answered" in text(html)
+
+
 def test_a_waiting_run_says_how_many_are_ahead(client: Client, submitted: Any) -> None:
     runs = list(Run.objects.order_by(*IN_TURN))
     assert "next in line" in get(client, f"/runs/{runs[0].pk}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -15,18 +16,25 @@ bound = st.integers(0, 12).map(float)
 interval = st.one_of(st.tuples(bound, bound).map(sorted), st.just([np.nan, np.nan]))
 
 
-@given(st.lists(interval, min_size=1, max_size=9), st.sampled_from([1, 2, 256]))
-def test_ranks_are_those_that_counting_leaves(intervals: list[list[float]], block: int):
-    known = [row for row, (low, _) in enumerate(intervals) if not np.isnan(low)]
+@given(
+    st.lists(st.tuples(interval, st.booleans()), min_size=1, max_size=9),
+    st.sampled_from([1, 2, 256]),
+)
+def test_ranks_are_those_that_counting_leaves(models: list[Any], block: int):
+    intervals, counts = zip(*models, strict=True)
+    field = np.array(counts)
+    known = [row for row, (low, _) in enumerate(intervals) if field[row] and not np.isnan(low)]
     low, high = np.array(intervals).T[:, :, None]
     value = (low + high) / 2
-    lows, highs = held_together(value, low, high)
+    lows, highs = (np.full_like(value, np.nan) for _ in range(2))
+    lows[field], highs[field] = held_together(value[field], low[field], high[field])
     with mock.patch.object(separate, "BLOCK", block):
         for row in known:
-            best, worst = range_of(row, value, low, high)
+            found = range_of(row, value, low, high, field)
             above = sum(lows[other] > highs[row] for other in known)
             below = sum(highs[other] < lows[row] for other in known)
-            assert (best.tolist(), worst.tolist()) == ([1 + above], [len(known) - below])
+            expected = 1 + above, len(known) - below, len(known)
+            assert tuple(int(of_column[0]) for of_column in found) == expected
 
 
 def test_intervals_are_wider_the_more_models_a_column_has():
@@ -47,7 +55,7 @@ def test_true_ranks_lie_within_all_ranges_at_once():
         value = generator.normal(truth, 0.03)
         sides = (value + side * 1.959964 * 0.03 for side in (0, -1, 1))
         scores = [side[:, None] for side in sides]
-        ranges = [range_of(row, *scores) for row in range(12)]
+        ranges = [range_of(row, *scores, np.ones(12, np.bool_))[:2] for row in range(12)]
         missed += any(
             not best[0] <= rank <= worst[0]
             for rank, (best, worst) in zip(true_rank, ranges, strict=True)
