@@ -14,7 +14,6 @@ from evalcore.task.identity.digest import docs_digest
 from leaderboard.court.order import Question
 from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
 from leaderboard.samples import Facts, excerpts, facts_of, path_of, question_in, rows_in
-from leaderboard.samples.excerpts import LENGTH
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
 
@@ -71,7 +70,7 @@ class Bench:
 
 def begins(row: dict[str, Any]) -> str:
     """The question's first words; empty where they are not known, or may not be put online."""
-    return " ".join(question_in(row["doc"]).split())[:LENGTH]
+    return " ".join(question_in(row["doc"]).split())[: excerpts.LENGTH]
 
 
 def bench(name: str) -> Bench:
