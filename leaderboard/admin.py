@@ -261,6 +261,16 @@ class DepartureAdmin(ReadOnly):
     list_select_related = ("hub_model", "by", "ended_by")
 
 
+@admin.register(models.Ruling)
+class RulingAdmin(ReadOnly):
+    """Given, withdrawn and struck on the pages of the key court."""
+
+    list_display = ("task", "part", "doc_id", "verdict", "by", "at", "ending")
+    list_filter = ("verdict", "ending")
+    search_fields = ("task__name", "reason", "by__username")
+    list_select_related = ("task", "by")
+
+
 @admin.register(models.PoolOrder)
 class PoolOrderAdmin(ReadOnly):
     """Given on the page of workers, or by `manage.py pool`."""

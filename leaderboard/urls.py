@@ -20,6 +20,8 @@ from leaderboard.charts.axes import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
+from leaderboard.court import download as court_download
+from leaderboard.court import page as court
 from leaderboard.flags import departures_page as departures
 from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
@@ -90,6 +92,9 @@ urlpatterns = [
     path("departures/change", departures.change, name="departure-change"),
     path("flags/<int:number>/answer", flags.answer, name="flag-answer"),
     path("flags/<int:number>/decide", flags.decide, name="flag-decide"),
+    path("court", court.court, name="court"),
+    *table_file.addresses("court", court_download.file),
+    path("court/<int:number>/end", court.end, name="ruling-end"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),
@@ -98,6 +103,9 @@ urlpatterns = [
     path("changelog", texts.changelog, name="changelog"),
     path("models/<path:repo_id>", model.model, name="model"),
     path("tasks/<path:name>/questions.parquet", task.questions_file, name="task-questions"),
+    path("tasks/<path:name>/keys", court.keys, name="task-keys"),
+    path("tasks/<path:name>/keys/question", court.key, name="task-key"),
+    path("tasks/<path:name>/keys/rule", court.rule, name="task-key-rule"),
     path("tasks/<path:name>", task.task, name="task"),
     path("runs/<uuid:pk>", run.run, name="run"),
     path("cells/<int:variant>/<str:column>", board.cell, name="cell"),

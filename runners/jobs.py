@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from leaderboard import disputed
 from leaderboard.accounts import endings
 from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
@@ -44,6 +45,12 @@ def analyse_items() -> None:
 def analyse_sisters() -> None:
     """Look at the pairs of benchmarks in which runs were finished since."""
     sisters.analyse_due()
+
+
+@app.task(name="leave_out_disputed", expires=EXPIRES)  # type: ignore[untyped-decorator]
+def leave_out_disputed() -> None:
+    """Compute the scores without disputed questions that are missing."""
+    disputed.compute_due()
 
 
 @app.task(name="compare_backends", expires=EXPIRES)  # type: ignore[untyped-decorator]

@@ -22,6 +22,7 @@ from leaderboard.models import (
     FlagAnswer,
     Notices,
     Quota,
+    Ruling,
     RunEvent,
     Submission,
     User,
@@ -116,6 +117,14 @@ def _all_of(user: User) -> dict[str, Any]:
             Departure.objects.filter(by=user)
             .order_by("pk")
             .values(*("hub_model__repo_id", "words", "at", "ended"))
+        ),
+        "rulings": list(
+            Ruling.objects.filter(by=user)
+            .order_by("pk")
+            .values(
+                *("id", "task__name", "task__version", "part", "doc_id", "verdict", "answer"),
+                *("reason", "source", "at", "ended", "ending"),
+            )
         ),
         "votes": list(user.votes.order_by("created").values("submission", "created")),
     }

@@ -75,12 +75,14 @@ class Cells(NamedTuple):
     width: list[str]
     place: list[str]
     mark: list[str]
+    second: list[str]
+    """HTML: the score without disputed questions; empty where none are."""
     missing: dict[int, Cell]
     """By place on the page; what the lists have there says nothing."""
 
     def one_by_one(self) -> Iterator[Cell]:
         """The cells as objects."""
-        for row, fields in enumerate(zip(*self[:-1], strict=True)):
+        for row, fields in enumerate(zip(*self[:8], strict=True)):
             yield self.missing.get(row) or Cell(*fields)
 
 
@@ -134,6 +136,7 @@ def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Ce
     cells = Cells(
         *(_percents(values), margins, [""] * len(rows), _in_full(chosen), left, width, at),
         [""] * len(rows),
+        [""] * len(rows),
         {},
     )
     return [
@@ -178,7 +181,10 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
             row: _without_number(board, look.rows[row], place, of_column[row])
             for row in np.flatnonzero(unscored[:, number]).tolist()
         }
-        found.append(Cells(texts, margins, of_column, titles, left, width, at, marks, missing))
+        none = [""] * len(values)
+        found.append(
+            Cells(texts, margins, of_column, titles, left, width, at, marks, none, missing)
+        )
     return found
 
 
@@ -302,12 +308,14 @@ def cells_html(cells: Cells, label: str, plumb: SafeString) -> list[str]:
     """
     template: Any = engines["jinja2"].get_template(TEMPLATE)
     macros = template.template.module
-    a, b, c, k, d, e, f, g, h, i = str(macros.number(label, plumb, HOLE)).split(HOLE)
+    a, b, c, k, d, e, f, g, h, i, j = str(macros.number(label, plumb, HOLE)).split(HOLE)
     # Numbers, addresses and percentages of our own making: there is nothing to escape.
     html = [
         f"{a}{url}{b}{title}{c}{text}{k}{mark}{d}{'' if margin[0] == '±' else ENDS}{e}{margin}"
-        f"{f}{left}{g}{width}{h}{place}{i}"
-        for text, margin, url, title, left, width, place, mark in zip(*cells[:-1], strict=True)
+        f"{f}{left}{g}{width}{h}{place}{i}{second}{j}"
+        for text, margin, url, title, left, width, place, mark, second in zip(
+            *cells[:-1], strict=True
+        )
     ]
     known: dict[Cell, str] = {}
     for row, missing in cells.missing.items():

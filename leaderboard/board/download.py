@@ -14,6 +14,8 @@ import pyarrow as pa
 from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
+from leaderboard.board import second_file
+from leaderboard.board.second import seconds_of
 from leaderboard.board.view import View, chosen_board, view_of
 from leaderboard.board.wanted import Wanted
 from leaderboard.catalogue import newest_suite
@@ -37,12 +39,13 @@ def file(request: HttpRequest) -> TableFile:
     if seen.problems:
         raise Refused(seen.problems)
     site = request.build_absolute_uri("/")
+    disputed = seconds_of(seen, [])
     return TableFile(
         name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
         built=board.built,
         about=describe(seen, site),
-        details={"columns": _columns(seen)},
-        batches=lambda: _batches(seen, site),
+        details={"columns": _columns(seen), **second_file.details(disputed)},
+        batches=lambda: _batches(seen, site, disputed=bool(disputed)),
     )
 
 
@@ -75,9 +78,10 @@ def _name(seen: View, place: int) -> str:
     return f"{column.benchmark}.{column.style}"
 
 
-def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
+def _batches(seen: View, site: str, *, disputed: bool) -> Iterator[pa.RecordBatch]:
     """The rows, pinned ones first; one empty batch where there is none, for its fields."""
     board, rows = seen.board, np.concatenate([np.array(seen.pins, np.intp), seen.rows])
+    seconds = seconds_of(seen, rows.tolist()) if disputed else {}
     for start in range(0, max(len(rows), 1), BATCH):
         chosen = rows[start : start + BATCH]
         fields = {
@@ -89,6 +93,7 @@ def _batches(seen: View, site: str) -> Iterator[pa.RecordBatch]:
         for place in seen.columns:
             name = _name(seen, place)
             fields |= table_file.of_cells(board, place, chosen, seen.scores, name, site)
+        fields |= second_file.of_rows(seen, seconds, chosen.tolist(), _name)
         yield pa.RecordBatch.from_pydict(fields)
 
 

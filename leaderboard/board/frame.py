@@ -156,6 +156,7 @@ def context(
         "leads": leads_of(view),
         # What is known now says nothing of a past day's board.
         "warned": [] if wanted.moment else warned(table.columns),
+        "disputed": [head for head in table.columns if head.disputed],
         "cut": bool(board.ranks.cut_low.any() or board.ranks.cut_high.any()),
         "sources": {
             head.column.title: head.column.people_source

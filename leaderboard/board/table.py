@@ -25,6 +25,7 @@ from leaderboard.board.cells import (
 from leaderboard.board.cells import cells_html as written
 from leaderboard.board.filters import FILTERS
 from leaderboard.board.rows import HERE, Line, lines_of
+from leaderboard.board.second import seconds_of, with_seconds
 from leaderboard.board.view import AVERAGE, MODEL, SIZE, View
 from leaderboard.board.wanted import CHANCE
 from leaderboard.models.task import is_share
@@ -53,6 +54,8 @@ class Head:
     chance: float | None
     column: Column | None = None
     task_url: str = ""
+    disputed: int = 0
+    """Questions without which it has a second figure."""
 
     @property
     def breakable(self) -> SafeString:
@@ -145,7 +148,17 @@ def dress(view: View) -> Table:
         Drawn(place, head.key, head.scale, lead_to)
         for place, head in zip(view.columns, columns, strict=True)
     ]
-    by_place = column_cells(board, drawn, look)
+    seconds = seconds_of(view, rows)
+    by_place = [
+        with_seconds(cells, seconds[place], rows, board.columns[place].metric, wide=wide)
+        if place in seconds
+        else cells
+        for place, cells in zip(view.columns, column_cells(board, drawn, look), strict=True)
+    ]
+    columns = [
+        replace(head, disputed=seconds[place].removed) if place in seconds else head
+        for place, head in zip(view.columns, columns, strict=True)
+    ]
     by_column = [
         written(cells, head.label, head.plumb)
         for cells, head in zip(by_place, columns, strict=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import ItemAnalysis, Run, SuiteEntry
-from leaderboard.tasks import items, run_with_samples
+from leaderboard.tasks import column, items
 from leaderboard.web import Address
 
 
@@ -71,7 +71,7 @@ def questions_of(address: Address) -> Questions | None:
         entry=entry,
         columns=tuple((e.task.name, e.task.titled(e.title)) for e in analysed),
         table=items.table(found) if found else None,
-        run=run_with_samples(entry.task)[0],
+        run=column.run_with_samples(entry.task)[0],
     )
 
 

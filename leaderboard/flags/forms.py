@@ -16,7 +16,7 @@ class Words(forms.CharField):
     """Text that everybody reads: cleaned, and told apart where it is too short or too long."""
 
     def __init__(
-        self, *, longest: int, missing: str, one_line: bool = True, **options: Any
+        self, *, longest: int, missing: str = "", one_line: bool = True, **options: Any
     ) -> None:
         self.longest, self.missing, self.one_line = longest, missing, one_line
         super().__init__(error_messages={"required": missing}, **options)
@@ -26,7 +26,7 @@ class Words(forms.CharField):
         text = cleaned(super().clean(value))
         if self.one_line:
             text = " ".join(text.split())
-        if not text:
+        if not text and self.required:
             raise forms.ValidationError(self.missing)
         if len(text) > self.longest:
             raise forms.ValidationError(

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0030_sisters"),
+        ("leaderboard", "0031_key_court"),
     ]
 
     operations = [

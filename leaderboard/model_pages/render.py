@@ -13,6 +13,7 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import CUT_SHORT
+from leaderboard.disputed import mark
 from leaderboard.model_pages.field import Position
 from leaderboard.model_pages.portrait import FIELD, Portrait, Row
 from leaderboard.model_pages.runs import Ran
@@ -49,6 +50,8 @@ class ScoreLine(NamedTuple):
     """The interval beside it."""
     title: str
     n: str
+    second: str
+    """The same without disputed questions; empty where there are none."""
     whisker: str
     standing: str
     """Why there is no number, and what more there is to say of that."""
@@ -178,7 +181,7 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
     if score is None:
         other = ": its questions or its way of asking are not this column’s"
         more = other if cell.standing is Standing.NOT_COMPARABLE else ""
-        return ScoreLine(style, shots, run, "", "", "", "", "", "", str(cell.standing), more)
+        return ScoreLine(style, shots, run, "", "", "", "", "", "", "", str(cell.standing), more)
     return ScoreLine(
         style,
         shots,
@@ -188,6 +191,7 @@ def _score_line(cell: Cell, scale: Scale) -> ScoreLine:
         margin_in(score, entry.metric).replace("<", "&lt;"),
         exactly(score),
         f"{score.n:,}",
+        mark(cell.second, entry.metric) if cell.second else "",
         _whisker(score, scale, entry.task__chance, entry.style) if cell.share else "",
         "",
         "",

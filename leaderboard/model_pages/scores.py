@@ -7,7 +7,7 @@ board is built.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
 from evalcore.stats import Interval, difference_interval, paired_rows
+from leaderboard.disputed import Second, of_results
+from leaderboard.disputed import over_draws as disputed_over_draws
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
@@ -51,6 +53,8 @@ class Cell:
     run: UUID | None = None
     results: tuple[int, ...] = ()
     """Of each draw of examples, by primary key."""
+    second: Second | None = None
+    """Without the questions whose keys are disputed."""
 
     @property
     def share(self) -> bool:
@@ -95,6 +99,7 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
     for (benchmark, _), draws in columns.items():
         found = [of_key.get(draw.run_key, Cell(draw, Standing.NOT_MEASURED)) for draw in draws]
         cells.setdefault(benchmark, []).append(_of_draws(found))
+    cells = _with_seconds(cells)
     ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
     shown = [cell for pair in ends.values() if pair for cell in pair]
     by_question = by_result([pk for cell in shown for pk in cell.results])
@@ -102,6 +107,20 @@ def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
         Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question))
         for benchmark, found in cells.items()
     ]
+
+
+def _with_seconds(cells: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
+    """By benchmark the cells with their second figures; one query for all."""
+    known = of_results([pk for of in cells.values() for cell in of for pk in cell.results])
+    if not known:
+        return cells
+    return {
+        benchmark: [
+            replace(cell, second=disputed_over_draws([known.get(pk) for pk in cell.results]))
+            for cell in of
+        ]
+        for benchmark, of in cells.items()
+    }
 
 
 _SCORE = ("value", "low", "high", "n", *NAMES)

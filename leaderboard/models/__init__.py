@@ -21,6 +21,7 @@ from leaderboard.models.role import (
     may_withdraw,
     role_of,
 )
+from leaderboard.models.ruling import DisputedSet, Ruling, SecondFigure
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
@@ -43,6 +44,7 @@ __all__ = [
     "Artifact",
     "BoardSnapshot",
     "Departure",
+    "DisputedSet",
     "Edition",
     "EndNotice",
     "Flag",
@@ -58,10 +60,12 @@ __all__ = [
     "Rerun",
     "Result",
     "Role",
+    "Ruling",
     "Run",
     "RunCost",
     "RunEvent",
     "ScoreVector",
+    "SecondFigure",
     "SisterAnalysis",
     "SisterGap",
     "Submission",

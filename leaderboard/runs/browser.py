@@ -128,6 +128,7 @@ def _question(
     return {
         "name": f"{part}{sample['doc_id'] + 1}",  # counted from 1
         "doc": label,  # counted from 0, as addresses and files call it
+        "doc_digest": sample["doc_digest"],
         "subset": sample["subset"],
         "permalink": address.url(**{**FIELDS, "doc": label}, fragment="question"),
         "spaces_url": address.url(

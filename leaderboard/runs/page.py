@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from evalcore.record import RunRecord
+from leaderboard.disputed import of_results
 from leaderboard.models import Artifact, Run
 from leaderboard.models import edition as editions
 from leaderboard.models.task import is_share
@@ -132,6 +133,7 @@ def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     return {
         "metric": metric,
         "primary": primary,
+        "second": of_results([primary.pk]).get(primary.pk) if primary else None,
         "method": method,
         "method_in_words": materials.METHODS.get(method, method),
         "other_parts": materials.if_other_parts(primary, parts) if primary else None,

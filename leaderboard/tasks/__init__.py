@@ -1,6 +1,5 @@
 """A benchmark's page and a suite's: what is asked, and how good the questions are."""
 
-from leaderboard.tasks import items, sisters
-from leaderboard.tasks.column import run_with_samples
+from leaderboard.tasks import column, items, sisters
 
-__all__ = ["items", "run_with_samples", "sisters"]
+__all__ = ["column", "items", "sisters"]

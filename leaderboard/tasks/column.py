@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from django.conf import settings
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import Wanted, column_keys
+from leaderboard.disputed import Second, mark, of_board
 from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
@@ -130,6 +132,8 @@ class Placed:
     model: Model
     score: Score
     url: str
+    second: str
+    """HTML: without the questions whose keys are disputed; empty where none are."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,24 @@ class Standings:
     """This column of it, every model, as a file."""
 
 
+def entries_of(name: str) -> list[SuiteEntry]:
+    """Of each suite that asks a version of the task; a column's further draws are left out."""
+    asked = SuiteEntry.objects.filter(task__name=name, draw=0).select_related("suite")
+    texts = (f"suite__{text}" for text in ("description", "notice", "changelog", "reported"))
+    return list(asked.defer(*texts).order_by("position", "suite"))
+
+
+def columns_of(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
+    """The newest of each suite that asks this version, the site's suite first."""
+    asked = [entry for entry in entries if entry.task_id == task.pk]
+    asked.sort(key=lambda entry: (entry.suite.created, entry.suite_id))
+    newest = {entry.suite.name: entry for entry in asked}
+    return sorted(
+        newest.values(),
+        key=lambda entry: (entry.suite.name != settings.PLUMBLINE_SUITE, entry.suite.title),
+    )
+
+
 def board(entry: SuiteEntry) -> Board | None:
     """The board that shows the column."""
     return published.newest(entry.suite, OWN if entry.own else entry.style)
@@ -154,7 +176,7 @@ def board(entry: SuiteEntry) -> Board | None:
 
 def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     """None where the board does not show the column yet, or it has no number."""
-    place = _place(board, entry)
+    place = place_on(board, entry)
     if place is None:
         return None
     column, values = board.columns[place], board.scores.value[:, place]
@@ -168,7 +190,9 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     worst = [row for row in ordered[-ENDS:] if row not in best]
     key = column_keys(board)[place]
     wanted = Wanted(suite=board.suite, style=board.style, sort=key)
-    shown = [_placed(board, row, place) for row in (*best, *worst)]
+    seconds = of_board(board, [*best, *worst], [place])
+    of_rows = seconds[place].of_rows if place in seconds else {}
+    shown = [_placed(board, row, place, of_rows.get(row)) for row in (*best, *worst)]
     return Standings(
         column,
         shown[: len(best)],
@@ -180,17 +204,20 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     )
 
 
-def _place(board: Board, entry: SuiteEntry) -> int | None:
+def place_on(board: Board, entry: SuiteEntry) -> int | None:
     asked = (entry.benchmark, entry.style)
     columns = enumerate(board.columns)
     return next((at for at, column in columns if (column.benchmark, column.style) == asked), None)
 
 
-def _placed(board: Board, row: int, place: int) -> Placed:
+def _placed(board: Board, row: int, place: int, second: Second | None) -> Placed:
     score, run = board.score(row, place), board.run_id(row, place)
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")
-    return Placed(board.models[row], score, reverse("run", args=[run]) if run else "")
+    url = reverse("run", args=[run]) if run else ""
+    return Placed(
+        board.models[row], score, url, mark(second, board.columns[place].metric) if second else ""
+    )
 
 
 def draws(board: Board, entry: SuiteEntry) -> tuple[int, float] | None:
@@ -198,7 +225,7 @@ def draws(board: Board, entry: SuiteEntry) -> tuple[int, float] | None:
 
     None where they are drawn once, which says nothing of other draws.
     """
-    place = _place(board, entry)
+    place = place_on(board, entry)
     if place is None or board.columns[place].draws < 2:
         return None
     scored = ~np.isnan(board.scores.value[:, place])

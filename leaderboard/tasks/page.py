@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count
 from django.http import (
     FileResponse,
@@ -19,6 +18,7 @@ from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
+from leaderboard.disputed import sets_of
 from leaderboard.models import ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, excerpts
@@ -86,8 +86,8 @@ def _known(name: str, address: Address, *, away: bool = False) -> Known:
     if not found:
         raise Http404(f"no task {name} in a suite of this site")
     same = [row for row in rows if row.name != name and row.benchmark == found[0].benchmark]
-    entries = _entries(name)
-    columns = _columns(found[0], entries)
+    entries = task_column.entries_of(name)
+    columns = task_column.columns_of(found[0], entries)
     column = _column(address, columns)
     key = column.comparability_key if column else ""
     analysis = items.newest(key) if key and not away else None
@@ -136,6 +136,7 @@ def _page(
         "enough": items.ENOUGH,
         **_health(table),
         "sisters": sisters.told_about(column.comparability_key) if table and column else [],
+        "disputed": sum(one.n for one in sets_of([name]) if one.task_id == newest.pk),
         "draws": task_column.draws(known.board, column) if known.board and column else None,
         "versions": _told(known),
         "earlier_changes": earlier_changes(known.found),
@@ -165,23 +166,6 @@ def questions_file(request: HttpRequest, name: str) -> HttpResponseBase:
     response["ETag"] = etag
     response["X-Robots-Tag"] = "noindex"
     return response
-
-
-def _entries(name: str) -> list[SuiteEntry]:
-    """Of each suite that asks a version of the task; a column's further draws are left out."""
-    asked = SuiteEntry.objects.filter(task__name=name, draw=0).select_related("suite")
-    texts = (f"suite__{text}" for text in ("description", "notice", "changelog", "reported"))
-    return list(asked.defer(*texts).order_by("position", "suite"))
-
-
-def _columns(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
-    asked = [entry for entry in entries if entry.task_id == task.pk]
-    asked.sort(key=lambda entry: (entry.suite.created, entry.suite_id))
-    newest = {entry.suite.name: entry for entry in asked}
-    return sorted(
-        newest.values(),
-        key=lambda entry: (entry.suite.name != settings.PLUMBLINE_SUITE, entry.suite.title),
-    )
 
 
 def _column(address: Address, columns: Sequence[SuiteEntry]) -> SuiteEntry | None:

@@ -39,6 +39,7 @@ def robots(request: HttpRequest) -> HttpResponse:
         "/submissions/",
         "/accounts/",
         "/flags/new",
+        "/tasks/*/keys/question",
         "/account",
         "/admin/",
     )
@@ -152,6 +153,7 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "recalls",
             "flags",
             "departures",
+            "court",
             "method",
             "about",
             "changelog",

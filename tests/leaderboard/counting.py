@@ -18,7 +18,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard import recalls
+from leaderboard import court, disputed, recalls
+from leaderboard.court.bench import bench
 from leaderboard.models import (
     Artifact,
     Departure,
@@ -87,6 +88,24 @@ def _flagged() -> list[str]:
     made = Flag.objects.create(hub_model=model, reason="copied", evidence="look", by=by)
     FlagAnswer.objects.create(flag=made, by=by, side=FlagAnswer.Side.RAISED, text="and more")
     return [made.get_absolute_url()]
+
+
+def _ruled() -> tuple[str, str]:
+    """The name of a task with a file, and a question of it that two people dispute; with every
+    second figure, so that all pages that are counted show them."""
+    task = Artifact.objects.filter(kind=Artifact.Kind.SAMPLES, run__task__style="mmlu").order_by(
+        "run__task__name"
+    )[0].run.task  # fmt: skip
+    found = bench(task.name)
+    label = found.facts.label(0)
+    said = {"verdict": "wrong", "answer": "", "reason": "look", "source": ""}
+    for name in ("rules-one", "rules-two"):
+        by, _ = User.objects.get_or_create(username=name)
+        if not found.question(label).standing_of(by):
+            court.rule(found.question(label), **said, by=by)
+    while disputed.compute_due():
+        pass
+    return task.name, label
 
 
 def _departed() -> list[str]:
@@ -200,6 +219,13 @@ PAGES: Mapping[str, Callable[[], list[str]]] = {
     "flags": _one_address("flags"),
     "flag": _flagged,
     "departures": _departed,
+    "court": _one_address("court"),
+    **{f"court-{form}": _one_address(f"court-{form}") for form in ("csv", "json", "parquet")},
+    "task-keys": lambda: [reverse("task-keys", args=[_ruled()[0]])],
+    "task-key": lambda: [
+        f"{reverse('task-key', args=[name])}?{urlencode({'doc': label})}"
+        for name, label in [_ruled()]
+    ],
     # The last: what is recalled is missing on other pages.
     "recall": _recalled,
     "recalls": _one_address("recalls"),
@@ -211,6 +237,7 @@ def main() -> None:
     """By page the number for each of its addresses, or what went wrong."""
     client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=False)
     found: dict[str, list[int | str]] = {}
+    _ruled()
     for page, addresses in PAGES.items():
         found[page] = [_counted(client, address) for address in addresses()]
     json.dump(found, sys.stdout)

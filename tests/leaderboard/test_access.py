@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from leaderboard.models import Flag, Role, Submission, User, give
+from leaderboard.models import Flag, Role, Ruling, Submission, TaskVersion, User, give
 from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("suite")]
@@ -45,6 +45,7 @@ READ = (
     *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
+    *("court", "court-csv", "court-json", "court-parquet", "task-keys", "task-key"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
     *("healthz", "readyz", "metrics", "robots", "sitemap", "sitemap-section", "favicon"),
@@ -76,6 +77,8 @@ ROWS = {
     "departure-change": Row(Role.USER),
     "flag-answer": Row(Role.MODERATOR, "post"),
     "flag-decide": Row(Role.MODERATOR, "post"),
+    "task-key-rule": Row(Role.USER, "post"),
+    "ruling-end": Row(Role.MODERATOR, "post"),
 }
 ADMINISTRATION = Row(Role.OPERATOR)
 
@@ -136,6 +139,14 @@ def _flag(submission: Submission, bo: User) -> None:
     """Of somebody else's, so that its number is in the addresses."""
     model = submission.variant.hub_model
     Flag.objects.create(pk=1, hub_model=model, reason="copied", evidence="look", by=bo)
+
+
+@pytest.fixture(autouse=True)
+def _ruling(suite: Any, bo: User) -> None:
+    Ruling.objects.create(
+        pk=1, task=TaskVersion.objects.get(name="facts"), docs_digest="d", part="facts", doc_id=0,
+        doc_digest="e", verdict=Ruling.Verdict.WRONG, reason="look", by=bo,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
 FORMS = {
     *("submission-again", "submission-vote", "submission-withdraw", "pool-orders"),
-    *("flag-new", "flag-answer", "flag-decide", "departure-change", "api-submissions"),
+    *(
+        "flag-new",
+        "task-key-rule",
+        "ruling-end",
+        "flag-answer",
+        "flag-decide",
+        "departure-change",
+        "api-submissions",
+    ),
 }
 OF_ONE = {
     *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
