@@ -21,6 +21,7 @@ def broken(page: Page, within: str | None = None, **options: Any) -> list[tuple[
 
     `within` is a selector of the part that is looked at.
     """
+    page.wait_for_load_state()  # a form that was just sent leads to a page that is half there
     if page.evaluate("typeof axe") == "undefined":  # as on every page that was just opened
         page.evaluate(AXE)
     found = page.evaluate(LOOK, [within, {"resultTypes": ["violations"], **options}])

@@ -33,12 +33,13 @@ def test_the_pages_of_an_account_are_readable_in_every_look(visit: Open, shot: S
     for address in PAGES:
         page.goto(f"{site[0]}//{site[2]}{address}")
         found[address] = looked_at(page, shot, address.rpartition("/")[2])
-        for name in ("Make a feed", "Make a token"):
+        for name, made in (("Make a feed", "a[href*='/feeds/']"), ("Make a token", "#token")):
             button = page.get_by_role("button", name=name)
             if button.count():
                 if name == "Make a token":
                     page.get_by_label("What it is for").fill("nightly job")
                 button.click()
+                page.locator(made).wait_for()
                 found[name] = looked_at(page, shot, name)
     assert not any(found.values()), found
 
