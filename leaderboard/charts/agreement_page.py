@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts.agreement import MOST, Agreement, Pair, agreement_of
+from leaderboard.charts.files import links, picture_file
 from leaderboard.charts.heat_map import heat_map, told, two_places
 from leaderboard.charts.kinds import AGREEMENT, kinds
 from leaderboard.snapshot import TableFile, published, table_file
@@ -23,7 +24,6 @@ from leaderboard.stats import CORRELATED_FEWEST
 from leaderboard.web import Address, kept, part, throttle
 
 PER_PAGE = 50
-FORMS = ("svg", "csv", "json")
 
 
 def _address(request: HttpRequest) -> Address:
@@ -56,10 +56,7 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
         **_drawn(found),
         "drawn_from": found.of if found.of > MOST else 0,
         "lines": [_line(found, pair) for pair in found.by_agreement[shown.slice]],
-        "files": [
-            (form, address.url(page=1).replace(request.path, reverse(f"charts-agreement-{form}")))
-            for form in FORMS
-        ],
+        "files": links(address.url(page=1), "charts-agreement", "charts-agreement"),
     }
     return render_to_string("charts/agreement.html", context, request)
 
@@ -69,15 +66,7 @@ def svg(request: HttpRequest) -> HttpResponse:
     """The picture as a file, with colours of its own."""
     throttle.count_download(request)
     found = _or_404(request)
-    text = render_to_string("charts/agreement.svg", {**_drawn(found), "alone": True})
-    return HttpResponse(
-        text,
-        content_type="image/svg+xml",
-        headers={
-            "Content-Disposition": f'attachment; filename="{_name(found)}.svg"',
-            "X-Robots-Tag": "noindex",
-        },
-    )
+    return picture_file("charts/agreement.svg", _drawn(found), _name(found))
 
 
 def file(request: HttpRequest) -> TableFile:

@@ -18,6 +18,7 @@ from leaderboard.charts.axes import AXES
 from leaderboard.charts.axis import SIZE, Axis
 from leaderboard.charts.chart import AVERAGE, Chart, chart, scores_of
 from leaderboard.charts.drawing import ALL_WHISKERS, picture
+from leaderboard.charts.files import links, picture_file
 from leaderboard.charts.kinds import kinds
 from leaderboard.snapshot import published
 from leaderboard.web import Address, kept, part, throttle
@@ -75,17 +76,10 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
         "part": shown,
         "models": _lines(drawn)[shown.slice],
         "choices": _choices(drawn),
-        "files": [
-            (form, _file_of(address, reverse(f"charts-by-{axis.key}-{form}")))
-            for form in ("svg", "csv", "json")
-        ],
+        # The name of the file says along which axis.
+        "files": links(address.url(against=SIZE.key, page=1), "charts", f"charts-by-{axis.key}"),
     }
     return render_to_string("charts/page.html", context, request)
-
-
-def _file_of(address: Address, path: str) -> str:
-    """Where the same figures are a file: its name says along which axis."""
-    return address.url(against=SIZE.key, page=1).replace(reverse("charts"), path, 1)
 
 
 def svg(axis: Axis) -> Callable[[HttpRequest], HttpResponse]:
@@ -97,17 +91,9 @@ def svg(axis: Axis) -> Callable[[HttpRequest], HttpResponse]:
         chart = chart_of(address_of(request), axis)
         if chart is None or not len(chart.rows):
             raise Http404("there is nothing to draw yet")
-        text = render_to_string("charts/chart.svg", {**_drawn(chart), "axis": axis, "alone": True})
         board = chart.board
-        name = f"plumbline-{board.suite}-{board.version}-{chart.score}-by-{axis.key}.svg"
-        return HttpResponse(
-            text,
-            content_type="image/svg+xml",
-            headers={
-                "Content-Disposition": f'attachment; filename="{name}"',
-                "X-Robots-Tag": "noindex",
-            },
-        )
+        name = f"plumbline-{board.suite}-{board.version}-{chart.score}-by-{axis.key}"
+        return picture_file("charts/chart.svg", {**_drawn(chart), "axis": axis}, name)
 
     return as_file
 

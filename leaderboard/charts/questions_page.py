@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from leaderboard.charts.files import links, picture_file
 from leaderboard.charts.kinds import QUESTIONS, kinds
 from leaderboard.charts.questions import Questions, questions_of
 from leaderboard.charts.questions_drawing import picture, two_places
@@ -21,7 +22,6 @@ from leaderboard.tasks import items
 from leaderboard.web import Address, kept, part, throttle
 
 PER_PAGE = 50
-FORMS = ("svg", "csv", "json")
 
 
 def _address(request: HttpRequest) -> Address:
@@ -55,10 +55,7 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     context |= {
         **_drawn(found, table),
         "lines": [_line(found, table, place) for place in places],
-        "files": [
-            (form, address.url(page=1).replace(request.path, reverse(f"charts-questions-{form}")))
-            for form in FORMS
-        ],
+        "files": links(address.url(page=1), "charts-questions", "charts-questions"),
     }
     return render_to_string("charts/questions.html", context, request)
 
@@ -70,15 +67,7 @@ def svg(request: HttpRequest) -> HttpResponse:
     found, table = _or_404(request)
     if not table.defined.any():
         raise Http404("all models answer every question alike")
-    text = render_to_string("charts/questions.svg", {**_drawn(found, table), "alone": True})
-    return HttpResponse(
-        text,
-        content_type="image/svg+xml",
-        headers={
-            "Content-Disposition": f'attachment; filename="{_name(found)}.svg"',
-            "X-Robots-Tag": "noindex",
-        },
-    )
+    return picture_file("charts/questions.svg", _drawn(found, table), _name(found))
 
 
 def file(request: HttpRequest) -> TableFile:

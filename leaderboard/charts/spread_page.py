@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from leaderboard.charts.files import links, picture_file
 from leaderboard.charts.kinds import SPREAD, kinds
 from leaderboard.charts.spread import Line, Spread, spread_of
 from leaderboard.charts.spread_drawing import distance, picture, style_name
@@ -25,7 +26,6 @@ from leaderboard.web import Address, kept, part, throttle
 PER_PAGE = 25
 AT_ONCE = 500
 """Lines of a file that are made together."""
-FORMS = ("svg", "csv", "json")
 
 
 def _address(request: HttpRequest) -> Address:
@@ -59,10 +59,7 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
         "styles": [_style(found, place) for place in range(len(found.columns))],
         "apart": _apart(found),
         "table": [_row(found, line) for line in lines],
-        "files": [
-            (form, address.url(page=1).replace(request.path, reverse(f"charts-spread-{form}")))
-            for form in FORMS
-        ],
+        "files": links(address.url(page=1), "charts-spread", "charts-spread"),
     }
     return render_to_string("charts/spread.html", context, request)
 
@@ -73,15 +70,7 @@ def svg(request: HttpRequest) -> HttpResponse:
     throttle.count_download(request)
     found = _or_404(request)
     lines = found.lines(found.rows[:PER_PAGE].tolist())
-    text = render_to_string("charts/spread.svg", {**_drawn(found, lines), "alone": True})
-    return HttpResponse(
-        text,
-        content_type="image/svg+xml",
-        headers={
-            "Content-Disposition": f'attachment; filename="{_name(found)}.svg"',
-            "X-Robots-Tag": "noindex",
-        },
-    )
+    return picture_file("charts/spread.svg", _drawn(found, lines), _name(found))
 
 
 def file(request: HttpRequest) -> TableFile:
