@@ -8,8 +8,8 @@ from math import isnan
 from leaderboard.charts.agreement import Agreement, Pair
 
 WIDTH, LEFT, TOP, LABEL = 960, 250, 28, 30
-LARGEST, SMALLEST_WITH_NUMBER = 48, 34
-"""Of a field's side."""
+LARGEST, SMALLEST_WITH_NUMBER, SMALLEST = 48, 34, 16
+"""Of a field's side: names of 12 stand beside the smallest without touching each other."""
 DARKEST = 0.5
 """Opacity: a number must be legible on it, in both themes."""
 
@@ -40,9 +40,9 @@ class HeatMap:
     """At their middle, down and across alike."""
     side: float
     height: float
+    width: float
     numbered: bool
     """Whether there is room for a number in each field."""
-    width: int = WIDTH
     left: int = LEFT
     top: int = TOP
 
@@ -50,11 +50,16 @@ class HeatMap:
     def half(self) -> float:
         return round(self.side / 2, 2)
 
+    @property
+    def is_large(self) -> bool:
+        """Larger than other charts, as many benchmarks want it."""
+        return self.width > WIDTH
+
 
 def heat_map(agreement: Agreement) -> HeatMap:
     """Below the diagonal alone: above it stands the same."""
     count = len(agreement.columns)
-    side = min(LARGEST, round((WIDTH - LEFT) / max(count, 1), 2))
+    side = max(SMALLEST, min(LARGEST, round((WIDTH - LEFT) / max(count, 1), 2)))
     return HeatMap(
         fields=[_field(agreement, pair, side) for pair in agreement.pairs],
         names=[
@@ -63,6 +68,7 @@ def heat_map(agreement: Agreement) -> HeatMap:
         ],
         side=side,
         height=TOP + count * side + 4,
+        width=max(WIDTH, LEFT + count * side),
         numbered=side >= SMALLEST_WITH_NUMBER,
     )
 

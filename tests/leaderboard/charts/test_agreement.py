@@ -97,6 +97,8 @@ def test_sixty_benchmarks_fit_on_the_picture_and_their_pairs_on_pages(
     assert max(field.x for field in drawn.fields) + drawn.side <= drawn.width
     assert max(field.y for field in drawn.fields) + drawn.side <= drawn.height
     assert not drawn.numbered
+    assert drawn.side >= 16, "names of 12 would lie on each other"
+    assert 'class="chart large"' in html
 
 
 def test_a_model_that_is_flagged_is_in_no_correlation() -> None:
