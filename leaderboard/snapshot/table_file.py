@@ -177,8 +177,9 @@ def numbers(values: NDArray[Any]) -> pa.Array:
 def _csv(file: TableFile) -> Iterator[bytes]:
     header = True
     for batch in file.batches():
-        columns = dict(zip(batch.schema.names, map(_harmless, batch.columns), strict=True))
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns |= {name: pa.repeat(value, batch.num_rows) for name, value in file.about.items()}
+        columns = {name: _harmless(column) for name, column in columns.items()}
         sink = BytesIO()
         options = pyarrow.csv.WriteOptions(include_header=header)
         pyarrow.csv.write_csv(pa.table(columns), sink, options)
