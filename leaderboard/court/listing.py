@@ -132,7 +132,7 @@ def _told(line: Line, row: dict[str, Any] | None, other: Instead | None) -> Line
 
 def _choice(choices: Sequence[str], place: int) -> str:
     text = _short(choices[place]) if place < len(choices) else ""
-    return f"{letter(place)}: {text}" if text else letter(place)
+    return f"{letter(place)}: {text}" if text not in ("", letter(place)) else letter(place)
 
 
 def _short(text: str) -> str:

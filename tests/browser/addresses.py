@@ -6,8 +6,10 @@ import re
 from urllib.parse import urlsplit
 
 from django.test import Client
+from django.urls import reverse
 
 from leaderboard.models import Run, Submission
+from tests.leaderboard.counting import SIGNING_UP
 
 
 def public() -> list[str]:
@@ -32,10 +34,12 @@ def unlisted() -> dict[str, int]:
         *("/submit?model=not+a+model", "/submit?model=awkward/tiny-llama"),
         *(f"/runs/{run.pk}" for run in (done, failed, running)),
         *(f"/runs/{done.pk}?outcome=wrong", f"/submissions/{submission.pk}", "/models/lab/unlucky"),
-        *(f"/compare?run={done.pk},{others[0].pk}", "/accounts/login"),
+        *(f"/compare?run={done.pk},{others[0].pk}", f"/runs/{done.pk}/recount"),
+        *(reverse(name) for name in ("login", *SIGNING_UP, "account-deleted")),
     ]
     faults = {"/?q=%00": 400, "/fault/forbidden": 403, "/models/lab/nosuch": 404}
-    return {**dict.fromkeys(shown, 200), **faults, "/fault/broken": 500}
+    faults |= {"/fault/often": 429, "/fault/broken": 500, "/fault/away": 503}
+    return {**dict.fromkeys(shown, 200), **faults}
 
 
 def everywhere() -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from allauth.account.models import EmailAddress
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from leaderboard.models import ApiToken, Notices, Role, User
 from tests.browser.conftest import Open
@@ -42,6 +42,45 @@ def test_the_pages_of_an_account_are_readable_in_every_look(visit: Open, shot: S
                 page.locator(made).wait_for()
                 found[name] = looked_at(page, shot, name)
     assert not any(found.values()), found
+
+
+REFUSED = {
+    "/account/tokens": {"What it is for": ""},
+    "/account/delete": {"Type ada to say that you mean it": "W" * 60},
+}
+
+
+@pytest.mark.usefixtures("mail")
+def test_a_form_that_is_refused_is_readable_in_every_look(visit: Open, shot: Shots) -> None:
+    page = signed_in(visit, "ada", Role.SUBMITTER)
+    site = page.url.removesuffix("/models/lab/texts")
+    found = {}
+    for address, fields in REFUSED.items():
+        page.goto(site + address)
+        found[address] = refused(page, fields, shot, address.rpartition("/")[2])
+    page.goto(f"{site}/accounts/logout")
+    found["sign out"] = looked_at(page, shot, "sign out")
+
+    page = visit().page
+    for address, fields in {
+        "/accounts/login": {"User name": "ada", "Password": "wrong"},
+        "/accounts/new": {"User name": "ada", "E-mail": "nonsense", "Password": "1"},
+        "/accounts/password": {"E-mail": "nonsense"},
+    }.items():
+        page.goto(site + address)
+        found[address] = refused(page, fields, shot, address.rpartition("/")[2])
+    assert not any(found.values()), found
+
+
+def refused(page: Page, fields: dict[str, str], shot: Shots, what: str) -> dict[str, Any]:
+    """What is wrong with the form after it was sent with these; it says what has to change."""
+    page.evaluate("document.querySelectorAll('form').forEach(one => { one.noValidate = true; })")
+    for label, typed in fields.items():
+        page.get_by_label(label).fill(typed)
+    with page.expect_navigation():
+        page.get_by_label(next(iter(fields))).press("Enter")
+    assert page.locator("main :is(.problem:not(:empty), [role=alert])").count(), what
+    return looked_at(page, shot, f"{what} refused")
 
 
 def test_a_token_is_made_copied_and_revoked(visit: Open, shot: Shots) -> None:

@@ -39,11 +39,6 @@ def looked_at(page: Page, shot: Shots, what: str) -> dict[str, Any]:
     for width, scheme in ((1280, "light"), (390, "light"), (1280, "dark")):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        over = page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        if over > 0:
-            found[f"wider than {width}"] = [over]
         shot(page, f"{what} {width} {scheme}")
     page.set_viewport_size({"width": 794, "height": 1123})
     page.emulate_media(media="print", color_scheme="light")
