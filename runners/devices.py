@@ -33,8 +33,9 @@ class Gpu:
     uuid: str
     name: str
     free_bytes: int
-    used_bytes: int
-    total_bytes: int
+    used_bytes: int | None
+    total_bytes: int | None
+    """None where the driver does not tell: that is no reason to leave a GPU unused."""
     capability: tuple[int, int]
     """CUDA's compute capability."""
 
@@ -122,10 +123,17 @@ def _told() -> str:
 
 def _gpu(line: str) -> Gpu:
     try:
-        index, uuid, name, *memory, capability = (part.strip() for part in line.split(","))
-        free, used, total = (int(mebibytes) * 2**20 for mebibytes in memory)
+        index, uuid, name, free, used, total, capability = (
+            part.strip() for part in line.split(",")
+        )
         major, minor = capability.split(".")
-        return Gpu(index, uuid, name, free, used, total, (int(major), int(minor)))
+        return Gpu(
+            *(index, uuid, name),
+            free_bytes=int(free) * 2**20,
+            used_bytes=int(used) * 2**20 if used.isdigit() else None,
+            total_bytes=int(total) * 2**20 if total.isdigit() else None,
+            capability=(int(major), int(minor)),
+        )
     except ValueError:
         raise NoSuchDevice(
             f"nvidia-smi tells {line.strip()!r} of a GPU where {FIELDS} was asked: "

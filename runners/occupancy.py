@@ -28,7 +28,11 @@ def now(device: str, limit: int) -> InUse:
     if device.startswith(CPU):
         return [(CPU, _held(), limit)]
     try:
-        return [(gpu.index, gpu.used_bytes, gpu.total_bytes) for gpu in visible()]
+        return [
+            (gpu.index, gpu.used_bytes, gpu.total_bytes)
+            for gpu in visible()
+            if gpu.used_bytes is not None and gpu.total_bytes is not None
+        ]
     except NoSuchDevice as problem:
         logger.warning("memory in use is not known: %s", problem)
         return []

@@ -70,6 +70,9 @@ def test_what_is_in_use_is_told_of_each_gpu_that_the_worker_has(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
     told = occupancy.now("2 x anything", 0)
     assert told == [("1", 41544 * MIB, 81559 * MIB), ("2", 12 * MIB, 15360 * MIB)]
+    cards(CARDS[1], CARDS[2].replace("12, 15360", "[N/A], [N/A]"))
+    assert [gpu.free_bytes for gpu in devices.chosen("")] == [40000 * MIB, 14900 * MIB]
+    assert occupancy.now("2 x anything", 0) == [("1", 41544 * MIB, 81559 * MIB)]
     cards("NVIDIA-SMI has failed: no driver", status=9)
     assert occupancy.now("2 x anything", 0) == []
 
