@@ -22,8 +22,8 @@ from leaderboard.models import BoardSnapshot, Edition, Recall, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
+from leaderboard.snapshot import columns, recalled
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import recalled
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 
@@ -206,6 +206,7 @@ def forget() -> None:
     _shown.clear()
     _whole.clear()
     _in_use.clear()
+    columns.forget()
     recalled.forget()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import Board, Decided, Flags, Ranks
 from leaderboard.snapshot.decided import FIRST, neighbours
 from leaderboard.snapshot.ranking import Part, claims, parts_of, rank
