@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from django.db.models import Exists, OuterRef
@@ -21,8 +22,11 @@ from leaderboard.samples import vectors
 from leaderboard.snapshot.cells import results_of
 from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import Floats, Ranks, Scores
+from leaderboard.snapshot.models import Models
 from leaderboard.stats import BoardRanges, Earlier, among, bands, board_ranges
 
+RULE = 1
+"""Of windows: at the models whose keys are lowest among their neighbours. 0: every 500 places."""
 REACH = 500
 """Places up and down that a model is compared with, where a board has more than twice as many."""
 
@@ -129,7 +133,20 @@ def parts_of(
     return [Part(column, 1 / len(counted), by_chance, variants) for column in counted]
 
 
-def rank(parts: Sequence[Part], averages: Floats, earlier: Earlier | None = None) -> Ranks:
+def keys_of(models: Models) -> NDArray[np.uint64]:
+    """What decides at which models windows begin: the name and commit, well mixed."""
+    pairs = zip(models.values("repo_id"), models.values("commit"), strict=True)
+    names = (f"{repo_id}@{commit}".encode() for repo_id, commit in pairs)
+    mixed = b"".join(blake2b(name, digest_size=8).digest() for name in names)
+    return np.frombuffer(mixed, "<u8").astype(np.uint64)
+
+
+def rank(
+    parts: Sequence[Part],
+    averages: Floats,
+    keys: NDArray[np.uint64],
+    earlier: Earlier | None = None,
+) -> Ranks:
     """Ranks of the parts' models, which are in order of their `averages`, the highest first.
 
     What `earlier` decided between the same models is not decided anew.
@@ -146,7 +163,9 @@ def rank(parts: Sequence[Part], averages: Floats, earlier: Earlier | None = None
     own = np.zeros(len(variants))
     for part in parts:
         own = own + part.own_variances()
-    found = board_ranges(averages, blocks_of, own_variance=own, reach=REACH, earlier=earlier)
+    found = board_ranges(
+        averages, blocks_of, own_variance=own, keys=keys, reach=REACH, earlier=earlier
+    )
     return _of(found, averages)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -124,6 +124,17 @@ def test_only_windows_with_a_model_that_came_or_moved_are_decided(
     assert 0 < len(decided_again) < everything
     decided_again.clear()
     assert_same(after, built(suite, OWN))
+
+
+def test_ranks_of_another_rule_of_windows_are_no_base(suite: Suite, monkeypatch: Any) -> None:
+    before = built(suite, OWN)
+    add(suite, "lab/last", 0.01)
+    decided_again = windows_decided(monkeypatch)
+    anew = built(suite, OWN)
+    everything = len(decided_again)
+    decided_again.clear()
+    assert_same(built(suite, OWN, replace(before, rank_rule=0)), anew)
+    assert len(decided_again) == everything
 
 
 def test_a_model_that_is_measured_anew_in_its_place_is_ranked_anew(
