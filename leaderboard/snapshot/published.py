@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
-REST = 5
+REST = 3
 """... and so many times as long as the last one took to build."""
 KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
