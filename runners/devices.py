@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 CPU = "cpu"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-FIELDS = "index,uuid,name,memory.free,compute_cap"
+FIELDS = "index,uuid,name,memory.free,memory.used,memory.total,compute_cap"
 UNNAMED = ("", "-1", "NoDevFiles")
 """With what CUDA_VISIBLE_DEVICES hides all GPUs."""
 
@@ -33,6 +33,8 @@ class Gpu:
     uuid: str
     name: str
     free_bytes: int
+    used_bytes: int
+    total_bytes: int
     capability: tuple[int, int]
     """CUDA's compute capability."""
 
@@ -120,9 +122,10 @@ def _told() -> str:
 
 def _gpu(line: str) -> Gpu:
     try:
-        index, uuid, name, mebibytes, capability = (part.strip() for part in line.split(","))
+        index, uuid, name, *memory, capability = (part.strip() for part in line.split(","))
+        free, used, total = (int(mebibytes) * 2**20 for mebibytes in memory)
         major, minor = capability.split(".")
-        return Gpu(index, uuid, name, int(mebibytes) * 2**20, (int(major), int(minor)))
+        return Gpu(index, uuid, name, free, used, total, (int(major), int(minor)))
     except ValueError:
         raise NoSuchDevice(
             f"nvidia-smi tells {line.strip()!r} of a GPU where {FIELDS} was asked: "
