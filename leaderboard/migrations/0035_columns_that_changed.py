@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("leaderboard", "0033_costs"),
+        ("leaderboard", "0034_worker_gauges"),
     ]
 
     operations = [
