@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 CPU = "cpu"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-FIELDS = "index,uuid,name,memory.free,compute_cap"
+FIELDS = "index,uuid,name,memory.free,memory.used,memory.total,compute_cap"
 UNNAMED = ("", "-1", "NoDevFiles")
 """With what CUDA_VISIBLE_DEVICES hides all GPUs."""
 
@@ -33,6 +33,9 @@ class Gpu:
     uuid: str
     name: str
     free_bytes: int
+    used_bytes: int | None
+    total_bytes: int | None
+    """None where the driver does not tell: that is no reason to leave a GPU unused."""
     capability: tuple[int, int]
     """CUDA's compute capability."""
 
@@ -120,9 +123,17 @@ def _told() -> str:
 
 def _gpu(line: str) -> Gpu:
     try:
-        index, uuid, name, mebibytes, capability = (part.strip() for part in line.split(","))
+        index, uuid, name, free, used, total, capability = (
+            part.strip() for part in line.split(",")
+        )
         major, minor = capability.split(".")
-        return Gpu(index, uuid, name, int(mebibytes) * 2**20, (int(major), int(minor)))
+        return Gpu(
+            *(index, uuid, name),
+            free_bytes=int(free) * 2**20,
+            used_bytes=int(used) * 2**20 if used.isdigit() else None,
+            total_bytes=int(total) * 2**20 if total.isdigit() else None,
+            capability=(int(major), int(minor)),
+        )
     except ValueError:
         raise NoSuchDevice(
             f"nvidia-smi tells {line.strip()!r} of a GPU where {FIELDS} was asked: "

@@ -20,6 +20,7 @@ from django.db.models.functions import Now
 
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims, orders
+from runners.occupancy import Measuring
 
 RENEW_EVERY = 10.0
 TRY_AGAIN = 1.0
@@ -39,6 +40,7 @@ class Heartbeat:
         self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
         self._heard = self._renewed_at = monotonic()
         self._drains = False
+        self._memory = Measuring(worker.device, worker.memory_bytes)
         self._over = threading.Event()
         # What it logs is about the same claim as what the worker's own thread logs.
         about = copy_context()
@@ -67,6 +69,7 @@ class Heartbeat:
         self._heard = monotonic()
 
     def __enter__(self) -> Self:
+        self._memory.start()
         self._thread.start()
         return self
 
@@ -76,6 +79,7 @@ class Heartbeat:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._memory.end()
         self._over.set()
         self._thread.join(RENEW_EVERY)
 
@@ -96,7 +100,9 @@ class Heartbeat:
         asked = monotonic()
         try:
             ours = claims.renew(self._token)
-            Worker.objects.filter(pk=self._worker).update(seen=Now())
+            found = self._memory.found
+            told = {} if found is None else {"memory_in_use": found}
+            Worker.objects.filter(pk=self._worker).update(seen=Now(), **told)
             self._drains = orders.drains(self._worker)
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)

@@ -16,7 +16,7 @@ from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.queue import launches
-from runners import backends, capacity, confinement, trusted_code
+from runners import backends, capacity, confinement, occupancy, trusted_code
 from runners.capacity import Capacity
 from runners.reconnect import persistently
 
@@ -101,6 +101,7 @@ def write(
         "quantisations": installed_methods(),
         "runs_code": runs_code,
         "confinement": confinement,
+        "memory_in_use": occupancy.now(holds.device, holds.memory_bytes),
         "launch_id": launch,
         "seen": Now(),
         "ended": None,

@@ -67,7 +67,8 @@ def _compare(run: Run, twin: Run) -> None:
     entries = SuiteEntry.objects.filter(task__benchmark=run.task.benchmark)
     with changing():
         Agreement.objects.get_or_create(run=run, defaults={"reference": twin, **found})
-        note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
+        suites = entries.order_by().values_list("suite", flat=True).distinct()
+        note("data", of=suites, benchmarks=())
         note("pages", of=[SITE])
 
 

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -99,12 +99,32 @@ def _pool() -> Iterator[Metric]:
     yield _gauges("workers", told, "state", pool.workers)
     told = "Memory for models of the live workers, by device."
     yield _gauges("worker_memory_bytes", told, "device", pool.memory_bytes)
+    yield from _devices(pool.in_use)
+    told = "Tokens, read and written, of the runs that a worker finished, each request in full."
+    tokens = CounterMetricFamily("plumbline_worker_tokens", told, labels=["worker"])
+    for worker, n in pool.tokens.items():
+        tokens.add_metric([worker], n)
+    yield tokens
     told = "Seconds since the most silent worker that holds runs was seen; 0 where none does."
     yield _gauge("worker_oldest_heartbeat_age_seconds", told, stand.oldest_heartbeat(now) or 0.0)
     newest = stand.newest_heartbeat(now)
     if newest is not None:
         told = "Seconds since any worker was seen."
         yield _gauge("worker_newest_heartbeat_age_seconds", told, newest)
+
+
+def _devices(in_use: dict[tuple[str, str], tuple[int, int]]) -> Iterator[Metric]:
+    told = "Memory of a worker's device that is in use: of a GPU by anybody, else by the worker."
+    used = GaugeMetricFamily("plumbline_device_memory_used_bytes", told, labels=_DEVICE)
+    told = "Memory of a worker's device in all: of a processor what models may take."
+    total = GaugeMetricFamily("plumbline_device_memory_total_bytes", told, labels=_DEVICE)
+    for labels, (bytes_used, bytes_in_all) in in_use.items():
+        used.add_metric(labels, bytes_used)
+        total.add_metric(labels, bytes_in_all)
+    yield from (used, total)
+
+
+_DEVICE = ("worker", "device")
 
 
 def _board() -> Iterator[Metric]:

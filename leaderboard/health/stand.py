@@ -84,6 +84,10 @@ class Pool:
     """By what they are at, zeros included."""
     memory_bytes: dict[str, int]
     """For models, of the live workers together, by device."""
+    in_use: dict[tuple[str, str], tuple[int, int]]
+    """Bytes in use and in all, of each live worker's devices, by both names."""
+    tokens: dict[str, int]
+    """That each worker of the last week ever computed, by its name."""
 
 
 def pool(now: datetime) -> Pool:
@@ -91,14 +95,21 @@ def pool(now: datetime) -> Pool:
     alive = live_workers()
     resting = orders.by_name(worker.name for worker in alive)
     busy = set(Run.objects.filter(state=State.RUNNING).values_list("worker", flat=True))
-    known = Worker.objects.filter(seen__gte=now - REMEMBERED).count()
-    counted = Counter({"busy": 0, "idle": 0, "resting": 0, "lost": max(known - len(alive), 0)})
+    known = Worker.objects.filter(seen__gte=now - REMEMBERED)
+    tokens = dict(known.order_by("name").values_list("name", "tokens"))
+    lost = max(len(tokens) - len(alive), 0)
+    counted = Counter({"busy": 0, "idle": 0, "resting": 0, "lost": lost})
     memory: Counter[str] = Counter()
     for worker in alive:
         at = "busy" if worker.name in busy else "resting" if worker.name in resting else "idle"
         counted[at] += 1
         memory[worker.device] += worker.memory_bytes
-    return Pool(dict(counted), dict(memory))
+    in_use = {
+        (worker.name, device): (used, total)
+        for worker in alive
+        for device, used, total in worker.memory_in_use
+    }
+    return Pool(dict(counted), dict(memory), in_use, tokens)
 
 
 def board_age(now: datetime) -> float | None:

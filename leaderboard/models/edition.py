@@ -29,9 +29,21 @@ class Edition(models.Model):
     """Moves with a run of its benchmarks, its entries, and what boards say of models."""
     pages = models.BigIntegerField(default=1)
     """Moves with a published snapshot, and with the words around it."""
+    columns = models.BigIntegerField(default=1)
+    """Moves with `data`, but where it is known which benchmarks changed, if any."""
 
     def __str__(self) -> str:
         return f"{self.of or 'site'}: data {self.data}, pages {self.pages}"
+
+
+class BenchmarkEdition(models.Model):
+    """Of a benchmark's columns on all boards: moves with its runs. The row of a suite says more."""
+
+    of = models.CharField(max_length=200, primary_key=True)
+    data = models.BigIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"{self.of}: data {self.data}"
 
 
 def now() -> tuple[tuple[int, int, int], ...]:
@@ -44,12 +56,25 @@ def of_data() -> dict[int, int]:
     return dict(Edition.objects.values_list("of", "data"))
 
 
+def of_columns(suite: int) -> tuple[int, dict[str, int]]:
+    """The number of all columns of the suite, and by benchmark the number of its own.
+
+    What is read afterwards is of these numbers, or newer.
+    """
+    whole = Edition.objects.filter(of=suite).values_list("columns", flat=True).first() or 0
+    return whole, dict(BenchmarkEdition.objects.values_list("of", "data"))
+
+
+_NUMBERS = ("data", "pages", "columns")
+
+
 @dataclass
 class _Moved:
     """What one transaction has changed so far."""
 
-    rows: dict[str, set[int]] = field(default_factory=lambda: {"data": set(), "pages": set()})
+    rows: dict[str, set[int]] = field(default_factory=lambda: {name: set() for name in _NUMBERS})
     everywhere: set[str] = field(default_factory=set)
+    benchmarks: set[str] = field(default_factory=set)
 
     def store(self) -> None:
         """Move the numbers on: at the very end, in one order, so that nobody waits in a circle."""
@@ -68,6 +93,17 @@ class _Moved:
             moved = known | named if name in self.everywhere else of
             if moved:
                 Edition.objects.filter(of__in=moved).update(**{name: F(name) + 1})
+        if self.benchmarks:
+            self._store_benchmarks()
+
+    def _store_benchmarks(self) -> None:
+        columns = BenchmarkEdition.objects.filter(of__in=self.benchmarks)
+        rows = columns.order_by("of").select_for_update(no_key=True)
+        if new := sorted(self.benchmarks - set(rows.values_list("of", flat=True))):
+            BenchmarkEdition.objects.bulk_create(
+                [BenchmarkEdition(of=of) for of in new], ignore_conflicts=True
+            )
+        columns.update(data=F("data") + 1)
 
 
 class _Open(threading.local):
@@ -92,14 +128,22 @@ def changing() -> Iterator[_Moved]:
             _open.moved = None
 
 
-def note(*names: str, of: Iterable[int] | None = None) -> None:
-    """That the `data`, the `pages` or both of these suites change; None is all, and the site."""
+def note(
+    *names: str, of: Iterable[int] | None = None, benchmarks: Collection[str] | None = None
+) -> None:
+    """That the `data`, the `pages` or both of these suites change; None is all, and the site.
+
+    Of the data every column is read anew, but where `benchmarks` names those that are concerned.
+    """
+    moved_too = ("columns",) if "data" in names and benchmarks is None else ()
+    suites = None if of is None else set(of)
     with changing() as moved:
-        for name in names:
-            if of is None:
+        moved.benchmarks.update(benchmarks or ())
+        for name in (*names, *moved_too):
+            if suites is None:
                 moved.everywhere.add(name)
             else:
-                moved.rows[name].update(of)
+                moved.rows[name].update(suites)
 
 
 Row = TypeVar("Row", bound="Fact")

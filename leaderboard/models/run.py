@@ -61,7 +61,7 @@ class Worker(Fact):
 
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
-        *("ended", "launch", "full_until", "confinement"),
+        *("ended", "launch", "full_until", "confinement", "memory_in_use", "tokens"),
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
@@ -91,6 +91,10 @@ class Worker(Fact):
     """What had an engine start it; null where somebody did."""
     full_until = models.DateTimeField(null=True, blank=True)
     """Its machine had no memory or no disk left: it takes nothing before this time."""
+    memory_in_use = models.JSONField(default=list)
+    """Of its devices, each as name, bytes in use and bytes in all; empty where unknown."""
+    tokens = models.BigIntegerField(default=0)
+    """Of the runs that it ever finished and whose tokens are known; it only grows."""
 
     def __str__(self) -> str:
         return self.name

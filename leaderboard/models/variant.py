@@ -22,7 +22,7 @@ class OfBoards(Fact):
         if created:
             note("pages", of=[SITE])
         else:
-            note("data")
+            note("data", benchmarks=())
 
 
 TRANSFORMERS, VLLM = "hf", "vllm"

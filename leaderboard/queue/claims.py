@@ -229,6 +229,9 @@ def complete(
             raise LeaseLost(f"run {run.pk} was taken away before its results were stored")
         records.store(run, record, by_question)
         cost.save(force_insert=True)
+        if cost.tokens:
+            by = Worker.objects.filter(pk=holder(run))
+            by.update(tokens=F("tokens") + cost.tokens)
         Artifact.objects.bulk_create(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts

@@ -40,8 +40,10 @@ def tell(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
         RunEvent(run=run, at=Now(), state=state, by=by, why=why) for run in told
     )
     tasks = TaskVersion.objects.filter(pk__in={run.task_id for run in told})
-    entries = SuiteEntry.objects.filter(task__benchmark__in=tasks.values("benchmark"))
-    note("data", of=entries.order_by().values_list("suite", flat=True).distinct())
+    benchmarks = set(tasks.values_list("benchmark", flat=True))
+    entries = SuiteEntry.objects.filter(task__benchmark__in=benchmarks)
+    suites = entries.order_by().values_list("suite", flat=True).distinct()
+    note("data", of=suites, benchmarks=benchmarks)
 
 
 def announce() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import UUID
+
+import numpy as np
 
 from leaderboard.models import Run
 from leaderboard.models.agreement import shown_to_agree
 from leaderboard.models.variant import NAMES, TRANSFORMERS
-from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.models import Model
 
 DEPARTED = "Its author took it out of the ranking"
@@ -28,12 +31,13 @@ def with_apart(models: Sequence[Model], columns: Sequence[ColumnCells]) -> list[
         return list(models)
     counted = [column for column in columns if column.entry.counts]
     titles = {column.entry.task_id: column.entry.title for column in counted}
-    runs = {
-        cell.run: (variant, column.entry.task_id)
-        for column in counted
-        for variant, cell in column.cells.items()
-        if variant in others and cell.run and cell.score
-    }
+    variants = np.array(list(others), np.int64)
+    runs = {}
+    for column in counted:
+        for variant, place in zip(others, column.places(variants).tolist(), strict=True):
+            if place >= 0 and not np.isnan(column.scores.value[place]):
+                run = UUID(bytes=column.run[place].tobytes())
+                runs[run] = variant, column.entry.task_id
     computed_by = dict(Run.objects.filter(pk__in=runs).values_list("pk", "computed_by"))
     agree = shown_to_agree(titles)
     lacking: dict[int, list[str]] = {}

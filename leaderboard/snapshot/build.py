@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from evalcore.lengths import NAMES
-from evalcore.stats import Interval
 from leaderboard.models import Suite, SuiteEntry, Variant
 from leaderboard.snapshot import style_facts
 from leaderboard.snapshot.apart import DEPARTED, with_apart
-from leaderboard.snapshot.cells import PLACE, Cell, ColumnCells, columns_of, from_chance
+from leaderboard.snapshot.cells import PLACE
+from leaderboard.snapshot.columns import ColumnCells, columns_of
 from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
@@ -32,7 +34,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
     their average and have no rank.
     """
     entries = list(suite.entries.select_related("task").order_by("position"))
-    columns = _worth_a_row(columns_of([entry for entry in entries if _asked(entry, style)]))
+    columns = columns_of(suite, [entry for entry in entries if _asked(entry, style)])
     models, scores, normalised, average = _in_order(columns, suite, style)
     cells = cells_of(columns, models)
     asked = {column.entry.benchmark for column in columns}
@@ -67,30 +69,26 @@ def _asked(entry: SuiteEntry, style: str) -> bool:
     return style == EVERY or (entry.own if style == OWN else entry.style == style)
 
 
-def _worth_a_row(columns: Sequence[ColumnCells]) -> list[ColumnCells]:
-    """The columns without the models that failed in each that they were asked."""
-    failed: set[int] = set()
-    others: set[int] = set()
-    for column in columns:
-        for variant, cell in column.cells.items():
-            if cell.standing == Standing.FAILED:
-                failed.add(variant)
-            elif cell.standing != Standing.NOT_MEASURED:
-                others.add(variant)
-    gone = failed - others
-    return [
-        replace(column, cells={v: cell for v, cell in column.cells.items() if v not in gone})
+def _worth_a_row(columns: Sequence[ColumnCells]) -> list[int]:
+    """The variants of which not every run failed."""
+    failed = {v for column in columns for v in column.having(Standing.FAILED).tolist()}
+    every = {v for column in columns for v in column.variants.tolist()}
+    tried = {
+        v
         for column in columns
-    ]
+        for standing in Standing
+        if standing not in (Standing.FAILED, Standing.NOT_MEASURED)
+        for v in column.having(standing).tolist()
+    }
+    return sorted(every - (failed - tried))
 
 
 def _in_order(
     columns: Sequence[ColumnCells], suite: Suite, style: str
 ) -> tuple[Models, Scores, Scores, Scores]:
     """The models in board order with their scores, raw and from chance, and their average."""
-    models = with_apart(models_of({v for column in columns for v in column.cells}), columns)
-    scores = scores_of(columns, models, _measured)
-    normalised = scores_of(columns, models, from_chance)
+    models = with_apart(models_of(_worth_a_row(columns)), columns)
+    scores, normalised = scores_of(columns, models)
     average = Scores.none(len(models))
     counted = [place for place, column in enumerate(columns) if column.entry.counts]
     if style != EVERY and counted:
@@ -191,32 +189,24 @@ def _model(variant: Variant) -> Model:
 
 def column_of(cells: ColumnCells) -> Column:
     entry = cells.entry
-    drawn = max((cell.score.draws for cell in cells.cells.values() if cell.score), default=1)
     return Column(
         **{name: getattr(entry, name) for name in _OF_ENTRY},
         task=entry.task.name,
         task_version=entry.task.version,
-        draws=drawn,
+        draws=cells.draws,
         chance=entry.task.chance,
-        n=cells.n,
+        n=cells.questions,
     )
 
 
-def scores_of(
-    columns: Sequence[ColumnCells],
-    models: Sequence[Model],
-    number_of: Callable[[Cell, SuiteEntry], Interval | None],
-) -> Scores:
-    """What `number_of` makes of each cell, NaN where there is none."""
-    found = Scores.none(len(models), len(columns))
-    for row, place, cell in _scored(columns, models):
-        if interval := number_of(cell, columns[place].entry):
-            found.put((row, place), interval.value, interval.low, interval.high)
-    return found
-
-
-def _measured(cell: Cell, _: SuiteEntry) -> Interval | None:
-    return cell.score and cell.score.interval
+def scores_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> tuple[Scores, Scores]:
+    """Of each cell the number, and its share of the way from chance; NaN where there is none."""
+    shape = (len(models), len(columns))
+    scores, normalised = Scores.none(*shape), Scores.none(*shape)
+    for column, rows, places, cells in _by_column(columns, models):
+        for all_of_them, own in ((scores, cells.scores), (normalised, cells.from_chance)):
+            all_of_them.put((rows, column), *own.rows(places).sides)
+    return scores, normalised
 
 
 def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[str, Any]:
@@ -226,42 +216,43 @@ def cells_of(columns: Sequence[ColumnCells], models: Sequence[Model]) -> dict[st
     standing = np.full(shape, PLACE[Standing.NOT_MEASURED], np.int8)
     sd_of_draws = np.zeros(shape)
     lengths = np.zeros((*shape, len(NAMES)), np.int32)
-    run = np.zeros((*shape, 16), np.uint8)
+    run = np.zeros(shape, "V16")
     costs = Costs.none(*shape)
-    why, other_draws = {}, {}
-    for row, place, cell in _scored(columns, models):
-        standing[row, place] = PLACE[cell.standing]
-        if cell.run:
-            run[row, place] = np.frombuffer(cell.run.bytes, np.uint8)
-        if cell.score:
-            n[row, place] = cell.score.n
-            sd_of_draws[row, place] = cell.score.sd_of_draws
-            if cell.score.lengths:
-                lengths[row, place] = astuple(cell.score.lengths)
-        if cell.score and cell.cost:
-            costs.put(row, place, cell.cost)
-        if cell.why:
-            why[row, place] = cell.why
-        if cell.other_draws:
-            other_draws[row, place] = cell.other_draws
+    why: dict[tuple[int, int], str] = {}
+    other_draws: dict[tuple[int, int], tuple[UUID, ...]] = {}
+    row_of = {model.variant: row for row, model in enumerate(models)}
+    for column, rows, places, cells in _by_column(columns, models):
+        n[rows, column] = cells.n[places]
+        standing[rows, column] = cells.standing[places]
+        sd_of_draws[rows, column] = cells.sd_of_draws[places]
+        lengths[rows, column] = cells.lengths[places]
+        run[rows, column] = cells.run[places]
+        costs.put_column(column, rows, cells.costs, places)
+        why |= {(row_of[v], column): said for v, said in cells.why.items() if v in row_of}
+        other_draws |= {
+            (row_of[v], column): runs for v, runs in cells.other_draws.items() if v in row_of
+        }
     return {
         "n": n,
         "standing": standing,
         "sd_of_draws": sd_of_draws,
         "lengths": lengths,
-        "run": np.frombuffer(run.tobytes(), "V16").reshape(shape),
+        "run": run,
         "costs": costs,
         "why": why,
         "other_draws": other_draws,
     }
 
 
-def _scored(
+Places = NDArray[np.intp]
+
+
+def _by_column(
     columns: Sequence[ColumnCells], models: Sequence[Model]
-) -> Iterator[tuple[int, int, Cell]]:
-    """Every cell that there is, with its row and column."""
-    variants = [model.variant for model in models]
-    for place, cells in enumerate(columns):
-        for row, variant in enumerate(variants):
-            if cell := cells.cells.get(variant):
-                yield row, place, cell
+) -> Iterator[tuple[int, Places, Places, ColumnCells]]:
+    """Each column's number, the rows that have a cell there, and where the column has those."""
+    variants = np.array([model.variant for model in models], np.int64)
+    for column, cells in enumerate(columns):
+        places = cells.places(variants)
+        rows = np.flatnonzero(places >= 0)
+        yield column, rows, places[rows], cells

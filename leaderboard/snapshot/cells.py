@@ -1,7 +1,7 @@
-"""From Result rows to a board's arrays: which number stands in which cell, and why none does.
+"""Which number stands in which cell, and why none does: from rows of runs and results.
 
-A column is a suite entry: one benchmark in one prompt style. Only results with the entry's
-comparability key stand in it. Each column is read on its own, so that memory holds one at a time.
+A column is a suite entry: one benchmark in one prompt style, in all draws of its examples. Only
+results with the entry's comparability key stand in it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import numpy as np
 from django.db.models import Q, QuerySet
 
 from evalcore.lengths import NAMES, Lengths
@@ -49,46 +48,15 @@ class Cell:
         return self.results or ((self.result,) if self.result is not None else ())
 
 
-@dataclass(frozen=True)
-class ColumnCells:
-    """A column's entries (one for each draw of examples) and its cells by variant."""
-
-    entries: tuple[SuiteEntry, ...]
-    cells: dict[int, Cell]
-
-    @property
-    def entry(self) -> SuiteEntry:
-        return self.entries[0]
-
-    @property
-    def n(self) -> int | None:
-        return next((cell.score.n for cell in self.cells.values() if cell.score), None)
-
-
-def columns_of(entries: Sequence[SuiteEntry]) -> list[ColumnCells]:
-    """The columns of these entries in their order, each with a cell for every variant tried."""
-    draws: dict[tuple[str, str], list[SuiteEntry]] = {}
-    for entry in sorted(entries, key=lambda entry: entry.draw):
-        draws.setdefault((entry.benchmark, entry.style), []).append(entry)
+def cells_by_variant(entries: Sequence[SuiteEntry]) -> dict[int, Cell]:
+    """A column's cells, of every variant that was tried; the entries are its draws of examples."""
     taken = {run_key for entry in entries for run_key, _ in entry.keys}
-    return [
-        _column(tuple(draws[entry.benchmark, entry.style]), taken)
-        for entry in entries
-        if not entry.draw
-    ]
-
-
-def _column(entries: tuple[SuiteEntry, ...], taken: set[str]) -> ColumnCells:
     by_draw = [_cells(entry, taken) for entry in entries]
     variants = dict.fromkeys(variant for cells in by_draw for variant in cells)
     none = Cell(Standing.NOT_MEASURED)
-    return ColumnCells(
-        entries,
-        {
-            variant: _of_draws([cells.get(variant, none) for cells in by_draw])
-            for variant in variants
-        },
-    )
+    return {
+        variant: _of_draws([cells.get(variant, none) for cells in by_draw]) for variant in variants
+    }
 
 
 def _cells(entry: SuiteEntry, taken: set[str]) -> dict[int, Cell]:
@@ -248,13 +216,3 @@ def from_chance(cell: Cell, entry: SuiteEntry) -> Interval | None:
     if cell.parts.keys() != chances.keys():
         return None
     return mean_interval([normalised(cell.parts[name].interval, chances[name]) for name in chances])
-
-
-def variance_of_draws(score: Score) -> float:
-    """Of the mean over draws of examples, what the choice of examples adds."""
-    return score.sd_of_draws**2 / score.draws if score.draws > 1 else 0.0
-
-
-def variance_of(score: Score) -> float:
-    """As wide as the score's interval says, where nothing finer is known."""
-    return float(np.square((score.high - score.low) / (2 * 1.959964)))

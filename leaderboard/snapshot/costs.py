@@ -91,6 +91,18 @@ class Costs:
                     self.kinds.append(name)
                 self.kind[row, column, place] = self.kinds.index(name)
 
+    def put_column(
+        self, column: int, rows: NDArray[np.intp], of: Costs, places: NDArray[np.intp]
+    ) -> None:
+        """Those at `places` of a single column, while a board is built of several."""
+        self.of[rows, column] = of.of[places, 0]
+        for name in of.kinds:
+            if name not in self.kinds:
+                self.kinds.append(name)
+        # NOT_KNOWN is the last of them by its number.
+        number = np.array([*map(self.kinds.index, of.kinds), NOT_KNOWN], np.int16)
+        self.kind[rows, column] = number[of.kind[places, 0]]
+
     @property
     def known(self) -> bool:
         return bool(np.isfinite(self.of).any())

@@ -301,6 +301,9 @@ class Board:
     """Of the board of every style."""
     by_question: tuple[bool, ...] = ()
     """Of each column of the average whether ranks are from its scores by question."""
+    rank_rule: int = 0
+    """By which rule its windows of models begin (`ranking.RULE`); 0 in files of before there was
+    another."""
 
     @property
     def by_chance(self) -> bool:

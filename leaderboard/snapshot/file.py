@@ -97,6 +97,7 @@ def write(board: Board, path: Path) -> None:
         "decided": board.decided,
         "crossing": board.crossing,
         "by_question": board.by_question,
+        "rank_rule": board.rank_rule,
         "kinds": board.costs.kinds if board.costs else (),
     }
     raws = {_ABOUT: json.dumps(about, ensure_ascii=False).encode(), _MODELS: _packed(board.models)}
@@ -175,6 +176,7 @@ def mapped(folder: Path) -> Board:
         decided=tuple(Decided(*pair) for pair in about.get("decided", ())),
         crossing=Crossing(*about["crossing"]) if about.get("crossing") else None,
         by_question=tuple(about.get("by_question", ())),
+        rank_rule=about.get("rank_rule", 0),
     )
 
 

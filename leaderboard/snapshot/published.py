@@ -22,8 +22,8 @@ from leaderboard.models import BoardSnapshot, Edition, Recall, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
+from leaderboard.snapshot import columns, recalled
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot import recalled
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.web import kept
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 SOONEST = 5.0
 """Seconds between two snapshots of a board, at the least ..."""
-REST = 5
+REST = 3
 """... and so many times as long as the last one took to build."""
 KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
@@ -206,6 +206,7 @@ def forget() -> None:
     _shown.clear()
     _whole.clear()
     _in_use.clear()
+    columns.forget()
     recalled.forget()
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import Board, Decided, Flags, Ranks
 from leaderboard.snapshot.decided import FIRST, neighbours
-from leaderboard.snapshot.ranking import Part, claims, parts_of, rank
+from leaderboard.snapshot.ranking import RULE, Part, claims, keys_of, parts_of, rank
 from leaderboard.stats import Earlier
 
 Rows = NDArray[np.int64]
@@ -32,12 +32,13 @@ def ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) 
     if past and past.all:
         ranks = past.board.ranks.rows(past.rows)
     else:
-        known = Earlier(claims(past.board.ranks), past.same) if past else None
-        ranks = rank(parts, board.average.value[rows], known)
+        known = past.claims if past else None
+        ranks = rank(parts, board.average.value[rows], _keys(board, rows), known)
     return replace(
         board,
         ranks=Ranks.none(len(board.models)).having(rows, ranks),
         by_question=by_question,
+        rank_rule=RULE,
         decided=_decided(parts, variants, past),
     )
 
@@ -57,12 +58,22 @@ class _Past:
     board: Board
     rows: Rows
     """Its ranked ones."""
-    same: Flags
-    """Shape (ranked now,): whether the one in this rank was in it then, with the same scores."""
+    place: NDArray[np.intp]
+    """Shape (ranked now,): among them the place of each, counted from 0; -1 for one that was not
+    there, or with other runs or scores."""
+
+    @property
+    def claims(self) -> Earlier:
+        return Earlier(claims(self.board.ranks), _keys(self.board, self.rows), self.place)
 
     @property
     def all(self) -> bool:
-        return len(self.rows) == len(self.same) and bool(self.same.all())
+        """Whether all are what and where they were."""
+        return len(self.rows) == len(self.place) and self.first(len(self.place))
+
+    def first(self, n: int) -> bool:
+        """Whether the first `n` are what and where they were."""
+        return bool((self.place[:n] == np.arange(len(self.place[:n]))).all())
 
 
 def _past(
@@ -72,24 +83,30 @@ def _past(
     if (
         earlier is None
         or not by_question
+        or earlier.rank_rule != RULE
         or earlier.by_question != by_question
         or earlier.columns != board.columns
         or earlier.normalisation != board.normalisation
     ):
         return None
     before = np.flatnonzero(earlier.ranks.rank > 0)
-    both = min(len(rows), len(before))
-    same = np.zeros(len(rows), np.bool_)
-    same[:both] = _unchanged(board, rows[:both], earlier, before[:both])
-    return _Past(earlier, before, same)
+    place_of = {v: n for n, v in enumerate(earlier.models.take(before).values("variant"))}
+    variants = board.models.take(rows).values("variant")
+    place = np.array([place_of.get(variant, -1) for variant in variants], np.intp)
+    there = np.flatnonzero(place >= 0)
+    same = _unchanged(board, rows[there], earlier, before[place[there]])
+    place[there[~same]] = -1
+    return _Past(earlier, before, place)
+
+
+def _keys(board: Board, rows: Rows) -> NDArray[np.uint64]:
+    return keys_of(board.models.take(rows))
 
 
 def _unchanged(board: Board, rows: Rows, earlier: Board, before: Rows) -> Flags:
-    """Of each of these rows whether it is of that variant, with the same runs and numbers."""
+    """Of each of these rows whether it has the runs and numbers of the same variant before."""
     counted = [place for place, column in enumerate(board.columns) if column.counts]
-    now, then = (b.models.take(r).values("variant") for b, r in ((board, rows), (earlier, before)))
-    same: Flags = np.array(now, np.int64) == np.array(then, np.int64)
-    same &= board.average.value[rows] == earlier.average.value[before]
+    same: Flags = board.average.value[rows] == earlier.average.value[before]
     same &= (board.run[rows][:, counted] == earlier.run[before][:, counted]).all(axis=1)
     for new, old in (
         *zip(board.scores.sides, earlier.scores.sides, strict=True),
@@ -112,6 +129,6 @@ def _decided(
     """Those of `past` where the models that are looked at are all as they were."""
     if past is not None:
         looked_at = min(FIRST, len(past.rows)) == min(FIRST, len(variants))
-        if looked_at and past.same[:FIRST].all():
+        if looked_at and past.first(FIRST):
             return past.board.decided
     return neighbours(parts, variants)

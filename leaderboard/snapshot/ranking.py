@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from django.db.models import Exists, OuterRef
@@ -18,16 +19,14 @@ from evalcore.stats import Block, block
 from leaderboard.models import ScoreVector
 from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
-from leaderboard.snapshot.cells import (
-    Cell,
-    ColumnCells,
-    results_of,
-    variance_of,
-    variance_of_draws,
-)
-from leaderboard.snapshot.data import Floats, Ranks, Score
+from leaderboard.snapshot.cells import results_of
+from leaderboard.snapshot.columns import ColumnCells
+from leaderboard.snapshot.data import Floats, Ranks, Scores
+from leaderboard.snapshot.models import Models
 from leaderboard.stats import BoardRanges, Earlier, among, bands, board_ranges
 
+RULE = 1
+"""Of windows: at the models whose keys are lowest among their neighbours. 0: every 500 places."""
 REACH = 500
 """Places up and down that a model is compared with, where a board has more than twice as many."""
 
@@ -56,9 +55,7 @@ class Part:
             for entry in self.column.entries
             for pk in results_of(entry).exclude(Exists(known)).values_list("pk", flat=True)
         }
-        if any(
-            pk in lacking for variant in self.variants for pk in self.column.cells[variant].of_draws
-        ):
+        if np.isin(self.column.results_of(self.variants), list(lacking)).any():
             return False
         try:
             self.block(self.variants[:1])
@@ -79,15 +76,15 @@ class Part:
 
     def scores(self, variants: Sequence[int]) -> tuple[vectors.Layout, Floats, bool]:
         """By model and question what enters the average, and whether parts weigh alike."""
-        draws = [self.column.cells[variant].of_draws for variant in variants]
+        draws = self.column.results_of(variants).T.tolist()
         layout, mean, by_part = None, np.zeros(1), False
-        for draw, of_draw in enumerate(zip(*draws, strict=True)):
+        for draw, of_draw in enumerate(draws):
             found = vectors.matrix(of_draw, self._kept.setdefault(draw, {}))
             if found is None:
                 raise ValueError(f"{self.column.entry}: a vector was removed meanwhile")
             layout, by_part = found.layout, found.weighting == ScoreVector.Weighting.PARTS
             scores = found.scores.astype(np.float64)
-            mean = scores if len(draws[0]) == 1 else mean + scores / len(draws[0])
+            mean = scores if len(draws) == 1 else mean + scores / len(draws)
         if layout is None:
             raise ValueError("variants: expected at least one")
         chances = self._chances(layout)
@@ -98,17 +95,20 @@ class Part:
 
     def own_variances(self) -> Floats:
         """Of each model's share of the average, beyond what the block says."""
-        variance = variance_of_draws if self.by_question else variance_of
+        places = self.column.places(np.array(self.variants, np.int64))
+        if self.by_question:
+            known = self._variance_of_draws(places)
+        else:
+            known = variance_of(self.column.scores.rows(places))
         chance = (self.column.entry.task.chance or 0.0) if self.by_chance else 0.0
-        known = [variance(self._score(self.column.cells[variant])) for variant in self.variants]
-        share: Floats = (self.weight / (1 - chance)) ** 2 * np.array(known)
+        share: Floats = (self.weight / (1 - chance)) ** 2 * known
         return share
 
-    @staticmethod
-    def _score(cell: Cell) -> Score:
-        if cell.score is None:
-            raise ValueError("cell: only a model with every score has an average")
-        return cell.score
+    def _variance_of_draws(self, places: NDArray[np.intp]) -> Floats:
+        """Of the mean over draws of examples, what the choice of examples adds."""
+        draws = self.column.draws
+        sd = self.column.sd_of_draws[places]
+        return sd**2 / draws if draws > 1 else np.zeros(len(places))
 
     def _chances(self, layout: vectors.Layout) -> Floats:
         """What guessing gives on each question, where scores are taken from chance."""
@@ -120,6 +120,11 @@ class Part:
         return np.full(layout.n, entry.task.chance or 0.0)
 
 
+def variance_of(scores: Scores) -> Floats:
+    """As wide as the scores' intervals say, where nothing finer is known."""
+    return np.square((scores.high - scores.low) / (2 * 1.959964))
+
+
 def parts_of(
     columns: Sequence[ColumnCells], variants: Sequence[int], *, by_chance: bool
 ) -> list[Part]:
@@ -128,7 +133,20 @@ def parts_of(
     return [Part(column, 1 / len(counted), by_chance, variants) for column in counted]
 
 
-def rank(parts: Sequence[Part], averages: Floats, earlier: Earlier | None = None) -> Ranks:
+def keys_of(models: Models) -> NDArray[np.uint64]:
+    """What decides at which models windows begin: the name and commit, well mixed."""
+    pairs = zip(models.values("repo_id"), models.values("commit"), strict=True)
+    names = (f"{repo_id}@{commit}".encode() for repo_id, commit in pairs)
+    mixed = b"".join(blake2b(name, digest_size=8).digest() for name in names)
+    return np.frombuffer(mixed, "<u8").astype(np.uint64)
+
+
+def rank(
+    parts: Sequence[Part],
+    averages: Floats,
+    keys: NDArray[np.uint64],
+    earlier: Earlier | None = None,
+) -> Ranks:
     """Ranks of the parts' models, which are in order of their `averages`, the highest first.
 
     What `earlier` decided between the same models is not decided anew.
@@ -145,7 +163,9 @@ def rank(parts: Sequence[Part], averages: Floats, earlier: Earlier | None = None
     own = np.zeros(len(variants))
     for part in parts:
         own = own + part.own_variances()
-    found = board_ranges(averages, blocks_of, own_variance=own, reach=REACH, earlier=earlier)
+    found = board_ranges(
+        averages, blocks_of, own_variance=own, keys=keys, reach=REACH, earlier=earlier
+    )
     return _of(found, averages)
 
 

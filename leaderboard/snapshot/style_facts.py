@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evalcore.stats import difference_interval, paired_rows
 from leaderboard.models import ScoreVector
 from leaderboard.samples import vectors
-from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import BestOf, Board, Flags, Scores, StyleGap
 from leaderboard.stats import BestStyles, best_by_part, best_of
 
@@ -222,15 +222,13 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
 
     NaN for a model without a score; None where no model has any.
     """
-    cells = [column.cells.get(variant) for variant in variants]
-    results = [cell.of_draws if cell else () for cell in cells]
-    draws = max(len(of_model) for of_model in results)
+    results = column.results_of(variants).T.tolist()
     found: vectors.Matrix | None = None
     total: NDArray[np.float32] = np.zeros((1, 1), np.float32)
-    for draw in range(draws):
+    for of_draw in results:
         # No result has the number 0.
-        found = vectors.matrix([of_model[draw] if of_model else 0 for of_model in results])
+        found = vectors.matrix(of_draw)
         if found is None:
             return None
-        total = total + found.scores / np.float32(draws)
+        total = total + found.scores / np.float32(len(results))
     return found and replace(found, scores=total)

@@ -8,10 +8,11 @@ within each window, not over all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ EDGE = 10
 """A range is cut where one of the farthest tenth of the models compared was not told apart."""
 
 Better = NDArray[np.bool_]
+Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,15 @@ class BoardRanges:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The claims of an earlier order, some of whose models are where they were."""
+    """The claims of an earlier order, some of whose models are as they were."""
 
     better: Better
     """Of all its models, as `BoardRanges.better`."""
-    same: Better
-    """Shape (models of the new order,): whether a place has the model that it had, with all that
-    decided on its claims: mean, scores by question, own variance."""
+    keys: Keys
+    """Of all its models."""
+    place: NDArray[np.intp]
+    """Shape (models of the new order,): which place the model had, with all that decided on its
+    claims (mean, scores by question, own variance); -1 for one that is new or changed."""
 
 
 def board_ranges(
@@ -57,6 +61,7 @@ def board_ranges(
     blocks_of: Callable[[slice], Iterable[Block]],
     *,
     own_variance: ArrayLike | None = None,
+    keys: Keys | None = None,
     reach: int = 100,
     confidence: float = 0.95,
     draws: int = 2000,
@@ -68,12 +73,16 @@ def board_ranges(
     `blocks_of(part)` gives the blocks of the models of that slice; it is read once, so it may make
     them one by one. `own_variance`, shape (models,), is further variance of each model's mean that
     no two models share, as that between draws of examples. Up to twice `reach` models are compared
-    in one window, exactly. Of more, windows of that length start every `reach` models, and a pair
-    at most `reach` apart is decided in the window whose centre is nearest to the pair's; farther
-    models count as in the order measured. The claims of a window follow from its models alone, by
-    the same draws: one whose models are those of `earlier`, made with the same reach, confidence,
-    draws and seed, is taken over. Raises ValueError for means that are not in order, NaN,
-    variances that do not fit or lie below 0, a reach below 1, and as `shown_better`.
+    in one window, exactly. Of more, a window begins at the first model and at each whose key, of
+    `keys` by model, is the lowest among its neighbours, and where none does for `reach` places; it
+    decides each of its models up to the next window's first with the `reach` models below it, and
+    has these and no others: twice `reach` at the most. Farther models count as in the order
+    measured. Where windows begin follows from the models around, so that one that comes or goes
+    moves none but those that have it. The claims of a window follow from its models alone, by the
+    same draws: one whose models are those of a window of `earlier`, made with the same reach,
+    confidence, draws and seed, is taken over. Raises ValueError for means that are not in order,
+    NaN, variances or keys that do not fit, variances below 0, a reach below 1, and as
+    `shown_better`.
     """
     values = checked(means, "means")
     n = len(values)
@@ -84,49 +93,82 @@ def board_ranges(
         raise ValueError(f"own_variance: expected {n} numbers from 0 up")
     if reach < 1:
         raise ValueError(f"reach: expected 1 or more, got {reach}")
-    width = min(n, 2 * reach)
-    reach = n - 1 if width == n else reach
+    if keys is not None and len(keys) != n:
+        raise ValueError(f"keys: expected {n}, got {len(keys)}")
+    of_models = np.zeros(n, np.uint64) if keys is None else keys
+    windows = _windows(of_models, reach)
+    reach = min(reach, n - 1) if len(windows) > 1 else n - 1
     better = np.zeros((n, reach), dtype=np.bool_)
-    known = _known(earlier, width, reach)
-    for part, from_middle, to_middle in _windows(n, width, reach):
-        found = None
-        if not (earlier and known(part, from_middle, to_middle)):
-            found = shown_better(
-                values[part],
-                blocks_of(part),
-                own_variance=variances[part],
-                confidence=confidence,
-                draws=draws,
-                seed=seed,
-            )
-        for distance in range(1, reach + 1):
-            first = np.arange(part.start, part.stop - distance)
-            middle = first + distance / 2
-            decided = first[(from_middle <= middle) & (middle < to_middle)]
-            if found is not None:
-                better[decided, distance - 1] = found.diagonal(distance)[decided - part.start]
-            elif earlier:
-                better[decided, distance - 1] = earlier.better[decided, distance - 1]
+    place_before = _known(earlier, reach)
+    for window in windows:
+        decided = slice(window.start, window.until)
+        if earlier and (before := place_before(window)) is not None:
+            better[decided] = earlier.better[before : before + window.until - window.start]
+            continue
+        part = slice(window.start, window.stop)
+        found = shown_better(
+            values[part],
+            blocks_of(part),
+            own_variance=variances[part],
+            confidence=confidence,
+            draws=draws,
+            seed=seed,
+        )
+        for distance in range(1, min(reach, window.stop - window.start - 1) + 1):
+            of_distance = found.diagonal(distance)[: window.until - window.start]
+            better[window.start : window.start + len(of_distance), distance - 1] = of_distance
     return BoardRanges(*_ranges(better), better, reach)
 
 
-def _known(
-    earlier: Earlier | None, width: int, reach: int
-) -> Callable[[slice, float, float], bool]:
-    """Whether `earlier` decided the pairs of a window, with these middles, in the same one."""
-    if earlier is None or earlier.better.shape[1] != reach or len(earlier.better) < width:
-        return lambda *_: False
-    of_before = {
-        part.start: (part.stop, low, high)
-        for part, low, high in _windows(len(earlier.better), width, reach)
-    }
+class _Window(NamedTuple):
+    start: int
+    stop: int
+    until: int
+    """It decides the pairs whose better model has a place before this one."""
 
-    def known(part: slice, from_middle: float, to_middle: float) -> bool:
-        stop, low, high = of_before.get(part.start, (0, 0.0, 0.0))
-        decided = stop == part.stop and low <= from_middle and to_middle <= high
-        return decided and bool(earlier.same[part].all())
 
-    return known
+def _windows(keys: Keys, reach: int) -> list[_Window]:
+    n = len(keys)
+    if n <= 2 * reach:
+        return [_Window(0, n, n)]
+    starts = [start for start in _starts(keys, reach) if start <= n - reach]
+    between = [_Window(start, until + reach, until) for start, until in pairwise(starts)]
+    return [*between, _Window(starts[-1], n, n)]
+
+
+def _starts(keys: Keys, reach: int) -> list[int]:
+    """The first place, those whose key is lowest among two fifths of `reach` on either side, of
+    equal ones the first, and evenly between them, that none is farther than `reach` from the next.
+    """
+    n, side = len(keys), max(1, 2 * reach // 5)
+    highest = np.iinfo(np.uint64).max
+    padded = np.concatenate([np.full(side, highest), keys, np.full(side, highest)])
+    beside = np.lib.stride_tricks.sliding_window_view(padded, side)
+    before, after = beside[:n].min(axis=1), beside[side + 1 :].min(axis=1)
+    lowest = np.flatnonzero((keys < before) & (keys <= after)).tolist()
+    ends = sorted({0, *lowest, n})
+    return [
+        one + step * (other - one) // steps
+        for one, other in pairwise(ends)
+        for steps in [ceil((other - one) / reach)]
+        for step in range(steps)
+    ]
+
+
+def _known(earlier: Earlier | None, reach: int) -> Callable[[_Window], int | None]:
+    """Where a window of `earlier` begins that has these models and decides the same pairs."""
+    if earlier is None or earlier.better.shape[1] != reach:
+        return lambda _: None
+    of_before = set(_windows(earlier.keys, max(1, reach)))
+
+    def place(window: _Window) -> int | None:
+        before = earlier.place[window.start : window.stop]
+        moved = int(before[0]) - window.start
+        then = _Window(*(end + moved for end in window))
+        same = before[0] >= 0 and (np.diff(before) == 1).all()
+        return then.start if same and then in of_before else None
+
+    return place
 
 
 def among(found: Better, left: NDArray[np.intp]) -> BoardRanges:
@@ -163,14 +205,6 @@ def bands(better: Better, reach: int) -> list[int]:
             break
         starts.append(following)
     return starts
-
-
-def _windows(n: int, width: int, step: int) -> Iterator[tuple[slice, float, float]]:
-    """Each window with the middles of the pairs that it decides: from one, to before the other."""
-    starts = [0] if width == n else [*range(0, n - width, step), n - width]
-    borders = [(one + other + width - 1) / 2 for one, other in pairwise(starts)]
-    for start, low, high in zip(starts, [-inf, *borders], [*borders, inf], strict=True):
-        yield slice(start, start + width), low, high
 
 
 def _ranges(better: Better) -> tuple[NDArray[np.int64], Better]:

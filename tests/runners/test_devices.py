@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from runners import capacity, devices, supervisor
+from runners import capacity, devices, occupancy, supervisor
 from runners.devices import NoSuchDevice
 from runners.own_name import own_name
 from tests.runners import place
 
 H100 = "GPU-0a"
 CARDS = (
-    f"0, {H100}, NVIDIA H100 80GB HBM3, 81044, 9.0",
-    "1, GPU-1b, NVIDIA H100 80GB HBM3, 40000, 9.0",
-    "2, GPU-2c, Tesla T4, 14900, 7.5",
+    f"0, {H100}, NVIDIA H100 80GB HBM3, 81044, 500, 81559, 9.0",
+    "1, GPU-1b, NVIDIA H100 80GB HBM3, 40000, 41544, 81559, 9.0",
+    "2, GPU-2c, Tesla T4, 14900, 12, 15360, 7.5",
 )
 MIB = 2**20
 PYTHON = (sys.executable,)
@@ -40,7 +40,7 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cards:
         monkeypatch.delenv(name)
 
     def list_them(*lines: str, status: int = 0) -> None:
-        asked = "--query-gpu=index,uuid,name,memory.free,compute_cap"
+        asked = "--query-gpu=index,uuid,name,memory.free,memory.used,memory.total,compute_cap"
         program.write_text(
             "#!/bin/sh\n# A stand-in.\n"
             f'[ "$1" = {asked} ] && [ "$2" = --format=csv,noheader,nounits ] || exit 2\n'
@@ -61,6 +61,20 @@ def test_what_is_free_counts_and_the_weakest_gpu_says_in_what_is_computed(cards:
         {"float32", "float16", "bfloat16"},
     )
     assert set(capacity.now("1,2", PYTHON).dtypes) == {"float32", "float16"}
+
+
+def test_what_is_in_use_is_told_of_each_gpu_that_the_worker_has(
+    cards: Cards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards(*CARDS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    told = occupancy.now("2 x anything", 0)
+    assert told == [("1", 41544 * MIB, 81559 * MIB), ("2", 12 * MIB, 15360 * MIB)]
+    cards(CARDS[1], CARDS[2].replace("12, 15360", "[N/A], [N/A]"))
+    assert [gpu.free_bytes for gpu in devices.chosen("")] == [40000 * MIB, 14900 * MIB]
+    assert occupancy.now("2 x anything", 0) == [("1", 41544 * MIB, 81559 * MIB)]
+    cards("NVIDIA-SMI has failed: no driver", status=9)
+    assert occupancy.now("2 x anything", 0) == []
 
 
 def test_a_tree_has_a_worker_for_each_gpu_or_for_the_groups_that_are_named(
@@ -127,7 +141,7 @@ def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
         with pytest.raises(NoSuchDevice, match=f"GPU 0 \\({H100}\\) has a worker already"):
             own_name(tmp_path, first).__enter__()
         # As in a job of an engine, which calls its only GPU 0, whichever that is.
-        cards("0, GPU-other, NVIDIA H100 80GB HBM3, 81044, 9.0")
+        cards("0, GPU-other, NVIDIA H100 80GB HBM3, 81044, 500, 81559, 9.0")
         with own_name(tmp_path, devices.chosen("0")) as c:
             assert c == f"{a}.2"
     with own_name(tmp_path, []) as one, own_name(tmp_path, []) as other:

@@ -12,12 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from runners import hints
+from runners import descendants, hints
 from tests import databases
 from tests.hub import serve
 from tests.runners import place
 from tests.runners.test_tree import ANSWERING, ENDLESS, STATES, SUBMIT, WORDS
 
+MIB = 2**20
+TOLD = """
+import os
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families as families
+page = Client().get("/metrics", headers={"authorization": "Bearer of this test"})
+for family in families(page.content.decode()):
+    for sample in family.samples:
+        if {"worker"} <= set(sample.labels):
+            print(sample.name, sample.labels.get("device"), int(sample.value))
+"""
+"""What a scrape says of each worker."""
 NO_BROKER = "redis://127.0.0.1:9/0"
 WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))"
 
@@ -29,6 +41,14 @@ def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     many = place.write_content(tmp_path_factory.mktemp("many"), rows=ENDLESS, words=WORDS)
     with serve([few]) as short, serve([many]) as endless:
         yield short, endless
+
+
+def used_in(said: str) -> int:
+    """Bytes in use on the processor, in what a scrape says."""
+    values = {(name, device): int(n) for name, device, n in map(str.split, said.splitlines())}
+    used = values["plumbline_device_memory_used_bytes", "cpu"]
+    assert 0 < used < values["plumbline_device_memory_total_bytes", "cpu"]
+    return used
 
 
 def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place.Onlooker]:
@@ -47,7 +67,7 @@ def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place
 def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
     tmp_path: Path, hubs: tuple[str, str]
 ) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[0])
+    variables, onlooker = prepared(tmp_path, hubs[0], PLUMBLINE_METRICS_TOKEN="of this test")
     try:
         onlooker.ask(SUBMIT)
         drained = place.command(variables, "worker", "--drain", "--devices", "cpu")
@@ -56,6 +76,10 @@ def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
         (name, ended) = eval(onlooker.ask(WORKERS))
         assert name.startswith("evaluate@")
         assert (name.endswith("/cpu"), ended) == (True, True)
+        costs = onlooker.ask("print(*RunCost.objects.values_list('tokens', flat=True))")
+        tokens = sum(map(int, costs.split()))
+        assert tokens > 100
+        assert onlooker.ask(TOLD) == f"plumbline_worker_tokens_total None {tokens}"
         assert onlooker.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
     finally:
         onlooker.end()
@@ -64,14 +88,18 @@ def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
 def test_it_gives_back_what_it_has_within_ten_seconds(
     tmp_path: Path, hubs: tuple[str, str]
 ) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[1])
+    variables, onlooker = prepared(tmp_path, hubs[1], PLUMBLINE_METRICS_TOKEN="of this test")
     worker = subprocess.Popen(
-        [sys.executable, "-m", "runners", "worker", "--until-idle"],
+        [sys.executable, "-m", "runners", "worker", "--until-idle", "--devices", "cpu"],
         cwd=place.ROOT, env=variables, stderr=(tmp_path / "log").open("wb"),
     )  # fmt: skip
     try:
         onlooker.ask(SUBMIT)
         onlooker.wait_for(ANSWERING, lambda said: said != "0", (tmp_path / "log").read_text)
+        model = max(descendants.own_memory(one) for one in descendants.living(worker.pid))
+        onlooker.wait_for(
+            TOLD, lambda said: used_in(said) > 0.8 * model, (tmp_path / "log").read_text
+        )
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(10) == 0
         assert onlooker.ask(STATES) == "queued queued"
@@ -88,7 +116,10 @@ def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
     variables, onlooker = prepared(tmp_path, hubs[0])
     smi = tmp_path / "bin" / "nvidia-smi"
     smi.parent.mkdir()
-    cards = "".join(f"echo '{n}, GPU-{n}, A stand-in, {n + 1}000, 7.5'\n" for n in range(2))
+    cards = "".join(
+        f"echo '{n}, GPU-{n}, A stand-in, {n + 1}000, {n * 100 + 50}, 8000, 7.5'\n"
+        for n in range(2)
+    )
     smi.write_text(f"#!/bin/sh\n{cards}")
     smi.chmod(0o755)
     variables["PATH"] = f"{smi.parent}:{variables['PATH']}"
@@ -98,13 +129,15 @@ def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
         cwd=place.ROOT, env=variables, stdout=log.open("wb"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     told = (
-        "print(sorted((w.name.partition('/')[2], w.memory_bytes >> 20, w.dtypes, bool(w.ended))"
+        "print(sorted((w.name.partition('/')[2], w.memory_bytes >> 20, w.memory_in_use, w.dtypes,"
+        " bool(w.ended))"
         " for w in Worker.objects.all()))"
     )
 
     def rows(ended: bool) -> str:
         dtypes = ["float32", "float16"]
-        return str([(f"cuda:{n}", (n + 1) * 1000, dtypes, ended) for n in range(2)])
+        in_use = [[[str(n), (n * 100 + 50) * MIB, 8000 * MIB]] for n in range(2)]
+        return str([(f"cuda:{n}", (n + 1) * 1000, in_use[n], dtypes, ended) for n in range(2)])
 
     try:
         place.wait_until(

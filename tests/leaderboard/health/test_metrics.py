@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from leaderboard.models import PoolOrder, Run, Suite
+from leaderboard.models import PoolOrder, Run, RunCost, Suite, Worker
 from leaderboard.queue import orders
 from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
@@ -75,6 +76,31 @@ def test_runs_and_workers_are_counted_by_what_they_are_at(client: Client, suite:
     assert 0 <= told["worker_oldest_heartbeat_age_seconds",] < 60
     assert 0 <= told["snapshot_age_seconds",] < 60
     assert told["database_up",] == 1
+
+
+@pytest.mark.django_db
+def test_each_worker_tells_of_its_devices_and_its_tokens(client: Client, suite: Suite) -> None:
+    make.evaluated("lab/done", suite, {"cloze": 0.5, "mmlu": 0.5})
+    told = scraped(client)
+    (by,) = set(Run.objects.filter(state="done").values_list("worker", flat=True))
+    assert by is not None
+    took = RunCost.objects.aggregate(tokens=Sum("tokens"))["tokens"]
+    assert took > 0
+    assert told["worker_tokens_total", by] == took
+
+    Run.objects.filter(state="done").update(worker=None)
+    two, silent = worker(1), worker(2)
+    in_use = [["0", 5, 80], ["1", 7, 90]]
+    Worker.objects.filter(pk=two.pk).update(memory_in_use=in_use)
+    long_ago = timezone.now() - timedelta(hours=1)
+    Worker.objects.filter(pk=silent.pk).update(memory_in_use=in_use, tokens=9, seen=long_ago)
+    told = scraped(client)
+    assert told["worker_tokens_total", by] == took, "a counter never falls"
+    assert told["worker_tokens_total", silent.name] == 9
+    devices = {key[1:]: value for key, value in told.items() if key[0].startswith("device_memory")}
+    assert {key for key in devices if silent.name in key} == set()
+    assert told["device_memory_used_bytes", "1", two.name] == 7
+    assert told["device_memory_total_bytes", "0", two.name] == 80
 
 
 @pytest.mark.django_db

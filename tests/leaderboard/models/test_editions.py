@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.hub import state as hub_state
-from leaderboard.models import Edition, HubModel, Suite, SuiteEntry, TaskVersion, User
+from leaderboard.models import Edition, HubModel, Run, Suite, SuiteEntry, TaskVersion, User
 from leaderboard.models import edition as editions
 from leaderboard.models.edition import SITE
 from leaderboard.queue import claims
@@ -135,9 +135,27 @@ def test_numbers_move_at_the_end_of_the_transaction_and_in_order(suite: Suite) -
     told = [
         query["sql"] for query in queries if not query["sql"].startswith(("SAVEPOINT", "RELEASE"))
     ]
-    assert ['"leaderboard_edition"' in sql for sql in told[-2:]] == [True, True]
-    assert not any('"leaderboard_edition"' in sql for sql in told[:-2])
-    assert re.search('ORDER BY (1|"leaderboard_edition"."of") ASC', told[-2]), told[-2]
+    tables = ["leaderboard_edition"] * 2 + ["leaderboard_benchmarkedition"] * 2
+    for sql, table in zip(told[-4:], tables, strict=True):
+        assert f'"{table}"' in sql
+    assert not any('edition"' in sql for sql in told[:-4])
+    for sql, table in ((told[-4], tables[0]), (told[-2], tables[-1])):
+        assert re.search(f'ORDER BY (1|"{table}"."of") ASC', sql), sql
+
+
+def test_a_run_moves_its_own_benchmarks_columns_and_words_about_columns_move_all(
+    suite: Suite,
+) -> None:
+    whole, before = editions.of_columns(suite.pk)
+    (run,) = Run.objects.filter(task__benchmark="facts")
+    make.claimed(run).release_companions()
+    now, after = editions.of_columns(suite.pk)
+    assert now == whole
+    assert after["facts"] > before["facts"]
+    HubModel.objects.update(flag_reason="copied")
+    assert editions.of_columns(suite.pk) == (whole, after), "columns say nothing of models"
+    SuiteEntry.objects.filter(suite=suite).update(counts=False)
+    assert editions.of_columns(suite.pk)[0] > whole
 
 
 def test_a_row_that_is_missing_is_made(suite: Suite) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -186,23 +189,77 @@ print(store.storage().shown(store.name_of(stored.sha256)), store.open(stored.sha
 def test_the_variables_of_the_site_choose_the_bucket(bucket: Bucket, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(s3.SECRET)
-    variables = {
-        "PATH": os.environ["PATH"],
-        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
-        "PLUMBLINE_DEBUG": "1",
-        "PLUMBLINE_HOME": str(tmp_path / "home"),
+    there = {
         "PLUMBLINE_S3_BUCKET": bucket.bucket_name,
         "PLUMBLINE_S3_ENDPOINT": bucket.endpoint_url,
         "PLUMBLINE_S3_ACCESS_KEY": s3.ACCESS,
         "PLUMBLINE_S3_SECRET_KEY_FILE": str(secret),
+    }
+    told = stored_by_a_site(there, tmp_path)
+    assert told.startswith(f"s3://{bucket.bucket_name}/")
+
+
+def stored_by_a_site(there: dict[str, str], folder: Path) -> str:
+    """A site with these variables stores a file and reads it; what it says of it."""
+    variables = {
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_DEBUG": "1",
+        "PLUMBLINE_HOME": str(folder / "home"),
+        **there,
     }
     done = subprocess.run(
         [sys.executable, "-c", STORE],
         cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith(f"s3://{bucket.bucket_name}/")
     assert done.stdout.endswith(" b'by its variables'\n")
+    return done.stdout
+
+
+def test_the_bucket_of_compose_is_the_one_that_its_site_is_given(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    """As the page says to start it; a real S3 server stands in the place of its image."""
+    page = (ROOT / "docs/configuration.md").read_text()
+    (block,) = (text for text in page.split("```") if "COMPOSE_PROFILES" in text)
+    script = f"{block}\nexport PLUMBLINE_SECRET_KEY=x PLUMBLINE_DATABASE_PASSWORD=y\nenv -0"
+    said = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
+    given = dict(line.split("=", 1) for line in said.stdout.split("\0") if line)
+    text = re.sub(
+        r"\$\{(\w+)(?::[-?]([^}]*))?\}",
+        lambda found: given.get(found[1]) or found[2] or "",
+        (ROOT / "compose.yaml").read_text(),
+    )
+    whole = yaml.safe_load(text)
+    services = whole["services"]
+    own, written = services["bucket"]["environment"], whole["configs"]["bucket"]["content"]
+    config = tomllib.loads(written)
+    assert services["bucket"]["profiles"] == [given["COMPOSE_PROFILES"]]
+    for name in ("site", "chores", "boards", "evaluate"):
+        has = services[name]["environment"]
+        assert has["PLUMBLINE_S3_BUCKET"] == own["GARAGE_DEFAULT_BUCKET"] != ""
+        assert has["PLUMBLINE_S3_ACCESS_KEY"] == own["GARAGE_DEFAULT_ACCESS_KEY"]
+        assert has["PLUMBLINE_S3_SECRET_KEY"] == own["GARAGE_DEFAULT_SECRET_KEY"]
+        assert has["PLUMBLINE_S3_REGION"] == config["s3_api"]["s3_region"]
+        port = config["s3_api"]["api_bind_addr"].rpartition(":")[2]
+        assert has["PLUMBLINE_S3_ENDPOINT"] == f"http://bucket:{port}"
+    # What Garage takes for a key, its secret, and the secret of its nodes.
+    assert re.fullmatch(r"GK[0-9a-f]{24}", own["GARAGE_DEFAULT_ACCESS_KEY"])
+    assert re.fullmatch(r"[0-9a-f]{64}", own["GARAGE_DEFAULT_SECRET_KEY"])
+    assert re.fullmatch(r"[0-9a-f]{64}", own["GARAGE_RPC_SECRET"])
+    kept = {mount.partition(":")[2] for mount in services["bucket"]["volumes"]}
+    assert kept == {config["metadata_dir"], config["data_dir"]}
+
+    site = services["site"]["environment"]
+    there = {name: site[name] for name in site if name.startswith("PLUMBLINE_S3_")} | {
+        "PLUMBLINE_S3_ENDPOINT": str(bucket.endpoint_url),
+        "PLUMBLINE_S3_ACCESS_KEY": s3.ACCESS,
+        "PLUMBLINE_S3_SECRET_KEY": s3.SECRET,
+    }
+    bucket.connection.create_bucket(Bucket=there["PLUMBLINE_S3_BUCKET"])
+    assert stored_by_a_site(there, tmp_path).startswith("s3://plumbline/")
+    assert [*bucket.connection.Bucket("plumbline").objects.all()]
 
 
 def test_a_bucket_that_does_not_answer_is_our_trouble_and_told(

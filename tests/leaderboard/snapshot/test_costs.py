@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from leaderboard.models import RunCost, Suite
+from leaderboard.models.edition import note
 from leaderboard.snapshot import MEASURES, OWN, published
 from leaderboard.snapshot.build import build
 from leaderboard.snapshot.costs import Cost, Costs, mean_cost
@@ -47,6 +48,7 @@ def test_a_board_has_them_and_is_another_one_with_them() -> None:
     assert before.costs is not None
     assert not before.costs.known
     RunCost.objects.create(run=runs["facts"], questions=30, tokens=900, seconds=6.0, hardware="A")
+    note("data")
     board = build(suite, OWN, variant.created, before)
     assert board.data_version != before.data_version
     published.publish(suite, board, seconds=1.0)

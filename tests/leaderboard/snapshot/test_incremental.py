@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 
 from evalcore.stats.ranking import shown_better
 from leaderboard.models import HubModel, Run, ScoreVector, Suite, SuiteEntry
+from leaderboard.models.edition import changing
+from leaderboard.queue.history import tell
 from leaderboard.snapshot import build as board_builder
-from leaderboard.snapshot import decided, ranking
+from leaderboard.snapshot import columns, decided, ranking
 from leaderboard.snapshot.data import EVERY, OWN, Board
 from leaderboard.stats import ranges
 from tests.leaderboard import factories as make
@@ -68,7 +70,10 @@ def a_new_model(suite: Suite, chosen: random.Random) -> None:
 
 def a_run_that_counts_no_more(_: Suite, chosen: random.Random) -> None:
     done = Run.objects.filter(state=Run.State.DONE).order_by("pk")
-    Run.objects.filter(pk=chosen.choice(list(done)).pk).update(state=Run.State.CANCELLED)
+    run = chosen.choice(list(done))
+    with changing():
+        Run.objects.filter(pk=run.pk).update(state=Run.State.CANCELLED)
+        tell([run], Run.State.CANCELLED, by="a test")
 
 
 def a_flag(_: Suite, chosen: random.Random) -> None:
@@ -100,6 +105,7 @@ def test_whatever_changes_the_board_is_that_made_from_nothing(suite: Suite, seed
         chosen.choice(CHANGES)(suite, chosen)
         for style, earlier in boards.items():
             boards[style] = built(suite, style, earlier)
+            columns.forget()
             assert_same(boards[style], built(suite, style))
 
 
@@ -118,6 +124,17 @@ def test_only_windows_with_a_model_that_came_or_moved_are_decided(
     assert 0 < len(decided_again) < everything
     decided_again.clear()
     assert_same(after, built(suite, OWN))
+
+
+def test_ranks_of_another_rule_of_windows_are_no_base(suite: Suite, monkeypatch: Any) -> None:
+    before = built(suite, OWN)
+    add(suite, "lab/last", 0.01)
+    decided_again = windows_decided(monkeypatch)
+    anew = built(suite, OWN)
+    everything = len(decided_again)
+    decided_again.clear()
+    assert_same(built(suite, OWN, replace(before, rank_rule=0)), anew)
+    assert len(decided_again) == everything
 
 
 def test_a_model_that_is_measured_anew_in_its_place_is_ranked_anew(

@@ -203,9 +203,9 @@ def test_the_facts_of_many_models_are_those_of_each_alone(suite: Suite, monkeypa
 
 def of_the_database(suite: Suite) -> tuple[Any, Board]:
     """The columns as they are, and the board of every style without its facts."""
-    from leaderboard.snapshot.cells import columns_of
+    from leaderboard.snapshot.columns import columns_of
 
-    columns = columns_of(list(suite.entries.select_related("task").order_by("position")))
+    columns = columns_of(suite, list(suite.entries.select_related("task").order_by("position")))
     board = published.newest(suite, EVERY)
     assert board is not None
     return columns, replace(board, gaps=(), best=())

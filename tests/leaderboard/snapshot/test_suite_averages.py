@@ -12,6 +12,7 @@ from django.utils import timezone
 from evalcore.stats import Interval
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Result, Suite, SuiteEntry
+from leaderboard.models.edition import note
 from leaderboard.queue import reproduce
 from leaderboard.snapshot.build import build as build_board
 from leaderboard.snapshot.data import OWN, Board, Standing
@@ -61,6 +62,7 @@ def test_parts_with_chances_of_their_own_are_normalised_one_by_one(suite: Suite)
         whole.pk, whole.task_name, whole.subset = None, name, name
         whole.value, whole.low, whole.high = value, value - 0.1, value + 0.1
         whole.save()
+    note("data")
     board = board_of(suite)
     by_parts = ((0.8 - 0.5) / 0.5 + (0.4 - 0.1) / 0.9) / 2
     expected = (by_parts + (board.scores.value[0, 1] - 0.25) / 0.75) / 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
-from leaderboard.stats.ranges import Earlier, bands, board_ranges
+from leaderboard.stats.ranges import Earlier, _windows, bands, board_ranges
 
 
 def board(tasks, **options):
@@ -23,6 +25,8 @@ def board(tasks, **options):
     blocks = [block(scores, weight=1 / len(pairs), clusters=labels) for scores, labels in pairs]
     means = sum(one.means for one in blocks)
     order = np.argsort(-means, kind="stable")
+    if "keys" in options:
+        options["keys"] = options["keys"][order]
 
     def blocks_of(part):
         rows = order[part]
@@ -123,17 +127,50 @@ def test_windows_agree_with_the_exact_ranges_where_models_are_clearly_apart():
         assert bands(windows.better, reach) == bands(exact.better, 59) == [*range(0, 60, 3)]
 
 
-def test_windows_have_the_claims_of_the_window_around_each_pair():
+def test_windows_begin_at_the_lowest_keys_and_decide_up_to_the_next():
     generator = np.random.default_rng(5)
     scores = answers(generator, np.linspace(1.5, 0, 47), 300)
-    means = scores.mean(axis=1)
-    order = np.argsort(-means, kind="stable")
-    found, _ = board([scores], reach=8)
-    for start in (0, 8, 16, 24, 31):
-        window, _ = board([scores[order[start : start + 16]]], reach=8)
-        # The pairs right around the centre can be decided in no other window.
-        for j, k in ((7, 8), (6, 8), (4, 11)):
-            assert found.better[start + j, k - j - 1] == window.better[j, k - j - 1]
+    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
+    keys = np.full(47, 9, np.uint64)
+    # Of the two at 12 and 14 the lower one alone: they are within two fifths of 10.
+    keys[[8, 12, 14, 20, 45]] = 3, 2, 1, 4, 0
+    found, _ = board([scores], reach=10, keys=keys)
+    # Nothing begins for 27 places from 20 on, which is cut into three; with 37 all end together.
+    starts = [0, 7, 14, 20, 28, 36, 47]
+    for start, until in pairwise(starts):
+        stop = min(until + 10, 47)
+        window, _ = board([scores[start:stop]], reach=20)
+        for j in range(start, until):
+            of_j = window.better[j - start, :10]
+            assert (found.better[j, : len(of_j)] == of_j).all(), (start, j)
+            assert not found.better[j, len(of_j) :].any()
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 10**6))
+@settings(max_examples=200, deadline=None)
+def test_every_pair_within_reach_is_decided_once_in_a_window_of_twice_the_reach(n, reach, seed):
+    keys = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint64)
+    windows = _windows(keys, reach)
+    assert [w.start for w in windows] == [0, *(w.until for w in windows[:-1])]
+    assert windows[-1].until == windows[-1].stop == n
+    for window in windows:
+        assert window.start < window.until <= window.stop <= n
+        assert window.stop - window.start <= max(2 * reach, 1)
+        assert window.stop >= min(n, window.until - 1 + reach + 1)
+
+
+def test_a_model_that_comes_moves_few_windows():
+    generator = np.random.default_rng(9)
+    keys = generator.integers(0, 2**63, 10_000).astype(np.uint64)
+    before = {tuple(keys[w.start : w.stop]) for w in _windows(keys, 500)}
+    anew = []
+    for place in generator.integers(0, 10_000, 200):
+        after = np.insert(keys, place, generator.integers(0, 2**63))
+        now = {tuple(after[w.start : w.stop]) for w in _windows(after, 500)}
+        anew.append(len(now - before))
+    assert 20 <= len(before) <= 35
+    assert np.mean(anew) < 4
+    assert max(anew) < 10
 
 
 def test_ranges_that_end_where_nobody_compared_are_cut():
@@ -189,24 +226,17 @@ def test_claims_of_an_earlier_order_are_those_made_anew(models, reach, seed, dat
     assert_known_are_anew(before, after, reach)
 
 
-def test_a_pair_that_another_window_decided_is_decided_anew():
-    """The last model goes; the window before it, of the same models, now decides more pairs.
-
-    Of 450 such orders this is the one in which the two windows do not claim the same.
-    """
-    generator = np.random.default_rng(83)
-    scores = answers(generator, generator.normal(0, 0.5, 7), 60)
-    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
-    assert_known_are_anew(scores, scores[:-1], reach=2)
+def keys_of(scores):
+    return np.array([crc32(row.tobytes()) % 7 for row in scores], np.uint64)
 
 
 def assert_known_are_anew(before, after, reach):
     options = {"reach": reach, "draws": 1000}
-    earlier, _ = board([before], **options)
-    same = np.zeros(len(after), dtype=bool)
-    both = min(len(before), len(after))
-    same[:both] = (before[:both] == after[:both]).all(axis=1)
-    known, _ = board([after], **options, earlier=Earlier(earlier.better, same))
+    earlier, _ = board([before], **options, keys=keys_of(before))
+    place_of = {row.tobytes(): place for place, row in enumerate(before)}
+    place = np.array([place_of.get(row.tobytes(), -1) for row in after])
+    options["keys"] = keys_of(after)
+    known, _ = board([after], **options, earlier=Earlier(earlier.better, keys_of(before), place))
     anew, _ = board([after], **options)
     assert (known.better == anew.better).all()
     assert (known.ranges == anew.ranges).all()
@@ -261,6 +291,7 @@ def test_rank_upper_bound_of_any_intervals(intervals):
         (lambda: board_ranges([1.0, 0.0], lambda _: [], own_variance=[1.0]), "own_variance"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [], own_variance=[1.0, -1]), "own_variance"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [], reach=0), "reach"),
+        (lambda: board_ranges([1.0, 0.0], lambda _: [], keys=np.ones(3, np.uint64)), "keys"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [], draws=10), "draws"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [], confidence=1), "confidence"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [block([[1.0, 0.0]])]), "blocks"),

@@ -29,7 +29,7 @@ from leaderboard.models import (
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from leaderboard.snapshot import EVERY, Board, published
-from leaderboard.snapshot.cells import ColumnCells
+from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.style_facts import with_facts
 from leaderboard.stats import variance_shares
 from leaderboard.styles import view as styles_view
@@ -555,7 +555,7 @@ def large(models: int) -> Board:
         for column, (name, style) in zip(board.columns, styles, strict=True)
     ]
     bare = replace(board, columns=tuple(columns))
-    return with_facts(bare, [ColumnCells((), {}) for _ in columns])
+    return with_facts(bare, [ColumnCells.of((), {}) for _ in columns])
 
 
 @pytest.mark.parametrize("address", ["", "?q=llama", "?benchmark=one&draw=leaders", "?model=3"])
