@@ -18,7 +18,7 @@ UPRIGHT = {"width": 718, "height": 1047}
 ACROSS = {"width": 1047, "height": 718}
 """What is inside the margins of A4, in CSS pixels."""
 
-FORMS = ("/submit", "/accounts/login")
+FORMS = ("/submit", "/accounts/login", "/accounts/password")
 """Pages that are nothing but a form."""
 
 # What has the focus; the ring around it or (a hidden radio) around its label, and the ring that is
