@@ -77,6 +77,7 @@ def prepare(size: Size, *, anew: bool) -> Mapping[str, float]:
 def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds: float) -> Results:
     """Everything there is to say of the site on this data."""
     # Tables can be imported only now, with the settings in place.
+    from bench.site import boards
     from bench.site import measure as by
     from bench.site.addresses import kinds as kinds_of
     from leaderboard.catalogue import newest_suite
@@ -101,6 +102,8 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
             _say(f"{share * rate:.0f} requests a second")
             loads.append(by.load(server, kinds, rate=share * rate, seconds=seconds))
         memory = server.memory()
+    _say("boards after one run has ended")
+    built = boards.after_a_run(suite)
     return Results(
         machine=machine(None),
         versions={"Python": sys.version.split()[0], **{name: version(name) for name in PACKAGES}},
@@ -116,6 +119,8 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         kinds=[first, *others],
         loads=loads,
         memory=memory,
+        boards_after_start=built.start,
+        boards_after_run=built.run,
     )
 
 

@@ -11,6 +11,10 @@ FILE = "site.json"
 THREE = "p50 / p95 / p99"
 HEAVIEST = 100_000
 """Bytes of a board page, at most."""
+BUILT_IN = 60.0
+"""Seconds until a board shows that a run has ended, at most."""
+NOTES = "site-notes.md"
+"""What is to be said of the run, if anything."""
 
 INTRODUCTION = """\
 ## The site
@@ -25,6 +29,9 @@ machine. It writes this part from `docs/benchmarks/site.json`.
   first page. Of that page itself: the slowest of thirty requests in the three seconds after each of
   several new snapshots. “Repeated”: the same addresses again. The site keeps what it has rendered
   until the board changes, so that pages differ in the two.
+- “After a run ended”: the run of the model in the middle of the board is queued and ends once more;
+  boards are built one after the other by a process that has built them before, while nothing else
+  works. A process that has just started reads all columns first.
 - Bytes are of the largest answer as sent. Queries are the most that a cold page makes.
 """
 
@@ -32,7 +39,11 @@ machine. It writes this part from `docs/benchmarks/site.json`.
 def section(folder: Path) -> str:
     """Empty where the site was never measured."""
     file = folder / FILE
-    return "\n\n".join(_section(Results.read(file))) if file.is_file() else ""
+    if not file.is_file():
+        return ""
+    notes = folder / NOTES
+    said = [notes.read_text().rstrip()] if notes.is_file() else []
+    return "\n\n".join([*_section(Results.read(file)), *said])
 
 
 def _section(found: Results) -> Iterator[str]:
@@ -65,6 +76,13 @@ def _section(found: Results) -> Iterator[str]:
     )
     yield _starts(found.after_start)
     yield "### Under load\n\n" + _loads(found.loads)
+    yield "### Boards after a run has ended\n\n" + _table(
+        ["board", "shows it after", "after a start of the process"],
+        [
+            [style, f"{seconds:.1f} s", f"{found.boards_after_start[style]:.1f} s"]
+            for style, seconds in found.boards_after_run.items()
+        ],
+    )
     yield "### How long it takes to get there\n\n" + _table(
         ["work", "seconds"],
         [[what, f"{seconds:,.1f}"] for what, seconds in found.generation.items()],
@@ -100,6 +118,9 @@ def _goals(found: Results) -> Iterator[list[str]]:
         f"{heaviest.bytes / 1000:.0f} KB ({heaviest.kind})",
         _met(heaviest.bytes <= HEAVIEST and heaviest.compressed),
     ]
+    until = list(found.boards_after_run.values())
+    for which, seconds in (("the suite's own board", until[0]), ("all its boards", until[-1])):
+        yield [f"{which} in 60 s after a run ended", f"{seconds:.0f} s", _met(seconds <= BUILT_IN)]
     load = found.loads[-1]
     yield [
         f"{load.rate:.0f} requests a second without an error",

@@ -79,6 +79,11 @@ class Results:
     """At rising rates."""
     memory: int
     """Bytes of the site's processes after all of it."""
+    boards_after_start: Mapping[str, float]
+    """By style, in the order of their building: seconds until a process that has just started has
+    built each board ..."""
+    boards_after_run: Mapping[str, float]
+    """... and until each shows that one run has ended, in a process that built them before."""
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

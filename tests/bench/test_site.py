@@ -34,6 +34,10 @@ def test_a_quick_run_measures_every_kind_of_page_without_an_error(tmp_path: Path
     assert sum(found.loads[-1].shares.values()) == 100
     assert set(found.loads[-1].cores) == {"load generator", "site", "PostgreSQL", "everything else"}
     assert found.rows["runs"] > found.rows["vectors of answers"] > 3_000
+    styles = ["own", "cloze", "mmlu", "hybrid", "all"]
+    assert list(found.boards_after_run) == styles
+    assert sorted(found.boards_after_run.values()) == list(found.boards_after_run.values())
     text = section(output.parent)
+    assert "### Boards after a run has ended" in text
     assert "10 requests a second without an error | 0 errors of 30; " in text
     assert all(row.kind in text for row in found.kinds)
