@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leaderboard.models import Run, Suite
-from leaderboard.models.edition import changing
-from leaderboard.queue.history import tell
+from leaderboard.models.edition import changing, note
 from leaderboard.snapshot import OWN, published
 
 
@@ -33,20 +32,20 @@ def after_a_run(suite: Suite) -> Boards:
     if board is None:
         raise ValueError(f"{suite} has no board")
     column = next(place for place, column in enumerate(board.columns) if column.counts)
-    run = Run.objects.get(pk=board.run_id(board.averaged // 2, column))
-    _put(run, Run.State.QUEUED)
+    run = Run.objects.select_related("task").get(pk=board.run_id(board.averaged // 2, column))
+    _put(run, Run.State.QUEUED, suite)
     try:
         _build(suite)
     finally:
-        _put(run, Run.State.DONE)
+        _put(run, Run.State.DONE, suite)
     return Boards(start, _build(suite))
 
 
-def _put(run: Run, state: Run.State) -> None:
+def _put(run: Run, state: Run.State, suite: Suite) -> None:
     """Past the claims, which would have its files made anew."""
     with changing():
         Run.objects.filter(pk=run.pk).update(state=state)
-        tell([run], state, by="the benchmark")
+        note("data", of=[suite.pk], benchmarks=[run.task.benchmark])
 
 
 def _build(suite: Suite) -> dict[str, float]:
