@@ -62,6 +62,24 @@ def test_a_board_has_them_and_is_another_one_with_them() -> None:
     assert [read.costs.kinds[k] if k >= 0 else "" for k in read.costs.kind[0, place]] == ["A", ""]
 
 
+def test_columns_of_several_machines_keep_whose_cost_is_whose() -> None:
+    columns = [Costs.none(2, 1) for _ in range(2)]
+    columns[0].put(0, 0, Cost(1.0, 0.1, 5.0, "A", "A: RAPL"))
+    columns[0].put(1, 0, Cost(2.0, 0.2, np.nan, "B", ""))
+    columns[1].put(0, 0, Cost(3.0, 0.3, np.nan, "B", ""))
+    board = Costs.none(2, 2)
+    for column, (of, rows) in enumerate(zip(columns, ([1, 0], [1]), strict=True)):
+        board.put_column(column, np.array(rows), of, np.arange(len(rows)))
+
+    def told(row: int, column: int) -> list[str]:
+        return [board.kinds[k] if k >= 0 else "" for k in board.kind[row, column]]
+
+    assert board.of[:, :, 0].tolist()[1] == [1.0, 3.0]
+    assert told(1, 0) == ["A", "A: RAPL"]
+    assert told(0, 0) == told(1, 1) == ["B", ""]
+    assert told(0, 1) == ["", ""]
+
+
 def test_what_is_recalled_has_no_cost_and_rows_keep_theirs() -> None:
     costs = Costs.none(3, 2)
     for row in range(3):

@@ -40,6 +40,7 @@ def with_everything(board: Board) -> Board:
         gaps=(StyleGap("bench_00", 0, 1, half, paired), StyleGap("bench_01", 1, 2, half, ~paired)),
         best=(BestOf("bench_00", half, column),),
         without_style=("Bench 9",),
+        rank_rule=1,
     )
 
 
