@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 from transformers import AutoModelForCausalLM, GgufConfig
 
-from evalcore.errors import ModelError
+from evalcore.errors import InfraError, ModelError
 from evalcore.model.hf.code import ELSEWHERE
 from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import code_options, errors_named, load_configuration
@@ -117,7 +117,7 @@ def _spread(arguments: Arguments) -> dict[str, Any]:
 
 
 def check_there(device: str) -> None:
-    """Raises ModelError for a GPU by CUDA's name that this machine does not have."""
+    """Raises InfraError for a GPU by CUDA's name that this machine does not have: another may."""
     kind, _, place = device.partition(":")
     count = torch.cuda.device_count()
     if kind != "cuda" or not (place.isdecimal() or not place) or int(place or 0) < count:
@@ -125,7 +125,7 @@ def check_there(device: str) -> None:
     has = f"its GPUs are cuda:0 to cuda:{count - 1}" if count > 1 else "its GPU is cuda:0"
     if not count:
         has = "PyTorch finds no GPU on it"
-    raise ModelError(
+    raise InfraError(
         f"--device {device}: this machine does not have it ({has}): name one that it has, or cpu"
     )
 
