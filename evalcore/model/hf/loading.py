@@ -138,7 +138,6 @@ def check_there(device: str) -> None:
 def _start(device: str) -> None:
     """NVML tells of a GPU, and counts it, where CUDA cannot be started on it."""
     try:
-        torch.cuda.init()
         torch.cuda.get_device_properties(device)
     except (AssertionError, RuntimeError) as problem:
         raise InfraError(
