@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.engines import Answer, Ask
 from bench.equality import Difference, difference
-from bench.models import Model, save_model, save_tokenizer
+from bench.models import Model, save_config, save_tokenizer
 from bench.profiling import Profile
 from bench.texts import running_text, texts
 from bench.worker import Process, WorkFailed
@@ -111,7 +111,7 @@ class Pair:
         if not folder.is_dir():
             folder.mkdir(parents=True)
             save_tokenizer(model, running_text(), folder)
-            save_model(model, folder)
+            save_config(model, folder)
         self.model, self.conditions = model, conditions
         self.batches: dict[str, int] = {}
         """By workload, what `batch_of` found for it, here or with a model of this vocabulary."""

@@ -34,11 +34,12 @@ class Worker:
 
     def __init__(self, engine: str, folder: Path, device: str, dtype: str, path: str) -> None:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
+
+        from bench.models import drawn
 
         self._device, self._dtype = device, getattr(torch, dtype)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype)
-        model = model.to(device).eval()
+        model = drawn(folder, device, self._dtype)
         if engine == "reference":
             # Of the very weights that the engines have; what they round when computing is theirs.
             model = model.float()
