@@ -116,10 +116,10 @@ class AttentionPass(Pass):
                 softcap=said.softcap,
             )
 
-        for call in calls.own:
-            part, part_logsumexp = asked(call)
-            out[:, :, call.rows.places] = part.to(wide)
-            logsumexp[:, :, call.rows.places] = part_logsumexp
+        if calls.own is not None:
+            part, part_logsumexp = asked(calls.own)
+            out.copy_(part)
+            logsumexp.copy_(part_logsumexp)
         for block in calls.rest.own:
             rows = slice(*block.rows)
             out[:, :, rows], logsumexp[:, :, rows] = answer(block)
@@ -141,14 +141,13 @@ class AttentionPass(Pass):
         fused = stretches.takes(query, value, said.softcap)
         name = said.window, fused
         if name not in self._calls:
-            # Without tiles, which have masks: then no block needs one but for a window's sake.
-            tile = 0 if fused else TILE if query.device.type == "cpu" else TILE_GPU
-            blocks = blocks_of(self._pack, self._plan.pieces, window=said.window, tile=tile)
-            self._calls[name] = (
-                stretches.calls_of(blocks, len(self._pack.tokens), query.device)
-                if fused
-                else Calls((), (), blocks)
-            )
+            of_pack = self._pack, self._plan.pieces
+            if fused:
+                calls = stretches.calls_of(*of_pack, query.device, window=said.window)
+            else:
+                tile = TILE if query.device.type == "cpu" else TILE_GPU
+                calls = Calls(None, (), blocks_of(*of_pack, window=said.window, tile=tile))
+            self._calls[name] = calls
         return self._calls[name]
 
     def _keep(self, key: Tensor, value: Tensor) -> None:

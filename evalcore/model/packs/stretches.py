@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evalcore.model.packs.rectangles import Block, Blocks
+from evalcore.model.packs.prefix import Pack, Piece
+from evalcore.model.packs.rectangles import Block, Blocks, blocks_of
 
 LARGEST_HEAD = 256
 """Numbers of a head that the kernel takes at most, and a multiple of these:"""
@@ -56,18 +57,19 @@ class Call:
 
     rows: Stretches
     keys: Stretches
-    inherited: bool
-    causal: bool
+    inherited: bool = False
+    causal: bool = False
+    window: int | None = None
+    """Of causal ones: how many keys a row sees, its own included."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Calls:
     """A pack's blocks: what is asked together, and what is left."""
 
-    own: tuple[Call, ...]
+    own: Call | None
     cross: tuple[Call, ...]
     rest: Blocks
-    """They have masks."""
 
 
 def takes(query: Tensor, value: Tensor, softcap: float | None) -> bool:
@@ -85,29 +87,30 @@ def takes(query: Tensor, value: Tensor, softcap: float | None) -> bool:
     )
 
 
-def calls_of(blocks: Blocks, n: int, device: torch.device) -> Calls:
-    """The calls for the blocks of a pack of `n` tokens."""
-    own, cross = (
-        [block for block in of if block.mask is None] for of in (blocks.own, blocks.cross)
-    )
+def calls_of(
+    pack: Pack, pieces: Sequence[Piece], device: torch.device, *, window: int | None = None
+) -> Calls:
+    """The calls for a pack, of whose plan these are the pieces; `window` as of `blocks_of`.
+
+    Left are blocks in which the window hides some keys from some rows.
+    """
+    # Without tiles, which have masks. A run is a stretch of positions, too, so that a window in it
+    # needs none.
+    own = blocks_of(pack, pieces, tile=0).own
+    cross = blocks_of(pack, pieces, window=window, tile=0).cross
+    runs = Stretches([block.rows for block in own], device)
+    seen_whole = [block for block in cross if block.mask is None]
     return Calls(
-        tuple(_call(own, device) for own in [own] if own),
-        tuple(_call(group, device) for group in _groups(cross, n)),
-        Blocks(
-            *(
-                tuple(block for block in of if block.mask is not None)
-                for of in (blocks.own, blocks.cross)
+        Call(runs, runs, causal=True, window=window),
+        tuple(
+            Call(
+                Stretches([block.rows for block in group], device),
+                Stretches([block.keys for block in group], device),
+                inherited=group[0].inherited,
             )
+            for group in _groups(seen_whole, len(pack.tokens))
         ),
-    )
-
-
-def _call(blocks: Sequence[Block], device: torch.device) -> Call:
-    return Call(
-        Stretches([block.rows for block in blocks], device),
-        Stretches([block.keys for block in blocks], device),
-        blocks[0].inherited,
-        blocks[0].causal,
+        Blocks((), tuple(block for block in cross if block.mask is not None)),
     )
 
 
@@ -156,5 +159,6 @@ def flash(
         *(call.rows.longest, call.keys.longest),
         *(0.0, call.causal, False),
         scale=scale,
+        **({} if call.window is None else {"window_size_left": call.window - 1}),
     )
     return out, logsumexp

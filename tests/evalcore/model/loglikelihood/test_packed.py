@@ -293,11 +293,11 @@ def test_each_row_sees_itself_and_its_ancestors_in_the_window_once(trie, window,
     sequences, budget = trie
     todo = plan(sequences, [1] * len(sequences), budget=budget)
     for pack in todo.packs:
-        check_sight(todo, pack, window, tile)
+        found = rectangles.blocks_of(pack, todo.pieces, window=window, tile=tile)
+        check_sight(todo, pack, window, found)
 
 
-def check_sight(todo, pack, window, tile):
-    found = rectangles.blocks_of(pack, todo.pieces, window=window, tile=tile)
+def check_sight(todo, pack, window, found):
     n, deepest = len(pack.tokens), int(pack.positions[0])
     owned = np.zeros(n, int)
     seen = np.zeros((n, deepest + n), int)

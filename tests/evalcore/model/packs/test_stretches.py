@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 
 from evalcore.model.packs import attention, stretches
 from evalcore.model.packs.prefix import plan
-from evalcore.model.packs.rectangles import blocks_of
+from evalcore.model.packs.rectangles import Block, Blocks
 from tests.evalcore.model.loglikelihood.test_packed import (
     MODELS,
+    check_sight,
     flags,
     furthest,
     model_of,
@@ -38,15 +40,22 @@ def plain_kernel(query, key, value, call, scale):
         assert last - first <= call.rows.longest
         assert newest - oldest <= call.keys.longest
         states = query[first:last], key[oldest:newest], value[oldest:newest]
+        ago = torch.arange(last - first)[:, None] - torch.arange(newest - oldest)[None]
+        hidden = (ago < 0) & call.causal
+        if call.window is not None:
+            assert call.causal
+            hidden |= ago >= call.window
         out, logsumexp = attention.softmax_attention(
-            *(of.transpose(0, 1)[None] for of in states), scale=scale, causal=call.causal
+            *(of.transpose(0, 1)[None] for of in states),
+            scale=scale,
+            hidden=attention.hiding(hidden, query),
         )
         outs.append(out[0].transpose(0, 1))
         logsumexps.append(logsumexp[0])
     return torch.cat(outs), torch.cat(logsumexps, dim=1)
 
 
-@pytest.fixture()
+@pytest.fixture
 def taken(monkeypatch):
     """How many calls there were."""
     asked = []
@@ -78,32 +87,38 @@ def test_each_request_is_scored_as_if_it_were_alone(kind, taken):
 
 
 @settings(max_examples=150, deadline=None)
-@given(tries(), st.none() | st.integers(1, 60), st.integers(1, 400))
-def test_calls_ask_what_the_blocks_ask_and_no_row_twice_at_once(trie, window, most_keys):
+@given(tries(), st.none() | st.integers(1, 60))
+def test_each_row_sees_itself_and_its_ancestors_in_the_window_once(trie, window):
     sequences, budget = trie
     todo = plan(sequences, [1] * len(sequences), budget=budget)
     for pack in todo.packs:
-        blocks = blocks_of(pack, todo.pieces, window=window, tile=0)
-        calls = stretches.calls_of(blocks, most_keys, CPU)
-        asked = [
-            (rows, keys, call.inherited, call.causal)
-            for call in (*calls.own, *calls.cross)
-            for rows, keys in zip(pieces_of(call.rows), pieces_of(call.keys), strict=True)
-        ]
-        whole = [*blocks.own, *blocks.cross]
-        assert sorted(asked) == sorted(
-            (tuple(range(*block.rows)), tuple(range(*block.keys)), block.inherited, block.causal)
-            for block in whole
-            if block.mask is None
-        )
-        left = [*calls.rest.own, *calls.rest.cross]
-        assert [id(block) for block in left] == [id(b) for b in whole if b.mask is not None]
-        for call in (*calls.own, *calls.cross):
+        calls = stretches.calls_of(pack, todo.pieces, CPU, window=window)
+        for call in (calls.own, *calls.cross):
             rows = [row for piece in pieces_of(call.rows) for row in piece]
             assert len(rows) == len({*rows})
         for call in calls.cross:
             pieces = pieces_of(call.keys)
-            assert len(pieces) == 1 or sum(map(len, pieces)) <= most_keys
+            assert len(pieces) == 1 or sum(map(len, pieces)) <= len(pack.tokens)
+        asked = [
+            Block(*rows_and_keys, inherited=call.inherited, mask=seen(call, *rows_and_keys))
+            for call in (calls.own, *calls.cross)
+            for rows_and_keys in zip(borders_of(call.rows), borders_of(call.keys), strict=True)
+        ]
+        own = [*asked[: len(calls.own.rows.borders) - 1], *calls.rest.own]
+        cross = [*asked[len(calls.own.rows.borders) - 1 :], *calls.rest.cross]
+        check_sight(todo, pack, window, Blocks(tuple(own), tuple(cross)))
+
+
+def seen(call, rows, keys):
+    """Which rows of a stretch see which keys of theirs, as the kernel is told."""
+    mask = np.ones((rows[1] - rows[0], keys[1] - keys[0]), np.bool_)
+    if call.causal:
+        mask = np.tril(mask)
+    return mask if call.window is None else np.triu(mask, 1 - call.window)
+
+
+def borders_of(of):
+    return [(piece[0], piece[-1] + 1) for piece in pieces_of(of)]
 
 
 def pieces_of(of):
