@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalcore.model.packs import attention, stretches
@@ -86,8 +86,12 @@ def test_each_request_is_scored_as_if_it_were_alone(kind, taken):
     assert bool(taken) == (kind not in ("gemma2", "deepseek_v3"))
 
 
+ROWS_BEFORE_THOSE_OF_ANOTHER_PATH = [[0] * 3, [0] * 23, [0, 0, 0, 0, 1, 0, 0], [0], [0, 1]]
+
+
 @settings(max_examples=150, deadline=None)
 @given(tries(), st.none() | st.integers(1, 60))
+@example((ROWS_BEFORE_THOSE_OF_ANOTHER_PATH, 24), None)
 def test_each_row_sees_itself_and_its_ancestors_in_the_window_once(trie, window):
     sequences, budget = trie
     todo = plan(sequences, [1] * len(sequences), budget=budget)
