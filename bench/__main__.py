@@ -175,7 +175,7 @@ def _choice(options: argparse.Namespace) -> tuple[Choice, Conditions]:
         device=options.device,
         dtype=options.dtype or ("bfloat16" if cuda else "float32"),
         rounds=1 if options.quick and options.rounds is None else options.rounds or 3,
-        batch_sizes=(4, 16, 64) if cuda else (1, 4, 16),
+        batch_sizes=(16, 64, 128) if cuda else (1, 4, 16),
         path=options.path,
         threads=cores if cuda else 1,
         references=REFERENCES if cuda and size != "7b" else 1,
