@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.conf import settings
@@ -74,7 +74,7 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
         "axes": others,
         "suite_name": address["suite"],
         "part": shown,
-        "models": _lines(drawn)[shown.slice],
+        "models": _lines(drawn, range(*shown.slice.indices(len(drawn.rows)))),
         "choices": _choices(drawn),
         # The name of the file says along which axis.
         "files": links(address.url(against=SIZE.key, page=1), "charts", f"charts-by-{axis.key}"),
@@ -103,7 +103,7 @@ def _drawn(chart: Chart) -> dict[str, Any]:
         "chart": chart,
         "title": _title(chart),
         "picture": picture(chart, _model_url) if len(chart.rows) else None,
-        "best": [line for line in _lines(chart) if line["on_front"]],
+        "best": _lines(chart, chart.front),
         "every_whisker": len(chart.rows) <= ALL_WHISKERS,
     }
 
@@ -122,24 +122,19 @@ def _choices(chart: Chart) -> list[tuple[str, str]]:
     return [(key, titles[key]) for key in scores_of(chart.board, keys)]
 
 
-def _lines(chart: Chart) -> list[dict[str, Any]]:
+def _lines(chart: Chart, places: Iterable[int]) -> list[dict[str, Any]]:
+    names, score = chart.names, chart.scores
     return [
         {
-            "name": name,
-            "url": _model_url(name),
-            "place": chart.axis.label(place),
-            "value": value,
-            "low": low,
-            "high": high,
-            "on_front": front,
+            "name": names[place],
+            "url": _model_url(names[place]),
+            "place": chart.axis.label(float(chart.across[place])),
+            "value": float(score.value[place]),
+            "low": float(score.low[place]),
+            "high": float(score.high[place]),
+            "on_front": bool(chart.on_front[place]),
         }
-        for name, place, value, low, high, front in zip(
-            chart.names,
-            chart.across.tolist(),
-            *(side.tolist() for side in chart.scores.sides),
-            chart.on_front.tolist(),
-            strict=True,
-        )
+        for place in places
     ]
 
 

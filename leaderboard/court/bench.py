@@ -80,9 +80,8 @@ def bench(name: str) -> Bench:
         raise Http404(f"no task {name} in a suite of this site")
     entries = task_column.entries_of(name)
     column = next(iter(task_column.columns_of(task, entries)), None)
-    named = column or next(iter(entries), None)
     run, samples = next(_with_samples(task, column), (None, ""))
-    return Bench(task, task.titled(named.title if named else ""), column, run, samples)
+    return Bench(task, task_column.title_of(task, entries), column, run, samples)
 
 
 def _with_samples(task: TaskVersion, column: SuiteEntry | None) -> Iterator[tuple[Run, str]]:

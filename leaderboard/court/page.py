@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from leaderboard.court import listing, order
+from leaderboard.court import listing, log, order
 from leaderboard.court.bench import Bench, bench
 from leaderboard.court.forms import RulingForm, StrikeForm
 from leaderboard.disputed import LEAST, sets_of
-from leaderboard.models import DisputedSet, Ruling, User, may_moderate
+from leaderboard.models import Ruling, User, may_moderate
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, read_question
 from leaderboard.web import Address, kept, part, throttle
@@ -44,37 +42,21 @@ def court(request: HttpRequest) -> HttpResponseBase:
 
 
 def _all(request: HttpRequest, address: Address) -> str | HttpResponseBase:
-    found = Ruling.objects.select_related("task", "by", "ended_by")
-    if address["task"]:
-        found = found.filter(task__name=address["task"])
+    name = address["task"]
+    found = log.questions_of(log.of_task(name))
     shown = part(address, "page", found.count(), ON_A_PAGE, "rulings")
     if elsewhere := address.redirect():
         return elsewhere
     context = {
-        "rulings": found[shown.slice],
+        "questions": log.with_rulings(found[shown.slice]),
         "part": shown,
-        "task": address["task"],
-        "benchmarks": [] if address["task"] else _benchmarks(),
-        "files": _files(address["task"]),
+        "task": name,
+        "title": log.titles_by_name([name])[name] if name else "",
+        "benchmarks": [] if name else log.benchmarks(),
+        "files": _files(name),
         "least": LEAST,
     }
     return render_to_string("court/page.html", context, request)
-
-
-def _benchmarks() -> list[dict[str, Any]]:
-    """By task what stands, those with the most disputed questions first."""
-    standing = Count("pk", filter=Q(ended=None, by__is_active=True))
-    rows = list(
-        Ruling.objects.order_by().values("task__name").annotate(n=standing, ever=Count("pk"))
-    )
-    disputed: dict[str, int] = {}
-    for one in DisputedSet.objects.filter(current=True).select_related("task"):
-        disputed[one.task.name] = disputed.get(one.task.name, 0) + one.n
-    told = [
-        {"name": row["task__name"], **row, "disputed": disputed.get(row["task__name"], 0)}
-        for row in rows
-    ]
-    return sorted(told, key=lambda row: (-row["disputed"], -row["n"], row["name"]))
 
 
 @require_safe

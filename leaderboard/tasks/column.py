@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,9 +153,17 @@ class Standings:
 
 def entries_of(name: str) -> list[SuiteEntry]:
     """Of each suite that asks a version of the task; a column's further draws are left out."""
-    asked = SuiteEntry.objects.filter(task__name=name, draw=0).select_related("suite")
+    return entries_by_name([name]).get(name, [])
+
+
+def entries_by_name(names: Iterable[str]) -> dict[str, list[SuiteEntry]]:
+    """The same of several tasks, with one query."""
+    asked = SuiteEntry.objects.filter(task__name__in=names, draw=0).select_related("suite", "task")
     texts = (f"suite__{text}" for text in ("description", "notice", "changelog", "reported"))
-    return list(asked.defer(*texts).order_by("position", "suite"))
+    found: dict[str, list[SuiteEntry]] = {}
+    for entry in asked.defer(*texts).order_by("position", "suite"):
+        found.setdefault(entry.task.name, []).append(entry)
+    return found
 
 
 def columns_of(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
@@ -167,6 +175,12 @@ def columns_of(task: TaskVersion, entries: Sequence[SuiteEntry]) -> list[SuiteEn
         newest.values(),
         key=lambda entry: (entry.suite.name != settings.PLUMBLINE_SUITE, entry.suite.title),
     )
+
+
+def title_of(task: TaskVersion, entries: Sequence[SuiteEntry]) -> str:
+    """The task with its style, as every page names it; `entries` of its name."""
+    named = next(iter([*columns_of(task, entries), *entries]), None)
+    return task.titled(named.title if named else "")
 
 
 def board(entry: SuiteEntry) -> Board | None:

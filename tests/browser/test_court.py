@@ -68,6 +68,15 @@ def test_two_people_rule_a_figure_appears_one_withdraws_and_it_goes(
         ("/?rows=compact&style=hybrid", "compact"),
     ):  # fmt: skip
         wrong[what] = looked_at(anybody.go(address), shot, what)
+    page = anybody.go("/court")
+    assert page.get_by_role("link", name="hybrid: question 5").count() == 1, "once for both people"
+    reason = page.get_by_text("Both tools hang there.")
+    assert not reason.is_visible()
+    page.locator("summary", has_text="2 rulings").press("Enter")
+    reason.wait_for()
+    wrong["unfolded court"] = looked_at(page, shot, "court, rulings unfolded")
+    page.get_by_role("link", name="hybrid: question 5").press("Enter")
+    page.get_by_role("heading", name="Is the key of question").wait_for()
     page = anybody.go("/models/lab/texts")
     page.get_by_text("w/o 1").first.wait_for()
 

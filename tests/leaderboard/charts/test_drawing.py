@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -14,15 +15,22 @@ from hypothesis import strategies as st
 from leaderboard.charts import drawing
 from leaderboard.charts.axis import DAY, MOST_DATES, SIZE, TIME, Axis
 from leaderboard.charts.chart import Chart
+from leaderboard.charts.chart import front as best
 from leaderboard.snapshot import Scores
 
 
 def chart(
-    *models: tuple[float, float], half: float = 0.02, front: int = 1, axis: Axis = SIZE
+    *models: tuple[float, float],
+    half: float = 0.02,
+    front: int | None = 1,
+    axis: Axis = SIZE,
+    names: list[str] | None = None,
 ) -> Chart:
-    """Of (place, score); the first so many are on the front."""
+    """Of (place, score); the first so many are on the front, or those that are best for their
+    place."""
     across, value = (np.array(side, float) for side in zip(*models, strict=True))
-    names = [f"lab/m{place}" for place in range(len(models))]
+    names = names or [f"lab/m{place}" for place in range(len(models))]
+    on_front = np.arange(len(models)) < front if front is not None else best(across, value)
     board: Any = SimpleNamespace(models=SimpleNamespace(values=lambda _: names))
     return Chart(
         axis=axis,
@@ -31,7 +39,7 @@ def chart(
         rows=np.arange(len(models)),
         across=across,
         scores=Scores(value, value - half, value + half),
-        on_front=np.arange(len(models)) < front,
+        on_front=on_front,
         families=((0, 1),) if len(models) > 1 else (),
         left_out=0,
     )
@@ -110,3 +118,64 @@ def test_of_many_models_only_those_of_the_front_have_whiskers_and_lie_on_top():
     assert [dot.place for dot in picture.dots if dot.whisker] == [0]
     assert picture.dots[-1].place == 0
     assert all(dot.whisker for dot in drawn(*many[:-1]).dots)
+
+
+def crowded(n: int) -> list[tuple[float, float]]:
+    """The best one first, then two models at each place."""
+    places = [place // 2 for place in range(n - 1)]
+    return [(1e8, 0.9), *((1e9 * 1.01**place, 0.3 + 0.3 * (place % 97) / 97) for place in places)]
+
+
+def test_of_few_models_each_is_a_dot_and_of_many_those_that_stand_out():
+    few, many = drawn(*crowded(drawing.ALONE)), drawn(*crowded(drawing.ALONE + 1))
+    assert (len(few.dots), few.crowd) == (drawing.ALONE, [])
+    assert len(many.dots) == drawing.STANDING_OUT
+    assert many.dots[-1].place == 0, "the front, on top"
+    heights = sorted(dot.y for dot in drawn(*crowded(drawing.ALONE)).dots)
+    lowest = max(dot.y for dot in many.dots)
+    assert lowest <= heights[drawing.STANDING_OUT + 5], "and the highest"
+
+
+def test_all_of_a_long_line_are_dots_of_their_own():
+    n = drawing.ALONE + 50
+    models = [(1e8 * 1.01**place, 0.1 + 0.8 * place / n) for place in range(n)]
+    assert len(drawn(*models, front=n).dots) == n
+
+
+def test_every_other_model_is_drawn_where_it_stands_and_two_at_one_place_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    models = crowded(drawing.ALONE + 301)
+    picture = drawn(*models)
+    monkeypatch.setattr(drawing, "ALONE", len(models))
+    every = {dot.place: (round(dot.x), round(dot.y)) for dot in drawn(*models).dots}
+    rest = every.keys() - {dot.place for dot in picture.dots}
+    found = places(picture)
+    assert set(found) == {every[place] for place in rest}
+    assert len(found) == len(set(found)) < len(rest)
+
+
+def test_of_many_models_the_families_of_those_that_stand_out_are_joined():
+    models = [*crowded(drawing.ALONE), (9e9, 0.1), (9e10, 0.1)]
+    last = len(models) - 1
+
+    def families(of: list[tuple[float, float]], *places: int) -> list[str]:
+        joined = replace(chart(*of), families=((0, 1), places))
+        return drawing.picture(joined, lambda name: name).families
+
+    (line,) = families(models, last - 1, last)
+    best = drawn(*models).dots[-1]
+    assert line.startswith(f"{best.x},{best.y} ")
+    assert len(families(models[-50:], 48, 49)) == 2
+
+
+def places(picture: drawing.Picture) -> list[tuple[float, float]]:
+    """Of the dots without a link, read from the paths as a browser does."""
+    found = []
+    for path in picture.crowd:
+        x = y = 0
+        for move in path.split("m")[1:]:
+            dx, dy = map(int, move.removesuffix("h0").split())
+            x, y = x + dx, y + dy
+            found.append((float(x), float(y)))
+    return found

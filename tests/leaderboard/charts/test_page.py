@@ -9,11 +9,13 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from django.test import Client
 
+from leaderboard.charts.drawing import STANDING_OUT
 from leaderboard.models import Suite
 from tests.leaderboard.boards import publish, synthetic_board
 
@@ -111,6 +113,51 @@ def test_the_picture_is_a_file_with_colours_of_its_own(client: Client, suite: Su
     assert 'xmlns="http://www.w3.org/2000/svg"' in text
     assert "style" not in text
     assert told(text) == told(get(client, "/charts"))
+
+
+def test_names_stand_beside_dots_and_a_hostile_one_is_but_a_text(
+    client: Client, site: Suite
+) -> None:
+    hostile = "lab/<script>'&amp;\"x=1"
+    best = max(expected(BOARD.average.value).items(), key=lambda model: model[1])[0]
+    models = [
+        replace(model, repo_id=hostile) if model.repo_id == best else model
+        for model in BOARD.models
+    ]
+    later = BOARD.built + timedelta(hours=1)
+    publish(replace(BOARD, models=type(BOARD.models).of(models), built=later), site)
+    drawing = ElementTree.fromstring(client.get("/charts-by-size.svg").content)
+    names = [one.text for one in drawing.iterfind(".//{*}text[@class]")]
+    assert names.count(hostile.removeprefix("lab/")) == 1
+    assert len(names) > 10
+    assert "<script>'" not in get(client, "/charts")
+
+
+def test_of_many_models_some_lead_to_theirs_and_the_page_says_which(
+    client: Client, site: Suite
+) -> None:
+    board = synthetic_board(600, 3)
+    publish(board, site)
+    html = get(client, "/charts")
+    measured = np.isfinite(board.average.value)
+    values = {
+        model.repo_id: float(value)
+        for model, value in zip(board.models, board.average.value, strict=True)
+        if np.isfinite(value) and not model.flagged
+    }
+    dots = told(html)
+    assert len(dots) == STANDING_OUT
+    assert f"{STANDING_OUT} models, those on the line and the highest, are dots" in html
+    line = html.count('class="dot best"')
+    highest = sorted(values, key=lambda name: -values[name])[: STANDING_OUT - line]
+    assert set(highest) <= dots.keys()
+    assert html.count('class="crowd"') == 1
+    assert f"{len(values)} models, percent upwards" in html
+    assert int(measured.sum()) > len(values)
+    last = get(client, f"/charts?page={-(-len(values) // 50)}")
+    assert len(re.findall('<th scope="row" class="chartname">', last)) == len(values) % 50
+    text = b"".join(client.get("/charts-by-size.csv")).decode()
+    assert len(list(csv.DictReader(io.StringIO(text)))) == len(values)
 
 
 def test_through_time_the_line_is_the_best_score_until_then(client: Client, suite: Suite) -> None:
