@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LIBRARY = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -35,9 +35,10 @@ int cuInit(unsigned flags) {
     if (pthread_create(&thread, 0, wait_for_ever, 0)) return 2;
     if (pthread_setname_np(thread, "cuda-EvtHandlr")) return 304;
     struct sockaddr_un name = {AF_UNIX};
-    strcpy(name.sun_path + 1, "cuda-uvmfd-stand-in");
+    int length = snprintf(name.sun_path + 1, 100, "cuda-uvmfd-%d", getpid());
     int server = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (server < 0 || bind(server, (struct sockaddr *)&name, 22) || listen(server, 16)) return 304;
+    if (server < 0 || bind(server, (struct sockaddr *)&name, 3 + length)) return 304;
+    if (listen(server, 16)) return 304;
     return 0;
 }
 int cuDeviceGetCount(int *count) { *count = COUNT; return 0; }
