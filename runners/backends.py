@@ -12,10 +12,11 @@ from pathlib import Path
 from django.conf import settings
 
 from leaderboard.models.variant import TRANSFORMERS, VLLM
-from runners.devices import CPU
+from runners.devices import CPU, chosen
 from runners.process import PYTHON
 from runners.shown import PARTS_OF_PYTHON
 
+SPREAD = "parallelize=True"
 OPTIONS_OF_VLLM = "VLLM_"
 """How variables begin that vLLM takes settings from, such as the memory for its cache."""
 
@@ -31,9 +32,21 @@ def python() -> tuple[str, ...]:
     return (own, *PYTHON[1:]) if own else PYTHON
 
 
-def arguments() -> str:
-    """What vLLM is told beside the model: on how many GPUs, with how much of their memory."""
-    return settings.PLUMBLINE_VLLM_ARGS if backend() == VLLM else ""
+def arguments(device: str, needed_bytes: int) -> str:
+    """What the engine is told beside the model, on a worker's `device` as its row has it.
+
+    transformers puts a model on the first GPU alone unless it is told to spread it over all, whose
+    memory together the worker counts; one that has room on each of them is computed on the first,
+    as layers on several wait for each other.
+    """
+    if backend() == VLLM:
+        return settings.PLUMBLINE_VLLM_ARGS
+    count, several, _ = device.partition(" x ")
+    if not several or count == "1":
+        return ""
+    # All of its memory, not what is free: with a model that was kept on it less would be.
+    smallest = min((gpu.total_bytes or gpu.free_bytes for gpu in chosen("")), default=0)
+    return SPREAD if needed_bytes > smallest else ""
 
 
 def place(device: str) -> list[str]:

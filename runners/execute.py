@@ -200,7 +200,7 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
             *runs,
             include_path=str(settings.PLUMBLINE_TASKS),
             output_path=str(folder / RESULTS),
-            model_args=backends.arguments(),
+            model_args=backends.arguments(watch.device, max(run.needed_bytes for run in runs)),
         )
         words += [*backends.place(watch.device), "--use_cache", str(journal), "--progress", "json"]
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.

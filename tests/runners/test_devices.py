@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import capacity, devices, occupancy, supervisor
+from runners import backends, capacity, devices, occupancy, supervisor
 from runners.devices import NoSuchDevice
 from runners.own_name import own_name
 from tests.runners import place
@@ -100,6 +100,21 @@ def test_a_child_sees_the_chosen_gpus_by_the_numbers_of_nvidia_smi(
     seen = sys.modules["os"].environ
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_DEVICE_ORDER"]) == ("2,0", "PCI_BUS_ID")
     assert devices.stated(devices.chosen("")) == "0,2"
+
+
+def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_counts(
+    cards: Cards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards(*CARDS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    both = capacity.now("0,1", PYTHON)
+    assert backends.arguments(both.device, 81559 * MIB) == ""
+    assert both.memory_bytes > 81560 * MIB
+    assert backends.arguments(both.device, 81560 * MIB) == "parallelize=True"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    assert backends.arguments(capacity.now("0,2", PYTHON).device, 20000 * MIB) != ""
+    assert backends.arguments(capacity.now("0", PYTHON).device, 90000 * MIB) == ""
+    assert backends.arguments("cpu, 8 cores", 2**50) == ""
 
 
 @pytest.mark.parametrize(
