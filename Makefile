@@ -67,7 +67,7 @@ bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an h
 
 bench-gpu:  ## On a machine with a GPU, in some 8 minutes: whether the numbers are right there, then the speed
 	@mkdir -p $(GPU_OUTPUT)
-	@$(GPU_PYTHON) -m bench.gpu --minutes 2 --output $(GPU_OUTPUT)/correctness.json $(GPU_ARGS)
+	@$(GPU_PYTHON) -m bench.gpu --processes 10 --minutes 2 --output $(GPU_OUTPUT)/correctness.json $(GPU_ARGS)
 	@$(GPU_PYTHON) -m bench --device cuda --size 1b --vocabulary 32000 --minutes 3 --rounds 2 \
 		--output $(GPU_OUTPUT)/1b.json $(GPU_ROWS)
 	@$(GPU_PYTHON) -m bench --device cuda --size 7b --vocabulary 32000 --architecture llama \

@@ -27,6 +27,8 @@ FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
 COMPARISONS = ("bootstrap", "index", "prompts", "start")
 VOCABULARIES = (32_000, 128_000)
+REFERENCES = 6
+"""Of a model on a GPU, which holds as many of all but the largest."""
 SCALING = "scaling"
 PROFILE = "profile"
 QUICK = (*WORKLOADS, *WHOLE, SCALING, PROFILE)
@@ -154,6 +156,7 @@ def _choice(options: argparse.Namespace) -> tuple[Choice, Conditions]:
     if unknown:
         raise SystemExit(f"nothing is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
     cuda = options.device.startswith("cuda")
+    cores = os.cpu_count() or 1
     size = options.size or ("1b" if cuda else "30m")
     models = [
         Model(architecture, size, vocabulary)
@@ -172,9 +175,11 @@ def _choice(options: argparse.Namespace) -> tuple[Choice, Conditions]:
         device=options.device,
         dtype=options.dtype or ("bfloat16" if cuda else "float32"),
         rounds=1 if options.quick and options.rounds is None else options.rounds or 3,
-        batch_sizes=(4, 16, 64) if cuda else (1, 4, 16),
+        batch_sizes=(16, 64, 128) if cuda else (1, 4, 16),
         path=options.path,
-        reference_threads=os.cpu_count() or 1,
+        threads=cores if cuda else 1,
+        references=REFERENCES if cuda and size != "7b" else 1,
+        reference_threads=cores,
     )
 
 

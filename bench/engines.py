@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.ideal import Work, work_of
 from bench.profiling import shares_of
 from bench.timing import silence
 from evalcore.model.base import RequestKind
@@ -210,8 +209,8 @@ class Reference:
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._model, self._tokenizer = model, tokenizer
-        self.work = Work(0, 0, 0, 0)
-        """Of the last call."""
+        self.fed: list[tuple[list[int], int]] = []
+        """In the last call: each sequence, and how many of its last positions were scored."""
         self._row: tuple[tuple[int, ...], Any] = ((), None)
         """What was fed last, and its logits: letters after one question read the same row."""
 
@@ -219,22 +218,21 @@ class Reference:
         import torch
 
         lm = Theirs(self._model, self._tokenizer).loaded(window)
-        fed: list[tuple[list[int], int]] = []
+        self.fed = []
         answers = []
         with torch.inference_mode():
             for ask in asks:
                 if ask.kind == "generate_until":
-                    answers.append(self._written(ask, lm.tok_encode(ask.context), fed))
+                    answers.append(self._written(ask, lm.tok_encode(ask.context)))
                     continue
                 greedy, total = True, 0.0
                 for before, targets in _pairs(ask, lm):
                     sequence = (before + targets)[-(lm.max_length + 1) : -1]
-                    fed.append((sequence, len(targets)))
+                    self.fed.append((sequence, len(targets)))
                     found, likeliest = self._scored(tuple(sequence), tuple(targets))
                     total, greedy = total + found, greedy and likeliest
                 answers.append(Answer(total, greedy if ask.kind == "loglikelihood" else None))
         self._row = ((), None)
-        self.work = work_of([sequence for sequence, _ in fed], [count for _, count in fed])
         return answers
 
     def _scored(self, sequence: tuple[int, ...], targets: tuple[int, ...]) -> tuple[float, bool]:
@@ -251,7 +249,7 @@ class Reference:
         logprobs = torch.log_softmax(logits.double(), -1).gather(1, expected)
         return float(logprobs.sum()), bool((logits.argmax(-1) == expected[:, 0]).all())
 
-    def _written(self, ask: Ask, tokens: list[int], fed: list[tuple[list[int], int]]) -> Answer:
+    def _written(self, ask: Ask, tokens: list[int]) -> Answer:
         import torch
 
         generation = dict(ask.generation or {})
@@ -271,7 +269,7 @@ class Reference:
             ),
             len(found),
         )
-        fed.append(([*tokens, *found[: count - 1]], count))
+        self.fed.append(([*tokens, *found[: count - 1]], count))
         text = self._tokenizer.decode(found, skip_special_tokens=True)
         for stop in until:
             text = text.split(stop)[0]

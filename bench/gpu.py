@@ -16,10 +16,12 @@ import argparse
 import copy
 import json
 import random
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -31,6 +33,7 @@ import torch
 from bench.engines import Answer, Ask, Reference, _answer, _requests
 from bench.equality import difference
 from bench.models import Model, save_tokenizer
+from bench.on_device import asked_of_device, energy, nearly_full
 from bench.texts import running_text
 from bench.timing import silence
 from bench.verdict import wrong
@@ -58,58 +61,120 @@ VOCABULARY, POSITIONS, TOKENS = 4096, 2048, 24
 ASKED = {"arc_25_shot_fixed": 6, "mmlu_5_shot": 10, "hellaswag_0_shot": 12, "gsm8k_stops": 8}
 """Documents of each workload."""
 
+OF_DEVICE = ("launches", "flash", "waits", "busy", "operations")
+LEFT_OUT = {"left out": "for want of time"}
+
 
 def main(arguments: Sequence[str]) -> int:
     """Returns 1 where something cannot be right."""
     options = _options(arguments)
-    start = time.monotonic()
+    end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     found: dict[str, Any] = {"device": _name(options.device), "torch": torch.__version__}
-    lines: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        save_tokenizer(Model("llama", "tiny", VOCABULARY), running_text(), folder / "tokenizer")
-        asks = {
-            name: _asks(WORKLOADS[name], max(2, round(count * options.share)), folder)
-            for name, count in ASKED.items()
-        }
-        for architecture in options.architecture:
-            for dtype in options.dtype:
-                name = f"{architecture} {dtype}"
-                began = time.monotonic()
-                if options.minutes and began - start > 60 * options.minutes:
-                    lines.append(f"{name}: LEFT OUT, for want of time")
-                    continue
-                try:
-                    with silence():
-                        found[name] = _of_model(architecture, dtype, options.device, asks, folder)
-                except Exception as problem:  # one that fails takes none of the others with it
-                    found[name] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
-                lines += _lines(name, found[name])
-                print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-                if options.output:
-                    options.output.write_text(json.dumps(found, indent=1))
+        if options.processes > 1:
+            found |= _in_processes(options, end, folder)
+        else:
+            found |= _in_turn(options, end, folder)
+        if options.device.startswith("cuda") and not options.answers:
+            found["alone on the device"] = _alone(options.device, folder)
+    if options.output:
+        options.output.write_text(json.dumps(found, indent=1))
+    lines = [line for name, told in found.items() for line in _lines(name, told)]
     print("\n".join([f"{found['device']}, torch {found['torch']}", *lines]))
     for problem in (problems := wrong(found)):
         print(f"WRONG: {problem}")
     return 1 if problems else 0
 
 
-def _of_model(
-    architecture: str, dtype: str, device: str, asks: Mapping[str, list[Ask]], folder: Path
-) -> dict[str, Any]:
+def _in_turn(options: argparse.Namespace, end: float, folder: Path) -> dict[str, Any]:
+    """By model and precision, what was found."""
+    found: dict[str, Any] = {}
+    tokenizer, asks = _prepared(folder, options.share)
+    for architecture in options.architecture:
+        for dtype in options.dtype:
+            name = f"{architecture} {dtype}"
+            began = time.monotonic()
+            if began > end:
+                found[name] = LEFT_OUT
+                continue
+            try:
+                with silence():
+                    found[name] = _of_model(architecture, dtype, options.device, tokenizer, asks)
+            except Exception as problem:  # one that fails takes none of the others with it
+                found[name] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
+            print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def _in_processes(options: argparse.Namespace, end: float, folder: Path) -> dict[str, Any]:
+    """As `_in_turn`, each architecture in a process of its own: such small models leave a GPU idle,
+    and Python is what is waited for."""
+
+    def of(architecture: str) -> dict[str, Any]:
+        kept = folder / f"{architecture}.json"
+        left = (end - time.monotonic()) / 60
+        if left <= 0:
+            return {
+                f"{architecture} {of}": {"left out": "for want of time"} for of in options.dtype
+            }
+        command = [sys.executable, "-m", "bench.gpu", "--answers", "--architecture", architecture]
+        command += ["--dtype", *options.dtype, "--device", options.device]
+        command += ["--share", str(options.share), "--output", str(kept)]
+        command += ["--minutes", str(left)] if end < float("inf") else []
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if not kept.is_file():
+            return {architecture: {"failed": f"its process ended with {done.returncode}"}}
+        told: dict[str, Any] = json.loads(kept.read_text())
+        return {name: row for name, row in told.items() if name not in ("device", "torch")}
+
+    with ThreadPoolExecutor(options.processes) as pool:
+        return {
+            name: row for told in pool.map(of, options.architecture) for name, row in told.items()
+        }
+
+
+def _alone(device: str, folder: Path) -> dict[str, Any]:
+    """What nothing else may use the device beside."""
+    tokenizer, asks = _prepared(folder, 1.0)
+    model = made("llama").to(torch.bfloat16).to(device).eval()
+
+    def asked() -> tuple[Any, list[Answer]]:
+        lm = ours(model, tokenizer)
+        return lm, answered(lm, asks["mmlu_5_shot"])
+
+    return {
+        "nearly full": nearly_full(model.device, asked, partial(_gap, asks["mmlu_5_shot"])),
+        "energy": energy(asked),
+    }
+
+
+def _prepared(folder: Path, share: float) -> tuple[Any, dict[str, list[Ask]]]:
+    """The tokenizer, and the requests of each workload."""
     from transformers import AutoTokenizer
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    place = Path(tempfile.mkdtemp(dir=folder))
+    save_tokenizer(Model("llama", "tiny", VOCABULARY), running_text(), place / "tokenizer")
+    asks = {
+        name: _asks(WORKLOADS[name], max(2, round(count * share)), place)
+        for name, count in ASKED.items()
+    }
+    return AutoTokenizer.from_pretrained(place / "tokenizer"), asks
+
+
+def _of_model(
+    architecture: str, dtype: str, device: str, tokenizer: Any, asks: Mapping[str, list[Ask]]
+) -> dict[str, Any]:
     model = made(architecture).to(getattr(torch, dtype)).to(device).eval()
     reference = Reference(copy.deepcopy(model).float(), tokenizer)
     told: dict[str, Any] = {}
     for name, of_workload in asks.items():
         right = reference.answer(of_workload, None)
-        lm = _ours(model, tokenizer)
-        ours = _answered(lm, of_workload)
+        lm = ours(model, tokenizer)
+        found = answered(lm, of_workload)
         sides = {
-            "ours": ours,
-            "alone": _answered(_ours(model, tokenizer, path="plain", rows=1), of_workload),
+            "ours": found,
+            "alone": answered(ours(model, tokenizer, path="plain", rows=1), of_workload),
             "theirs": _theirs(model, tokenizer, of_workload, rows=16),
         }
         row: dict[str, Any] = {
@@ -117,19 +182,14 @@ def _of_model(
         }
         row["how"] = lm.execution
         # As another process would, and as this one does when the model is known.
-        row["again"] = _gap(of_workload, _answered(_ours(model, tokenizer), of_workload), ours)
-        row["known"] = _gap(of_workload, _answered(lm, of_workload), ours)
-        row["shuffled"] = _gap(of_workload, _shuffled(_ours(model, tokenizer), of_workload), ours)
+        row["again"] = _gap(of_workload, answered(ours(model, tokenizer), of_workload), found)
+        row["known"] = _gap(of_workload, answered(lm, of_workload), found)
+        row["shuffled"] = _gap(of_workload, _shuffled(ours(model, tokenizer), of_workload), found)
         with smaller_passes():
-            row["smaller"] = _gap(
-                of_workload, _answered(_ours(model, tokenizer), of_workload), ours
-            )
-        row["two streams"] = _on_two_streams(model, tokenizer, of_workload, device, ours)
-        row |= _asked_of_device(partial(_answered, lm, of_workload), device)
+            row["smaller"] = _gap(of_workload, answered(ours(model, tokenizer), of_workload), found)
+        row["two streams"] = _on_two_streams(model, tokenizer, of_workload, device, found)
+        row |= asked_of_device(partial(answered, lm, of_workload), device)
         told[name] = row
-    if device.startswith("cuda"):
-        told["nearly full"] = _nearly_full(model, tokenizer, asks["mmlu_5_shot"])
-        told["energy"] = _energy(model, tokenizer, asks["mmlu_5_shot"])
     return told
 
 
@@ -177,7 +237,7 @@ def _asks(workload: Workload, documents: int, folder: Path) -> list[Ask]:
     ]
 
 
-def _ours(model: Any, tokenizer: Any, *, path: Any = "auto", rows: int | None = None) -> Any:
+def ours(model: Any, tokenizer: Any, *, path: Any = "auto", rows: int | None = None) -> Any:
     from evalcore.model.hf.huggingface import HuggingFaceLM
     from evalcore.model.hf.snapshot import Arguments
 
@@ -185,14 +245,14 @@ def _ours(model: Any, tokenizer: Any, *, path: Any = "auto", rows: int | None = 
     return HuggingFaceLM(arguments, model=model, tokenizer=tokenizer, path=path, batch_size=rows)
 
 
-def _answered(lm: Any, asks: Sequence[Ask]) -> list[Answer]:
+def answered(lm: Any, asks: Sequence[Ask]) -> list[Answer]:
     responses = dict(one for pack in lm.answer(lm.encode(_requests(asks))) for one in pack)
     return [_answer(ask, responses[index]) for index, ask in enumerate(asks)]
 
 
 def _shuffled(lm: Any, asks: Sequence[Ask]) -> list[Answer]:
     order = random.Random(1).sample(range(len(asks)), len(asks))
-    found = dict(zip(order, _answered(lm, [asks[index] for index in order]), strict=True))
+    found = dict(zip(order, answered(lm, [asks[index] for index in order]), strict=True))
     return [found[index] for index in range(len(asks))]
 
 
@@ -244,54 +304,8 @@ def _gap(
     return {"largest": told.largest, "mean": mean, "changed": told.changed, "of": documents}
 
 
-def _asked_of_device(work: Callable[[], Any], device: str) -> dict[str, Any]:
-    """Kernels started, waits for the device, and the share of the time in which it was busy."""
-    from torch.profiler import ProfilerActivity, profile
-
-    on_gpu = device.startswith("cuda")
-    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    began = time.monotonic()
-    with profile(activities=kinds) as seen:
-        work()
-        if on_gpu:
-            torch.cuda.synchronize(device)
-    taken = time.monotonic() - began
-    events = seen.key_averages()
-    if not on_gpu:
-        return {
-            "operations": sum(event.count for event in events if event.key.startswith("aten::"))
-        }
-    waits = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
-    return {
-        "launches": sum(event.count for event in events if "LaunchKernel" in event.key),
-        "waits": sum(event.count for event in events if event.key in waits),
-        "busy": sum(event.self_device_time_total for event in events) / 1e6 / taken,
-        "seconds": taken,
-    }
-
-
-def _nearly_full(model: Any, tokenizer: Any, asks: Sequence[Ask]) -> dict[str, Any]:
-    """All but a part of the memory is taken: evalcore must end with the same answers."""
-    plenty = _answered(_ours(model, tokenizer), asks)
-    told: dict[str, Any] = {}
-    for left in (1 << 30, 128 << 20):
-        torch.cuda.empty_cache()
-        free, _ = torch.cuda.mem_get_info(model.device)
-        taken = torch.empty(max(0, free - left), dtype=torch.uint8, device=model.device)
-        lm = _ours(model, tokenizer)
-        try:
-            told[f"{left >> 20} MiB"] = {
-                **(_gap(asks, _answered(lm, asks), plenty) or {}),
-                "how": lm.execution,
-            }
-        except Exception as problem:
-            told[f"{left >> 20} MiB"] = {"failed": f"{type(problem).__name__}: {problem}"[:300]}
-        del taken
-    return told
-
-
 def _on_two_streams(
-    model: Any, tokenizer: Any, asks: Sequence[Ask], device: str, ours: Sequence[Answer]
+    model: Any, tokenizer: Any, asks: Sequence[Ask], device: str, right: Sequence[Answer]
 ) -> dict[str, Any] | None:
     """On a stream of its own, beside one that is kept at work; None where there are no streams."""
     if not device.startswith("cuda"):
@@ -302,25 +316,19 @@ def _on_two_streams(
         for _ in range(64):
             busy = busy @ busy
     with torch.cuda.stream(torch.cuda.Stream(device)):
-        found = _answered(_ours(model, tokenizer), asks)
+        found = answered(ours(model, tokenizer), asks)
     torch.cuda.synchronize(device)
-    return _gap(asks, found, ours)
+    return _gap(asks, found, right)
 
 
-def _energy(model: Any, tokenizer: Any, asks: Sequence[Ask]) -> dict[str, Any]:
-    from evalcore.energy import Meter
-
-    lm = _ours(model, tokenizer)
-    meter, began = Meter.of(lm), time.monotonic()
-    while time.monotonic() - began < 3:
-        _answered(lm, asks)
-    joules = {" ".join(part): found for part, found in meter.read().items()}
-    return {"joules": joules, "seconds": time.monotonic() - began, "on": lm.accelerators}
-
-
-def _lines(name: str, told: Mapping[str, Any]) -> Iterator[str]:
+def _lines(name: str, told: Any) -> Iterator[str]:
+    if not isinstance(told, Mapping):
+        return
     if "failed" in told:
         yield f"{name}: FAILED {told['failed']}"
+        return
+    if told == LEFT_OUT:
+        yield f"{name}: LEFT OUT, for want of time"
         return
     for workload, row in told.items():
         if workload not in ASKED:
@@ -341,7 +349,11 @@ def _lines(name: str, told: Mapping[str, Any]) -> Iterator[str]:
                 "two streams",
             )
         )
-        rest = {key: row[key] for key in ("launches", "waits", "busy", "operations") if key in row}
+        rest = {
+            key: row[key]
+            for key in ("launches", "flash", "waits", "busy", "operations")
+            if key in row
+        }
         yield f"{name} {workload} {how}: {sides} {rest} {refused[:120]}"
 
 
@@ -364,6 +376,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=1.0, help="of the documents (1)")
     parser.add_argument(
         "--minutes", type=float, help="begin no further model after so many; it is said which"
+    )
+    parser.add_argument("--processes", type=int, default=1, help="architectures at a time (1)")
+    parser.add_argument(
+        "--answers", action="store_true", help="leave out what wants the device for itself"
     )
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="keep all that was found")
     return parser.parse_args(arguments)

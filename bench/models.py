@@ -104,7 +104,14 @@ def _fill(tokenizer: Any, vocabulary: int) -> None:
 def save_model(model: Model, folder: Path) -> None:
     """Saves the configuration and random weights in float32, the same at every call."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+
+    save_config(model, folder)
+    drawn(folder, "cpu", torch.float32).save_pretrained(folder)
+
+
+def save_config(model: Model, folder: Path) -> None:
+    """What `drawn` makes a model of."""
+    from transformers import AutoConfig
 
     size = SIZES[model.size]
     own = {
@@ -121,7 +128,7 @@ def save_model(model: Model, folder: Path) -> None:
             "tie_word_embeddings": False,
         },
     }[model.architecture]
-    config = AutoConfig.for_model(
+    AutoConfig.for_model(
         model.architecture,
         vocab_size=model.vocabulary,
         hidden_size=size.hidden,
@@ -132,15 +139,27 @@ def save_model(model: Model, folder: Path) -> None:
         eos_token_id=1,
         pad_token_id=1,
         **own,
-    )
-    with torch.random.fork_rng():
+    ).save_pretrained(folder)
+
+
+def drawn(folder: Path, device: str, dtype: Any) -> Any:
+    """The model of a saved configuration with random weights, the same in every process.
+
+    Drawn where they are used and in their precision: seven billion would take minutes on a CPU.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(folder)
+    on_gpu = [device] if device.startswith("cuda") else []
+    with torch.random.fork_rng(devices=on_gpu), torch.device(device):
         torch.manual_seed(0)
-        made: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
-        _widen(made, size)
-    made.save_pretrained(folder)
+        made: Any = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+        _widen(made, config.hidden_size)
+    return made.eval()
 
 
-def _widen(model: Any, size: Size) -> None:
+def _widen(model: Any, hidden: int) -> None:
     """Every matrix, bias and norm anew: logits then spread by some 3 nats."""
     import torch
 
@@ -153,4 +172,4 @@ def _widen(model: Any, size: Size) -> None:
                 weights.normal_(1, 0.1)
             else:
                 spread = 3 if id(weights) in embeddings else 1.5
-                weights.normal_(0, spread / size.hidden**0.5)
+                weights.normal_(0, spread / hidden**0.5)

@@ -28,7 +28,8 @@ by that command from the files in `docs/benchmarks/`: edit neither.
 How it is measured:
 
 - Each engine has a process of its own, and only one of them works at a time. On a CPU a time is CPU
-  time, all threads included, of one thread for both; on a GPU it is time by the clock. Medians of
+  time, all threads included, of one thread for both; on a GPU it is time by the clock,
+  with all cores for both. Medians of
   the rounds, which alternate between the engines.
 - lm-evaluation-harness's `hf` model (HFLM) runs at the best of the stated batch sizes, tried before
   on a third of the documents with one model of each vocabulary. evalcore chooses for itself.

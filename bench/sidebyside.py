@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench.engines import Answer, Ask
 from bench.equality import Difference, difference
-from bench.models import Model, save_model, save_tokenizer
+from bench.ideal import Work, work_of
+from bench.models import Model, save_config, save_tokenizer
 from bench.profiling import Profile
 from bench.texts import running_text, texts
 from bench.worker import Process, WorkFailed
@@ -28,7 +30,12 @@ class Conditions:
     batch_sizes: tuple[int, ...]
     """Rows of a batch that lm-evaluation-harness is tried with; the quickest counts."""
     path: str = "auto"
+    threads: int = 1
+    """Of each engine: where a GPU computes, tokenising is all that they are for."""
+    references: int = 1
+    """Processes that share the reference's requests, which are fed one at a time."""
     reference_threads: int = 1
+    """Of each of them."""
 
 
 @dataclass(frozen=True)
@@ -111,28 +118,26 @@ class Pair:
         if not folder.is_dir():
             folder.mkdir(parents=True)
             save_tokenizer(model, running_text(), folder)
-            save_model(model, folder)
+            save_config(model, folder)
         self.model, self.conditions = model, conditions
         self.batches: dict[str, int] = {}
         """By workload, what `batch_of` found for it, here or with a model of this vocabulary."""
         device, dtype = conditions.device, conditions.dtype
-        self._processes = [
-            Process("ours", folder, device=device, dtype=dtype, path=conditions.path),
-            Process("theirs", folder, device=device, dtype=dtype),
-            Process(
-                "reference",
-                folder,
-                device=device,
-                dtype=dtype,
-                threads=conditions.reference_threads,
-            ),
+
+        def process(engine: str, **options: Any) -> Process:
+            return Process(engine, folder, device=device, dtype=dtype, **options)
+
+        self.ours = process("ours", path=conditions.path, threads=conditions.threads)
+        self.theirs = process("theirs", threads=conditions.threads)
+        self._references = [
+            process("reference", threads=conditions.reference_threads, number=number)
+            for number in range(conditions.references)
         ]
-        self.ours, self.theirs, self.reference = self._processes
         facts = self.ours.ask("facts")
         self.parameters, self.gpu = int(facts["parameters"]), facts["gpu"]
 
     def end(self) -> None:
-        for process in self._processes:
+        for process in (self.ours, self.theirs, *self._references):
             process.end()
 
     def asks(self, workload: Workload, folder: Path) -> tuple[list[Ask], float]:
@@ -141,7 +146,7 @@ class Pair:
         The reference makes them: what that loads is not in the memory of either engine.
         """
         workload.write(folder)
-        built = self.reference.ask("build", folder=str(folder), task=workload.name)
+        built = self._references[0].ask("build", folder=str(folder), task=workload.name)
         return [Ask(**ask) for ask in built["asks"]], float(built["seconds"])
 
     def batch_of(self, asks: Sequence[Ask], window: int | None) -> int:
@@ -160,6 +165,22 @@ class Pair:
                 continue  # out of memory
             taken[size] = done["cost"]["seconds"]
         return min(taken, key=lambda size: taken[size])
+
+    def referred(self, asks: Sequence[Ask], window: int | None) -> tuple[list[Answer], Work]:
+        """The reference's answers, and the least work behind them."""
+        n_documents, n = asks[-1].document + 1, len(self._references)
+        parts = [[ask for ask in asks if ask.document * n // n_documents == i] for i in range(n)]
+
+        def of(process: Process, part: Sequence[Ask]) -> Any:
+            if not part:
+                return {"answers": [], "fed": []}
+            return process.ask("refer", asks=_plain(part), window=window)
+
+        with ThreadPoolExecutor(n) as pool:
+            told = list(pool.map(of, self._references, parts))
+        fed = [entry for part in told for entry in part["fed"]]
+        work = work_of([sequence for sequence, _ in fed], [count for _, count in fed])
+        return [Answer(**answer) for part in told for answer in part["answers"]], work
 
     def run_theirs(self, asks: Sequence[Ask], window: int | None, rows: int) -> Any:
         return self.theirs.ask("answer", asks=_plain(asks), window=window, rows=rows)
@@ -218,13 +239,12 @@ class Pair:
         building: float | None,
     ) -> Row:
         """Alternates the engines."""
-        referred = self.reference.ask("refer", asks=_plain(asks), window=workload.window)
+        right, work = self.referred(asks, workload.window)
         peaks, of_theirs, of_ours = [], [], []
         for _ in range(self.conditions.rounds):
             peaks.append(self.ours.ask("peak"))
             of_theirs.append(theirs())
             of_ours.append(ours())
-        right = [Answer(**answer) for answer in referred["answers"]]
         phases = [one["phases"] for one in of_ours if "phases" in one]
         return Row(
             workload=workload.name,
@@ -232,11 +252,11 @@ class Pair:
             model=self.model.name,
             documents=asks[-1].document + 1,
             requests=len(asks),
-            fed=referred["work"]["fed"],
+            fed=work.fed,
             characters=None
             if workload.kind == "generate_until"
             else sum(len(ask.context) + len(ask.continuation) for ask in asks),
-            unique=referred["work"]["unique"],
+            unique=work.unique,
             real=texts(workload.data).real,
             batch=batch,
             theirs=_side(of_theirs, asks, right),
@@ -247,7 +267,7 @@ class Pair:
             check=median(phase["loading"] + phase["first"] - phase["again"] for phase in phases)
             if phases
             else 0.0,
-            operations=referred["operations"],
+            operations=self.ours.ask("operations", work=asdict(work)),
             peak=max(peaks),
         )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines import Answer, Ask, Ours, Reference, Theirs
+from bench.ideal import Work
 from bench.measure import Meter, matmul_peak
 
 GENERATION = {"until": [], "max_gen_toks": 2, "do_sample": False}
@@ -34,11 +35,12 @@ class Worker:
 
     def __init__(self, engine: str, folder: Path, device: str, dtype: str, path: str) -> None:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
+
+        from bench.models import drawn
 
         self._device, self._dtype = device, getattr(torch, dtype)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype)
-        model = model.to(device).eval()
+        model = drawn(folder, device, self._dtype)
         if engine == "reference":
             # Of the very weights that the engines have; what they round when computing is theirs.
             model = model.float()
@@ -92,14 +94,13 @@ class Worker:
         return {**self._done(answers), "paths": getattr(self._engine, "paths", None)}
 
     def refer(self, asks: Sequence[Mapping[str, Any]], window: int | None) -> dict[str, Any]:
-        """The reference's answers, and the least work behind them."""
+        """The reference's answers, and what it was fed for them."""
         answers = self._engine.answer([Ask(**ask) for ask in asks], window)
-        work = self._engine.work
-        return {
-            "answers": [asdict(answer) for answer in answers],
-            "work": asdict(work),
-            "operations": work.operations(self._model),
-        }
+        return {"answers": [asdict(answer) for answer in answers], "fed": self._engine.fed}
+
+    def operations(self, work: Mapping[str, int]) -> float:
+        """Floating-point operations that this work is for the model."""
+        return Work(**work).operations(self._model)
 
     def build(self, folder: str, task: str) -> dict[str, Any]:
         """The requests of a task file in text, and the CPU seconds that making them took."""
@@ -136,8 +137,10 @@ class Process:
         dtype: str,
         path: str = "auto",
         threads: int = 1,
+        number: int = 0,
     ) -> None:
-        self._log = (folder / f"{engine}.log").open("w+")
+        """`number` tells processes of one engine apart."""
+        self._log = (folder / f"{engine}-{number}.log").open("w+")
         count = str(threads)
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
         environment = {

@@ -46,7 +46,11 @@ BEFORE_OTHERS = Tolerance(1e-2, 1.0)
 """Nats, of any token's log-probability where others follow; sight of them moves it more."""
 
 COPIES, TIMES_NOISE = 4, 3
-"""In half precision, three times what a batch of four copies differs by from one is no mistake."""
+"""Three times what a batch of four copies differs by from one is no mistake."""
+
+MOST_NOISE = Tolerance(3e-4, float("inf"))
+"""Nats that this may count for: a GPU computes a batch by other products than a row, and over the
+layers of a large model even float32 rounds by more than `NATS`; but not by any amount."""
 
 TIMES_IF_EXACT = 4
 """What is right in float32 may be rounded so much farther: only a kernel of its own for half
@@ -74,6 +78,11 @@ def tolerated(model: Any, expected: float, softmax: torch.dtype = torch.float32)
     if softmax != torch.float32:  # both answers are rounded, their parts as their sum
         share += 2 * TIMES_ROUNDING * torch.finfo(softmax).eps
     return NATS.of(model) + share * abs(expected)
+
+
+def noisy(model: Any, noise: float) -> float:
+    """Nats by which an answer may be off, where copies in a batch differ so much from one."""
+    return TIMES_NOISE * min(noise, MOST_NOISE.of(model))
 
 
 def coarseness(logits: Tensor, dtype: torch.dtype) -> float:

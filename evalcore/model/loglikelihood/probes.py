@@ -17,7 +17,7 @@ import torch
 from evalcore.model.forward.head import Scores
 from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.plain import PlainPath, Rows, Tokens, scores_of
-from evalcore.model.forward.selfcheck import COPIES, TIMES_NOISE, coarseness, is_half, tolerated
+from evalcore.model.forward.selfcheck import COPIES, coarseness, is_half, noisy, tolerated
 from evalcore.model.loglikelihood.shared import families_of, n_fed
 from evalcore.model.packs.prefix import plan
 
@@ -181,11 +181,10 @@ class Reference:
 
     @cached_property
     def _allowance(self) -> float:
-        """Nats by which half precision itself moves a loglikelihood: what copies of the longest
-        probe in one batch do to it, and how coarsely its logits are stored."""
+        """Nats by which the model's precision itself moves a loglikelihood: what copies of the
+        longest probe in one batch do to it, and in half precision how coarsely its logits are
+        stored."""
         model, probes = self._model, self._probes
-        if not is_half(model):
-            return 0.0
         place = max(range(probes.n_compared), key=lambda row: len(probes.sequences[row]))
         fed, targets = probes.sequences[place], probes.targets[place]
         rows = torch.tensor([fed] * COPIES, device=model.device)
@@ -199,7 +198,8 @@ class Reference:
         ]
         alone = _total(self._scores[place])
         noise = max(abs(_total(score) - alone) for _, score in scores_of(logits, asked))
-        return max(TIMES_NOISE * noise, coarseness(logits, model.dtype))
+        stored = coarseness(logits, model.dtype) if is_half(model) else 0.0
+        return max(noisy(model, noise), stored)
 
     def difference(
         self, found: Mapping[int, Scores], *, times: int = 1

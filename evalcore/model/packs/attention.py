@@ -22,8 +22,10 @@ import torch
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from evalcore.model.packs import stretches
 from evalcore.model.packs.prefix import Pack, Plan
-from evalcore.model.packs.rectangles import TILE, TILE_GPU, Block, Blocks, blocks_of
+from evalcore.model.packs.rectangles import TILE, TILE_GPU, Block, blocks_of
+from evalcore.model.packs.stretches import Call, Calls
 
 NAME = "evalcore_packed"
 """Under which `transformers` knows the attention of a pack."""
@@ -80,7 +82,8 @@ class AttentionPass(Pass):
         self._plan = plan
         self._pack = pack
         self._inherited = inherited
-        self._blocks: dict[int | None, Blocks] = {}
+        self._calls: dict[tuple[int | None, bool], Calls] = {}
+        """By the window, and whether the heads are such as `stretches` takes."""
         self._masks: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
@@ -88,12 +91,17 @@ class AttentionPass(Pass):
         if query.shape[0] != 1 or query.shape[2] != n or key.shape[2] != n:
             raise NotImplementedError(f"attention over other rows than the pack's {n}")
         self._keep(key, value)
-        if said.window not in self._blocks:
-            tile = TILE if query.device.type == "cpu" else TILE_GPU
-            self._blocks[said.window] = blocks_of(
-                self._pack, self._plan.pieces, window=said.window, tile=tile
-            )
         path = joined([piece[layer] for piece in self._inherited] or [(key, value)])
+        calls = self._calls_of(query, value, said)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        # Laid out as the model wants it back, so that turning the heads inwards copies nothing.
+        out = query.new_empty((1, n, query.shape[1], value.shape[3]), dtype=wide).transpose(1, 2)
+        logsumexp = query.new_empty((1, query.shape[1], n), dtype=wide)
+
+        def asked(call: Call) -> tuple[Tensor, Tensor]:
+            return stretches.answered(
+                call, query, *(path if call.inherited else (key, value)), said.scale
+            )
 
         def answer(block: Block) -> tuple[Tensor, Tensor]:
             keys, values = path if block.inherited else (key, value)
@@ -108,20 +116,39 @@ class AttentionPass(Pass):
                 softcap=said.softcap,
             )
 
-        wide = torch.promote_types(query.dtype, torch.float32)
-        # Laid out as the model wants it back, so that turning the heads inwards copies nothing.
-        out = query.new_empty((1, n, query.shape[1], value.shape[3]), dtype=wide).transpose(1, 2)
-        logsumexp = query.new_empty((1, query.shape[1], n), dtype=wide)
-        blocks = self._blocks[said.window]
-        for block in blocks.own:
+        if calls.own is not None:
+            part, part_logsumexp = asked(calls.own)
+            out.copy_(part)
+            logsumexp.copy_(part_logsumexp)
+        for block in calls.rest.own:
             rows = slice(*block.rows)
             out[:, :, rows], logsumexp[:, :, rows] = answer(block)
-        for block in blocks.cross:
+        for call in calls.cross:
+            places = call.rows.places
+            # Views where the places are one stretch, copies where they are not.
+            some, some_logsumexp = out[:, :, places], logsumexp[:, :, places]
+            _merge(some, some_logsumexp, *asked(call))
+            if not isinstance(places, slice):
+                out[:, :, places], logsumexp[:, :, places] = some, some_logsumexp
+        for block in calls.rest.cross:
             rows = slice(*block.rows)
             _merge(out[:, :, rows], logsumexp[:, :, rows], *answer(block))
         if said.sinks is not None:
             out *= torch.sigmoid(logsumexp - said.sinks.to(wide).reshape(1, -1, 1)).unsqueeze(-1)
         return out.transpose(1, 2).to(query.dtype)
+
+    def _calls_of(self, query: Tensor, value: Tensor, said: Said) -> Calls:
+        fused = stretches.takes(query, value, said.softcap)
+        name = said.window, fused
+        if name not in self._calls:
+            of_pack = self._pack, self._plan.pieces
+            if fused:
+                calls = stretches.calls_of(*of_pack, query.device, window=said.window)
+            else:
+                tile = TILE if query.device.type == "cpu" else TILE_GPU
+                calls = Calls(None, (), blocks_of(*of_pack, window=said.window, tile=tile))
+            self._calls[name] = calls
+        return self._calls[name]
 
     def _keep(self, key: Tensor, value: Tensor) -> None:
         for index, layers in self.kept.items():

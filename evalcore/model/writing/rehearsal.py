@@ -21,10 +21,10 @@ from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.plain import Rows
 from evalcore.model.forward.selfcheck import (
     COPIES,
-    TIMES_NOISE,
     Trial,
     coarseness,
     is_half,
+    noisy,
     tolerated,
     tried_in_both,
 )
@@ -95,7 +95,7 @@ def _tried(model: Any, rows: Rows, through_head: bool, times: int) -> Rehearsal:
     """In the model's present precision, `times` as far off as usual at most."""
     length, is_wide = len(rows[0]), not is_half(model)
     expected = torch.stack([_expected(model, row) for row in rows])
-    noise = 0.0 if is_wide else _noise(model, rows[0])
+    noise: float | None = None  # asked where it is needed: it is four rows more
     try:
         found = _found(model, rows, through_head)
     except torch.OutOfMemoryError:
@@ -110,7 +110,10 @@ def _tried(model: Any, rows: Rows, through_head: bool, times: int) -> Rehearsal:
             said, should = float(logprobs[token]), float(likely[token])
             moved = abs(said - should)
             largest = max(largest, moved)
-            allowed = max(TIMES_NOISE * noise, stored, tolerated(model, should))
+            allowed = max(stored, tolerated(model, should))
+            if not moved <= times * allowed:
+                noise = _noise(model, rows[0]) if noise is None else noise
+                allowed = max(allowed, noisy(model, noise))
             if not moved <= times * allowed:
                 problem = f"a log-probability of {should:.4f} became {said:.4f}"
                 return Rehearsal(problem=problem, largest=moved, length=length)

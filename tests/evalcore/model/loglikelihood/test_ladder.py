@@ -481,6 +481,42 @@ def test_half_precision_is_held_to_its_own_noise(monkeypatch, dtype):
     assert scorer.execution["path"] != "packed"
 
 
+def rounding_batches(model, by):
+    """As a GPU does, which computes several rows by other products than one."""
+
+    def moved(_module, given, answer):
+        return answer * (1 + by) if len(given[0]) > 1 else answer
+
+    model.base_model.layers[0].mlp.down_proj.register_forward_hook(moved)
+    return model
+
+
+def slightly_off(by):
+    def change(module, query, key, value, mask, said):
+        answer, _ = attention.packed_attention(module, query, key, value, mask, **said)
+        return answer * (1 + by), None
+
+    return damaged(change)
+
+
+@pytest.mark.parametrize(
+    ("noise", "off", "path"),
+    [
+        (0.0, 2e-5, "packed"),
+        (0.0, 1e-4, "shared"),
+        (3e-4, 1e-4, "packed"),
+        (3e-4, 3e-3, "shared"),
+        (1e-2, 2e-4, "packed"),
+        (1e-2, 3e-3, "shared"),
+    ],
+)
+def test_float32_is_held_to_its_own_noise_and_to_little_of_it(monkeypatch, noise, off, path):
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, slightly_off(off))
+    scorer = Scorer(rounding_batches(model_of("llama"), noise), batch_size=None)
+    answers_of(scorer, requests())
+    assert scorer.execution["path"] == path, scorer.execution
+
+
 def off_by_one(module, query, key, value, mask, said):
     if said.get("sliding_window"):
         said["sliding_window"] += 1

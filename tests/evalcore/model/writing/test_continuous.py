@@ -262,6 +262,23 @@ def test_a_text_that_changes_on_its_way_to_a_larger_slot_is_seen(folders, monkey
     assert said(answers) == expected
 
 
+@pytest.mark.parametrize(("noise", "path"), [(0.0, "plain"), (1e-3, "packed")])
+def test_float32_is_held_to_its_own_noise(folders, noise, path, monkeypatch):
+    """As on a GPU, which computes several rows by other products than one."""
+
+    def slightly_off(module, query, key, value, mask, **said):
+        answer, _ = attention.packed_attention(module, query, key, value, mask, **said)
+        return answer * (1 + 1e-4), None
+
+    def of_several(_module, given, answer):
+        return answer * (1 + noise) if len(given[0]) > 1 else answer
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention.NAME, slightly_off)
+    model = load(folders("llama"))
+    model._model.get_decoder().layers[0].mlp.down_proj.register_forward_hook(of_several)
+    assert {answer.path for answer in answers_of(model, requests_of(HOW["greedy"]))} == {path}
+
+
 def off_by_one(module, query, key, value, mask, **said):
     if said.get("sliding_window"):
         said["sliding_window"] += 1
