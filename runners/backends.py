@@ -12,6 +12,7 @@ from pathlib import Path
 from django.conf import settings
 
 from leaderboard.models.variant import TRANSFORMERS, VLLM
+from runners.devices import CPU
 from runners.process import PYTHON
 from runners.shown import PARTS_OF_PYTHON
 
@@ -33,6 +34,16 @@ def python() -> tuple[str, ...]:
 def arguments() -> str:
     """What vLLM is told beside the model: on how many GPUs, with how much of their memory."""
     return settings.PLUMBLINE_VLLM_ARGS if backend() == VLLM else ""
+
+
+def place(device: str) -> list[str]:
+    """Where the engine is told to compute, on a worker's `device` as its row has it.
+
+    By default it takes a GPU where it finds one. Where a worker has one that its model's process
+    cannot use, the processor would compute in its place, unnoticed, and be filed as the GPU. vLLM
+    computes on GPUs alone.
+    """
+    return ["--device", "cuda"] if backend() == TRANSFORMERS and not device.startswith(CPU) else []
 
 
 def folders() -> list[Path]:

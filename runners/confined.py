@@ -47,7 +47,9 @@ def main(arguments: list[str]) -> None:
     folder = Path(order["folder"])
     read, write, devices = ([Path(p) for p in order[n]] for n in ("read", "write", "devices"))
     if order["namespaces"]:
-        enter_root_of_its_own(folder, read, write, devices, order["processes"])
+        enter_root_of_its_own(
+            folder, read, write, devices, order["processes"], names_threads=order["cuda"]
+        )
         write = [*write, folder, Path("/tmp"), Path("/dev/shm")]  # noqa: S108 - our own
     if order["loopback"]:
         raise_loopback()
@@ -57,16 +59,24 @@ def main(arguments: list[str]) -> None:
         limit(getattr(resource, name), value)
     if order["landlock"]:
         readable = [*read, Path("/proc"), Path("/sys")]
-        landlock.restrict(readable, write, devices, tcp=order["tcp"])
+        change = [names_of_threads(own_table=order["namespaces"])] if order["cuda"] else []
+        landlock.restrict(readable, write, devices, change=change, tcp=order["tcp"])
     if order["sockets"] is not None:
-        seccomp.restrict(order["sockets"], alone=not order["namespaces"])
+        alone = not order["namespaces"]
+        seccomp.restrict(order["sockets"], alone=alone, cuda=order["cuda"])
     if order["namespaces"] and (pid := os.fork()):
         os._exit(first_process(pid))
     os.execvp(command[0], command)  # noqa: S606 - an argument list of our own
 
 
 def enter_root_of_its_own(
-    folder: Path, read: list[Path], write: list[Path], devices: list[Path], processes: int
+    folder: Path,
+    read: list[Path],
+    write: list[Path],
+    devices: list[Path],
+    processes: int,
+    *,
+    names_threads: bool,
 ) -> None:
     """Leave everything but these places, `/proc`, `/sys` and an empty `/tmp`.
 
@@ -85,7 +95,10 @@ def enter_root_of_its_own(
     mount("proc", root / "proc", "proc", MS_NOSUID | MS_NODEV, "")
     with suppress(OSError):  # from Linux 6.14 on; nothing else counts the processes of root
         (root / "proc/sys/kernel/pid_max").write_text(str(processes))
-    make_read_only(root / "proc")
+    if names_threads:
+        make_read_only_but_processes(root / "proc")
+    else:
+        make_read_only(root / "proc")
     show(Path("/sys"), root)
     for places, writable in ((read, False), (write, True), (devices, True)):
         # Outer folders first, or an inner one would be taken for all of the outer.
@@ -99,6 +112,27 @@ def enter_root_of_its_own(
         fail("leave the old root")
     os.chroot(f"/{INNER}")
     os.chdir("/")
+
+
+def make_read_only_but_processes(proc: Path) -> None:
+    """CUDA's driver names its threads by files below their process, or does not start.
+
+    All processes of this table are the command's own; what lies beside them is the kernel's.
+    """
+    for entry in proc.iterdir():
+        if not (entry.name.isdecimal() or entry.is_symlink()):
+            mount(str(entry), entry, "", MS_BIND | MS_REC, "")
+            make_read_only(entry)
+
+
+def names_of_threads(*, own_table: bool) -> Path:
+    """Where CUDA's driver writes them: in a shared table, below what becomes the command alone."""
+    if own_table:
+        return Path("/proc")
+    own = Path(f"/proc/{os.getpid()}")
+    # The right is tied to what the kernel holds of this folder, which must not be forgotten.
+    os.set_inheritable(os.open(own, os.O_PATH), True)
+    return own
 
 
 def raise_loopback() -> None:

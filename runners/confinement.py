@@ -24,7 +24,7 @@ from django.conf import settings
 
 from runners import landlock, seccomp
 from runners.capacity import host_memory
-from runners.shown import devices, to_be_read, with_targets
+from runners.shown import devices, has_cuda, to_be_read, with_targets
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +111,7 @@ def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list
         "read": with_targets([*to_be_read(network=needs.network), *programs, *needs.read]),
         "write": with_targets(write),
         "devices": with_targets(devices(accelerators=not needs.network)),
+        "cuda": has_cuda() and not needs.network,
         "processes": _processes(),
         "limits": _limits(way, needs),
     }

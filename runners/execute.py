@@ -202,7 +202,7 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
             output_path=str(folder / RESULTS),
             model_args=backends.arguments(),
         )
-        words += ["--use_cache", str(journal), "--progress", "json"]
+        words += [*backends.place(watch.device), "--use_cache", str(journal), "--progress", "json"]
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
         return [*words, "--stay", "--check_again"] if keeper.can_keep(variant) else words
 

@@ -22,6 +22,8 @@ READ = 1 << 0 | 1 << 2 | 1 << 3
 """Execute, read a file, list a folder."""
 WRITE = READ | 1 << 1 | sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13, 14))
 """And whatever makes, changes or removes files; not the making of devices."""
+CHANGE = READ | 1 << 1
+"""And write into what is there."""
 USE_DEVICE = 1 << 1 | 1 << 2 | 1 << 15
 OF_A_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 """Rights that can be granted on something that is no folder."""
@@ -48,7 +50,12 @@ def abi() -> int:
 
 
 def restrict(
-    read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path], *, tcp: bool = False
+    read: Iterable[Path],
+    write: Iterable[Path],
+    devices: Iterable[Path],
+    *,
+    change: Iterable[Path] = (),
+    tcp: bool = False,
 ) -> None:
     """Keep this process, and all that it starts, to these files and folders, and from TCP.
 
@@ -67,7 +74,8 @@ def restrict(
     size = 24 if version >= SCOPE_ABI else 16 if version >= TCP_ABI else 8
     ruleset = _call(CREATE_RULESET, ctypes.byref(wanted), size, 0)
     try:
-        for places, rights in ((read, READ), (write, WRITE), (devices, USE_DEVICE)):
+        granted = ((read, READ), (write, WRITE), (change, CHANGE), (devices, USE_DEVICE))
+        for places, rights in granted:
             for place in places:
                 _allow(ruleset, place, rights & handled)
         _call(RESTRICT_SELF, ruleset, 0)

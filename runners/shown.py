@@ -33,7 +33,8 @@ OF_THE_NETWORK = tuple(
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Variables in which an operator names certificates of their own."""
 PARTS_OF_PYTHON = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
-ACCELERATORS = ("nvidia*", "kfd", "dri", "accel")
+OF_CUDA = "nvidia*"
+ACCELERATORS = (OF_CUDA, "kfd", "dri", "accel")
 """Devices that a model computes on, below `/dev`."""
 
 
@@ -60,6 +61,11 @@ def devices(*, accelerators: bool) -> list[Path]:
     if not accelerators:
         return harmless
     return [*harmless, *(found for name in ACCELERATORS for found in Path("/dev").glob(name))]
+
+
+def has_cuda() -> bool:
+    """Whether a process that is shown the accelerators may start CUDA's driver on them."""
+    return any(Path("/dev").glob(OF_CUDA))
 
 
 def with_targets(places: Iterable[Path]) -> list[str]:

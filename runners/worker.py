@@ -61,16 +61,21 @@ def main(options: argparse.Namespace) -> int:
     for number in STOPS:
         signal.signal(number, lambda *_: stopping.set())
     django.setup()
-    from runners.confinement import refusal
+    from runners import confinement, driver
     from runners.own_name import own_name
 
-    if why := refusal():
+    if why := confinement.refusal():
         sys.stderr.write(f"plumbline: {why}\n")
         return 1
     try:
         gpus = devices.chosen(options.devices)
         with own_name(settings.PLUMBLINE_HOME, gpus) as name:
             devices.keep_to(gpus)
+            if gpus:
+                driver.make_devices()
+            if gpus and (why := driver.refusal()):
+                sys.stderr.write(f"plumbline: --devices {devices.stated(gpus)}: {why}\n")
+                return 1
             work(name, devices.stated(gpus), options, stopping)
     except NoSuchDevice as problem:
         sys.stderr.write(f"plumbline: --devices: {problem}\n")

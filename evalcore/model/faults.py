@@ -46,6 +46,13 @@ OF_THE_DEVICE = ("device-side assert", "illegal memory access")
 """How a GPU says that a kernel was given nonsense, such as a token beyond the vocabulary; all else
 that it reports is a fault of its own."""
 
+OF_THE_DRIVER = (
+    *("cudaGetDeviceCount()", "No CUDA GPUs are available", "Found no NVIDIA driver"),
+    *("NVIDIA driver on your system is too old", "uncorrectable ECC error", "CUDA unknown error"),
+)
+"""What PyTorch says as any other RuntimeError where a driver does not start or a GPU is broken. Not
+what its libraries report (cuBLAS, cuDNN): a model's shapes can be behind that."""
+
 LONGEST_REASON, LONGEST_LINE = 400, 160
 
 
@@ -106,8 +113,15 @@ def _error(problem: BaseException, what: str, folder: Path | None, name: str) ->
     told = reason if " " in reason else f"{kind}: {reason}" if reason else kind
     if isinstance(problem, OSError) and problem.errno in OF_THE_MACHINE:
         return InfraError(f"{what}: {told}")
-    torch = sys.modules.get("torch")  # who has not loaded it cannot raise its errors
-    of_device = isinstance(problem, getattr(torch, "AcceleratorError", ()))
-    if of_device and not any(said in reason for said in OF_THE_DEVICE):
+    if is_devices_fault(problem):
         return InfraError(f"{what}: {told}")
     return ModelError(f"{what}: {told}")
+
+
+def is_devices_fault(problem: BaseException) -> bool:
+    """Whether a GPU or its driver failed, whatever the model is. A full memory is no such fault."""
+    said = " ".join(str(problem).split())
+    torch = sys.modules.get("torch")  # who has not loaded it cannot raise its errors
+    if isinstance(problem, getattr(torch, "AcceleratorError", ())):
+        return not any(nonsense in said for nonsense in OF_THE_DEVICE)
+    return isinstance(problem, RuntimeError) and any(words in said for words in OF_THE_DRIVER)

@@ -51,6 +51,15 @@ def used_in(said: str) -> int:
     return used
 
 
+def listing(folder: Path, *cards: str) -> Path:
+    """Where a stand-in for nvidia-smi lies that lists these cards."""
+    folder.mkdir()
+    lines = "".join(f"echo '{card}'\n" for card in cards)
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
+
+
 def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place.Onlooker]:
     """A home with a database and no process on it."""
     tasks = place.write_tasks(folder / "tasks")
@@ -85,6 +94,23 @@ def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
         onlooker.end()
 
 
+def test_a_gpu_that_the_model_cannot_use_is_not_replaced_by_the_processor(
+    tmp_path: Path, hubs: tuple[str, str]
+) -> None:
+    variables, onlooker = prepared(tmp_path, hubs[0])
+    # The driver lists it; torch finds no eighth GPU on any machine that runs tests.
+    card = "7, GPU-7, A stand-in, 8000, 0, 8000, 7.5"
+    variables["PATH"] = f"{listing(tmp_path / 'bin', card)}:{variables['PATH']}"
+    try:
+        onlooker.ask(SUBMIT)
+        drained = place.command(variables, "worker", "--drain", "--devices", "7")
+        assert drained.returncode == 0, drained.stderr
+        assert onlooker.ask(STATES) == "queued queued", drained.stderr
+        assert "InfraError: --device cuda: this machine does not have it" in drained.stderr
+    finally:
+        onlooker.end()
+
+
 def test_it_gives_back_what_it_has_within_ten_seconds(
     tmp_path: Path, hubs: tuple[str, str]
 ) -> None:
@@ -114,15 +140,8 @@ def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
     tmp_path: Path, hubs: tuple[str, str]
 ) -> None:
     variables, onlooker = prepared(tmp_path, hubs[0])
-    smi = tmp_path / "bin" / "nvidia-smi"
-    smi.parent.mkdir()
-    cards = "".join(
-        f"echo '{n}, GPU-{n}, A stand-in, {n + 1}000, {n * 100 + 50}, 8000, 7.5'\n"
-        for n in range(2)
-    )
-    smi.write_text(f"#!/bin/sh\n{cards}")
-    smi.chmod(0o755)
-    variables["PATH"] = f"{smi.parent}:{variables['PATH']}"
+    cards = (f"{n}, GPU-{n}, A stand-in, {n + 1}000, {n * 100 + 50}, 8000, 7.5" for n in range(2))
+    variables["PATH"] = f"{listing(tmp_path / 'bin', *cards)}:{variables['PATH']}"
     log = tmp_path / "log"
     workers = subprocess.Popen(
         [sys.executable, "-m", "runners", "evaluate"],

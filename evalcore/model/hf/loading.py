@@ -12,7 +12,8 @@ import torch
 from torch import distributed
 from transformers import AutoModelForCausalLM, GgufConfig
 
-from evalcore.errors import ModelError
+from evalcore.errors import InfraError, ModelError
+from evalcore.model.faults import LONGEST_REASON, is_devices_fault
 from evalcore.model.hf.code import ELSEWHERE
 from evalcore.model.hf.delta import add
 from evalcore.model.hf.description import code_options, errors_named, load_configuration
@@ -117,17 +118,33 @@ def _spread(arguments: Arguments) -> dict[str, Any]:
 
 
 def check_there(device: str) -> None:
-    """Raises ModelError for a GPU by CUDA's name that this machine does not have."""
+    """Raises InfraError for a GPU by CUDA's name that this machine does not have, or whose driver
+    does not start: another may."""
     kind, _, place = device.partition(":")
+    if kind != "cuda" or not (place.isdecimal() or not place):
+        return
     count = torch.cuda.device_count()
-    if kind != "cuda" or not (place.isdecimal() or not place) or int(place or 0) < count:
+    if int(place or 0) < count:
+        _start(device)
         return
     has = f"its GPUs are cuda:0 to cuda:{count - 1}" if count > 1 else "its GPU is cuda:0"
     if not count:
         has = "PyTorch finds no GPU on it"
-    raise ModelError(
+    raise InfraError(
         f"--device {device}: this machine does not have it ({has}): name one that it has, or cpu"
     )
+
+
+def _start(device: str) -> None:
+    """NVML tells of a GPU, and counts it, where CUDA cannot be started on it."""
+    try:
+        torch.cuda.get_device_properties(device)
+    except (AssertionError, RuntimeError) as problem:
+        raise InfraError(
+            f"--device {device}: CUDA does not start on this machine: "
+            f"{' '.join(str(problem).split())[:LONGEST_REASON]}: see nvidia-smi and the system's "
+            "log, and whether this user may open /dev/nvidia* (/dev/nvidia-uvm among them)"
+        ) from problem
 
 
 def check_started_apart() -> None:
@@ -190,9 +207,10 @@ def _check_fits(arguments: Arguments, model: Any) -> None:
 
 
 def _on(model: Any, device: str) -> Any:
-    """Raises ModelError for a device that is not there, or too small."""
+    """Raises ModelError for a device that is not there, or too small; InfraError where it fails."""
     try:
         return model.to(device)
     except (AssertionError, RuntimeError, NotImplementedError) as problem:
         reason = str(problem).partition("\n")[0]
-        raise ModelError(f"--device {device}: the model cannot be put there: {reason}") from problem
+        kind = InfraError if is_devices_fault(problem) else ModelError
+        raise kind(f"--device {device}: the model cannot be put there: {reason}") from problem

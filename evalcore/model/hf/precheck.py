@@ -28,8 +28,8 @@ class Prechecked:
 def precheck(
     arguments: Arguments, *, device: str, mode: Mode, kind: Any, tokenizer: Any = None
 ) -> Prechecked:
-    """Raises ModelError for a device that is not there, for weights that this machine cannot run,
-    and for an adapter that does not fit; InfraError where the Hub cannot be reached. `kind`: the
+    """Raises ModelError for weights that this machine cannot run and for an adapter that does not
+    fit; InfraError for a device that is not there and where the Hub cannot be reached. `kind`: the
     class of transformers that chooses the model's own.
     """
     check_there(device)

@@ -63,7 +63,8 @@ def test_no_weights_are_fetched_for_it(
         env=client_environment(hub, home),
         timeout=300,
     )
-    assert done.returncode in (10, 11), done.stderr[-2000:]
+    # A GPU that is missing is nobody's fault who chose or published the model.
+    assert done.returncode == 12 if "cuda:99" in told else done.returncode in (10, 11), done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(home.rglob("*.safetensors"))

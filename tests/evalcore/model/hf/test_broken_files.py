@@ -113,6 +113,31 @@ def test_what_the_machine_lacks_is_ours(number):
         raise OSError(number, "whatever")
 
 
+@pytest.mark.parametrize(
+    ("raised", "whose"),
+    [
+        (torch.AcceleratorError("CUDA error: unspecified launch failure"), InfraError),
+        (torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered"), InfraError),
+        (torch.AcceleratorError("CUDA error: device-side assert triggered"), ModelError),
+        (RuntimeError("Unexpected error from cudaGetDeviceCount(). Error 304: OS"), InfraError),
+        (RuntimeError("No CUDA GPUs are available"), InfraError),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling"), ModelError),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), ModelError),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_broken_gpu_is_ours_and_what_a_model_does_to_one_is_not(raised, whose):
+    with pytest.raises(whose, match="it fails"), models_fault("it fails"):
+        raise raised
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA starts here")
+def test_a_gpu_that_nvml_counts_and_cuda_cannot_start_is_ours(folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InfraError, match=r"--device cuda:0: CUDA does not start .*nvidia-smi"):
+        HuggingFaceLM(Arguments(pretrained=str(folder)), device="cuda:0")
+
+
 def test_a_fault_of_our_own_code_is_not_the_models():
     with pytest.raises(ZeroDivisionError), libraries_fault("it fails"):
         _ = 1 / 0

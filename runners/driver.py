@@ -1,0 +1,97 @@
+"""Whether CUDA's driver starts in a process that is confined as a model's is.
+
+nvidia-smi does not tell: it asks another library, which needs less. A worker asks once, as it
+starts, and takes no run where CUDA does not start, so that no run fails for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners import backends, confinement
+from runners.confinement import Needs
+from runners.sandbox import child_environment
+
+logger = logging.getLogger(__name__)
+
+DEV = Path("/dev")
+LONGEST = 180.0
+"""Seconds: without persistence mode a driver wakes each GPU first."""
+PROBE = """
+import ctypes, sys
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError:
+    sys.exit()
+name, count = ctypes.c_char_p(), ctypes.c_int()
+for call, arguments in (("cuInit", (0,)), ("cuDeviceGetCount", (ctypes.byref(count),))):
+    if number := getattr(cuda, call)(*arguments):
+        cuda.cuGetErrorName(number, ctypes.byref(name))
+        sys.exit(f"{call} ends with {number}, {(name.value or b'without a name').decode()}")
+if not count.value:
+    sys.exit("it finds no GPU")
+"""
+"""As PyTorch begins, without PyTorch. Where there is no such library there is another maker's."""
+REMEDY = (
+    "No run is taken here. See nvidia-smi and the system's log; /dev/nvidia-uvm must be there "
+    "(`nvidia-modprobe -c0 -u` makes it), and the driver's library of its version; or have the "
+    "processor compute (--devices cpu, PLUMBLINE_DEVICES=cpu)"
+)
+
+
+def refusal() -> str | None:
+    """Why no model may be run on the GPUs of this process; None where one may."""
+    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+        folder = Path(name)
+        environment = child_environment(folder, online=False)
+        probe = [*backends.python(), "-c", PROBE]
+        write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]
+        needs = Needs(folder=folder, read=backends.folders(), write=write)
+        why = _why_not(confinement.command(probe, needs), environment, folder)
+        if why is None:
+            return None
+        free = _why_not(probe, environment, folder)
+    way = confinement.here().name
+    beside = "it starts where nothing confines it" if free is None else "nor without confinement"
+    return f"CUDA does not start in a model's process ({way}): {why}; {beside}. {REMEDY}"
+
+
+def _why_not(command: Sequence[str], environment: dict[str, str], folder: Path) -> str | None:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return str(problem)
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+
+
+def make_devices() -> None:
+    """Have the device made that CUDA needs and no confined process can make.
+
+    On bare metal it comes with the first program that uses CUDA as a user who may make it.
+    """
+    uvm = DEV / "nvidia-uvm"
+    if uvm.exists() or not (DEV / "nvidiactl").exists():
+        return
+    if program := shutil.which("nvidia-modprobe"):
+        try:
+            subprocess.run([program, "-c0", "-u"], capture_output=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            logger.warning("%s: %s", program, problem)
+    if not uvm.exists():
+        logger.warning("there is no %s: run `nvidia-modprobe -c0 -u` as root", uvm)
