@@ -32,6 +32,7 @@ import torch
 
 from bench.engines import Answer, Ask, Reference, _answer, _requests
 from bench.equality import difference
+from bench.kernel import attention_of_stretches
 from bench.models import Model, save_tokenizer
 from bench.on_device import asked_of_device, energy, nearly_full
 from bench.texts import running_text
@@ -144,6 +145,7 @@ def _alone(device: str, folder: Path) -> dict[str, Any]:
         return lm, answered(lm, asks["mmlu_5_shot"])
 
     return {
+        "attention": attention_of_stretches(model.device),
         "nearly full": nearly_full(model.device, asked, partial(_gap, asks["mmlu_5_shot"])),
         "energy": energy(asked),
     }

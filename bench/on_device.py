@@ -1,4 +1,4 @@
-"""What evalcore asks of a GPU: kernels and waits, its memory nearly full, its energy."""
+"""What evalcore asks of a GPU: launches and waits, its memory nearly full, its energy."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ FLOAT32_NATS = 3e-4
 """By which a loglikelihood of float32 may be off: sums of some hundred nats in another order."""
 NOISE, LEAST_NOISE = 3.0, 0.05
 """In half precision: times what one request at a time is off, and nats that are always allowed."""
+STEPS, LOGSUMEXPS = 4.0, 20.0
+"""By which attention itself may be off: steps of half precision, and 1e-5 nats."""
 SAME = ("again", "known", "shuffled", "smaller", "two streams")
 """Ways to ask the same again, compared with our first answers."""
 
@@ -26,6 +28,12 @@ def wrong(found: Mapping[str, Any]) -> list[str]:
         for workload, row in of_model.items():
             if "ours" in row:
                 told += [f"{name} {workload}: {what}" for what in _of_row(row, half)]
+        for asked, gap in of_model.get("attention", {}).items():
+            for what, most in (("answers", STEPS), ("log-sum-exps", LOGSUMEXPS)):
+                if not gap[what] <= most:
+                    told.append(
+                        f"attention of {asked}: {what} off by {gap[what]:.3g}, {most} are allowed"
+                    )
         for left, outcome in of_model.get("nearly full", {}).items():
             if "failed" in outcome:
                 told.append(f"{name} with {left} of memory left: failed: {outcome['failed']}")

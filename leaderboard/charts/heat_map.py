@@ -1,4 +1,7 @@
-"""The agreement of benchmarks as a picture: a field for every two, darker where they agree more."""
+"""The agreement of benchmarks as a picture: a field for every two, darker where they agree more.
+
+The page shows it in two parts, names and fields, so that the names stay where fields are scrolled.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ from math import isnan
 from leaderboard.charts.agreement import Agreement, Pair
 
 WIDTH, LEFT, TOP, LABEL = 960, 250, 28, 30
+NARROW_LABEL = 11
+"""Letters of a name in a narrow window: with its number they have room in the 7.75 rem that are
+shown of the names there (`.heatmap` in charts.css)."""
+EDGE = 4
+"""Beside and below the last field."""
 LARGEST, SMALLEST_WITH_NUMBER, SMALLEST = 48, 34, 16
 """Of a field's side: names of 12 stand beside the smallest without touching each other."""
 DARKEST = 0.5
@@ -30,6 +38,8 @@ class Name:
     at: float
     number: int
     label: str
+    short: str
+    """For a narrow window."""
     full: str
 
 
@@ -51,6 +61,25 @@ class HeatMap:
         return round(self.side / 2, 2)
 
     @property
+    def is_close(self) -> bool:
+        """Numbers above columns are smaller: else those of two digits would run into each other."""
+        return self.side < 20
+
+    @property
+    def fields_width(self) -> float:
+        return round(len(self.names) * self.side + EDGE, 2)
+
+    @property
+    def share_of_names(self) -> str:
+        """Of the picture's width, as the page's two parts share it; with that of the fields they
+        may leave the rest empty."""
+        return f"{100 * self.left / self.width:.4f}%"
+
+    @property
+    def share_of_fields(self) -> str:
+        return f"{100 * self.fields_width / self.width:.4f}%"
+
+    @property
     def is_large(self) -> bool:
         """Larger than other charts, as many benchmarks want it."""
         return self.width > WIDTH
@@ -63,12 +92,18 @@ def heat_map(agreement: Agreement) -> HeatMap:
     return HeatMap(
         fields=[_field(agreement, pair, side) for pair in agreement.pairs],
         names=[
-            Name(round((place + 0.5) * side, 2), place + 1, _shortened(column.title), column.title)
+            Name(
+                at=round((place + 0.5) * side, 2),
+                number=place + 1,
+                label=_shortened(column.title, LABEL),
+                short=_shortened(column.title, NARROW_LABEL),
+                full=column.title,
+            )
             for place, column in enumerate(agreement.columns)
         ],
         side=side,
-        height=TOP + count * side + 4,
-        width=max(WIDTH, LEFT + count * side),
+        height=round(TOP + count * side + EDGE, 2),
+        width=max(WIDTH, LEFT + count * side + EDGE),
         numbered=side >= SMALLEST_WITH_NUMBER,
     )
 
@@ -99,5 +134,5 @@ def two_places(rho: float) -> str:
     return f"{rho:.2f}".replace("-", "−") if abs(rho) >= 0.005 else "0.00"
 
 
-def _shortened(title: str) -> str:
-    return title if len(title) <= LABEL else f"{title[: LABEL - 1]}…"
+def _shortened(title: str, longest: int) -> str:
+    return title if len(title) <= longest else f"{title[: longest - 1]}…"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bench.gpu import ASKED, main
+from bench.kernel import attention_of_stretches
 from bench.verdict import wrong
+from evalcore.model.packs import stretches
+from tests.evalcore.model.packs.test_stretches import plain_kernel
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +71,28 @@ def test_other_picks_texts_and_failures_are_found(in_half: dict[str, Any]):
         "mistral bfloat16 with 128 MiB of memory left: failed: OutOfMemoryError: no",
         "gemma2 bfloat16: failed: RuntimeError: no kernel",
     ]
+
+
+def test_a_kernel_that_answers_otherwise_is_found(monkeypatch: pytest.MonkeyPatch):
+    """As the one of a GPU would: here is none, so another is in its place."""
+
+    def kernel(shift: int) -> Any:
+        def flash(query: Any, key: Any, value: Any, call: Any, scale: float) -> Any:
+            window = None if call.window is None else call.window + shift
+            return plain_kernel(query, key, value, replace(call, window=window), scale)
+
+        return flash
+
+    monkeypatch.setattr(stretches, "takes", lambda *_: True)
+    monkeypatch.setattr(stretches, "flash", kernel(0))
+    found = attention_of_stretches(torch.device("cpu"))
+    assert len(found) == 40
+    assert not wrong({"alone on the device": {"attention": found}})
+    monkeypatch.setattr(stretches, "flash", kernel(1))
+    found = attention_of_stretches(torch.device("cpu"))
+    told = wrong({"alone on the device": {"attention": found}})
+    assert told
+    assert all("a window of 33: " in problem for problem in told)
 
 
 def test_what_time_does_not_allow_is_left_out_aloud(

@@ -33,7 +33,8 @@ class Stretches:
 
     def __init__(self, stretches: Sequence[tuple[int, int]], device: torch.device) -> None:
         starts, ends = np.array(stretches, np.int64).T
-        self.longest = int((ends - starts).max())
+        # Never 1: for rows that are alone in their stretches the kernel lays out heads otherwise.
+        self.longest = max(2, int((ends - starts).max()))
         borders = np.concatenate([[0], np.cumsum(ends - starts)])
         self.borders = torch.from_numpy(borders.astype(np.int32)).to(device)
         """(stretches + 1,): where each begins once they are laid side by side."""

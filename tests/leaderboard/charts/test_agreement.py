@@ -98,7 +98,7 @@ def test_sixty_benchmarks_fit_on_the_picture_and_their_pairs_on_pages(
     assert max(field.y for field in drawn.fields) + drawn.side <= drawn.height
     assert not drawn.numbered
     assert drawn.side >= 16, "names of 12 would lie on each other"
-    assert 'class="chart large"' in html
+    assert 'class="heatmap large"' in html
 
 
 def test_a_model_that_is_flagged_is_in_no_correlation() -> None:
