@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,9 +150,14 @@ def _threads_of_this_user() -> int:
     return count
 
 
+_taken: list[Way] = []
+
+
 @functools.cache
 def here() -> Way:
     """The strictest way that works on this machine; a warning says what it leaves open."""
+    if _taken:
+        return _taken[-1]
     reasons: list[str] = []
     for way in WAYS:
         why = _why_not(way)
@@ -163,6 +168,18 @@ def here() -> Way:
         reasons.append(f"{way.name}: {why}")
     logger.warning(OPEN, "; ".join(reasons))
     return LIMITS_ALONE
+
+
+def less_strict(than: Way) -> Iterator[Way]:
+    """The ways after this one that confine and work here."""
+    if than in WAYS:
+        yield from (way for way in WAYS[WAYS.index(than) + 1 :] if _why_not(way) is None)
+
+
+def take(way: Way) -> None:
+    """Have `here` be this way from now on, in this process."""
+    _taken.append(way)
+    here.cache_clear()
 
 
 def refusal() -> str | None:

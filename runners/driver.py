@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners import backends, confinement
-from runners.confinement import Needs
+from runners.confinement import Needs, Way
 from runners.sandbox import child_environment
 
 logger = logging.getLogger(__name__)
@@ -43,22 +43,40 @@ REMEDY = (
     "processor compute (--devices cpu, PLUMBLINE_DEVICES=cpu)"
 )
 
+INSTEAD = "CUDA does not start with %s (%s): models are confined by %s alone"
+
 
 def refusal() -> str | None:
-    """Why no model may be run on the GPUs of this process; None where one may."""
+    """Why no model may be run on the GPUs of this process; None where one may.
+
+    Where CUDA does not start as models are confined here but does in another way that confines
+    them, that way is taken, and the log says so.
+    """
+    strictest = confinement.here()
+    why = _refused(strictest)
+    if why is None:
+        return None
+    for way in confinement.less_strict(strictest):
+        if _refused(way) is None:
+            logger.warning(INSTEAD, strictest.name, why, way.name)
+            confinement.take(way)
+            return None
+    free = _refused(None)
+    beside = "it starts where nothing confines it" if free is None else "nor without confinement"
+    return f"CUDA does not start in a model's process ({strictest.name}): {why}; {beside}. {REMEDY}"
+
+
+def _refused(way: Way | None) -> str | None:
+    """What CUDA ends with in a process that is so confined, or free; None where it starts."""
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         folder = Path(name)
         environment = child_environment(folder, online=False)
         probe = [*backends.python(), "-c", PROBE]
+        if way is None:
+            return _why_not(probe, environment, folder)
         write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]
         needs = Needs(folder=folder, read=backends.folders(), write=write)
-        why = _why_not(confinement.command(probe, needs), environment, folder)
-        if why is None:
-            return None
-        free = _why_not(probe, environment, folder)
-    way = confinement.here().name
-    beside = "it starts where nothing confines it" if free is None else "nor without confinement"
-    return f"CUDA does not start in a model's process ({way}): {why}; {beside}. {REMEDY}"
+        return _why_not(confinement.command(probe, needs, way), environment, folder)
 
 
 def _why_not(command: Sequence[str], environment: dict[str, str], folder: Path) -> str | None:

@@ -22,8 +22,8 @@ READ = 1 << 0 | 1 << 2 | 1 << 3
 """Execute, read a file, list a folder."""
 WRITE = READ | 1 << 1 | sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13, 14))
 """And whatever makes, changes or removes files; not the making of devices."""
-CHANGE = READ | 1 << 1
-"""And write into what is there."""
+CHANGE = READ | 1 << 1 | 1 << 14
+"""And write into what is there, which who opens it for that mostly empties first."""
 USE_DEVICE = 1 << 1 | 1 << 2 | 1 << 15
 OF_A_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 """Rights that can be granted on something that is no folder."""

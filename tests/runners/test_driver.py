@@ -24,22 +24,35 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LIBRARY = r"""
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-static void *wait_for_ever(void *_) { pause(); return 0; }
+static pid_t started;
+static pthread_barrier_t both;
+static void *wait_for_ever(void *_) {
+    started = gettid();
+    pthread_barrier_wait(&both);
+    pause();
+    return 0;
+}
 int cuInit(unsigned flags) {
     pthread_t thread;
+    pthread_barrier_init(&both, 0, 2);
     if (pthread_create(&thread, 0, wait_for_ever, 0)) return 2;
-    if (pthread_setname_np(thread, "cuda-EvtHandlr")) return 304;
+    pthread_barrier_wait(&both);
+    char place[100];
+    snprintf(place, sizeof place, "/proc/self/task/%d/comm", started);
+    FILE *comm = fopen(place, "w");
+    if (!comm || fputs("cuda-EvtHandlr", comm) < 0 || fclose(comm)) return 304;
     struct sockaddr_un name = {AF_UNIX};
     int length = snprintf(name.sun_path + 1, 100, "cuda-uvmfd-%d", getpid());
     int server = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (server < 0 || bind(server, (struct sockaddr *)&name, 3 + length)) return 304;
     if (listen(server, 16)) return 304;
-    return 0;
+    return FOLDER && !opendir(FOLDER) ? 304 : 0;
 }
 int cuDeviceGetCount(int *count) { *count = COUNT; return 0; }
 int cuGetErrorName(int number, const char **name) {
@@ -68,13 +81,15 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def build_library(folder: Path, *, count: int = 1) -> None:
+def build_library(folder: Path, *, count: int = 1, lists: str = "0") -> None:
+    """`lists`: a folder that it wants to list, as C has it."""
     if not shutil.which("gcc"):
         pytest.skip("there is no gcc")
     source = folder / "cuda.c"
     source.write_text(LIBRARY)
     library = str(folder / "libcuda.so.1")
-    build = ["gcc", f"-DCOUNT={count}", "-shared", "-fPIC", "-pthread", "-o", library, str(source)]
+    build = ["gcc", f"-DCOUNT={count}", f"-DFOLDER={lists}", "-shared", "-fPIC", "-pthread"]
+    build += ["-o", library, str(source)]
     subprocess.run(build, check=True, capture_output=True)
 
 
@@ -100,6 +115,28 @@ def test_where_cuda_starts_confined_the_worker_works_and_where_not_it_takes_no_r
     monkeypatch.setattr(claims, "claim_next", lambda _: None)
     assert worker.main(ONCE) == 0, capsys.readouterr().err
     assert Worker.objects.get().device == "1 x A card"
+
+
+def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confines_is_taken(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    strictest, second, _ = WAYS
+    works(strictest)
+    monkeypatch.setattr(shown, "OF_CUDA", "full")
+    monkeypatch.setattr(confinement, "_taken", [])
+    confinement.here.cache_clear()
+    build_library(bin_folder, lists='"/dev"')  # which Landlock has nobody list
+    assert driver.refusal() is None
+    assert confinement.here() == second
+    assert f"CUDA does not start with {strictest.name} (cuInit ends with 304" in caplog.text
+    assert f"models are confined by {second.name} alone" in caplog.text
+    monkeypatch.setattr(confinement, "_taken", [])
+    confinement.here.cache_clear()
+    build_library(bin_folder, lists='"/nowhere"')
+    said = driver.refusal()
+    assert said is not None
+    assert f"({strictest.name}): cuInit ends with 304" in said
+    assert confinement.here() == strictest
 
 
 def test_a_driver_without_gpus_is_refused_and_no_driver_at_all_is_not(
