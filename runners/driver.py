@@ -37,10 +37,18 @@ if not count.value:
     sys.exit("it finds no GPU")
 """
 """As PyTorch begins, without PyTorch. Where there is no such library there is another maker's."""
+TORCH = """
+import importlib.util, pathlib
+told, torch = {}, pathlib.Path(importlib.util.find_spec("torch").origin)
+exec(torch.with_name("version.py").read_text(), told)
+if not told.get("cuda"):
+    sys.exit(f"torch {told['__version__']} is built without it: install one that is built with it")
+"""
+"""After that. Without importing PyTorch, which takes seconds."""
 REMEDY = (
-    "No run is taken here. See nvidia-smi and the system's log; /dev/nvidia-uvm must be there "
-    "(`nvidia-modprobe -c0 -u` makes it), and the driver's library of its version; or have the "
-    "processor compute (--devices cpu, PLUMBLINE_DEVICES=cpu)"
+    "No run is taken here until it does. See nvidia-smi and the system's log; /dev/nvidia-uvm must "
+    "be there (`nvidia-modprobe -c0 -u` makes it), and the driver's library of its version; or "
+    "have the processor compute (--devices cpu, PLUMBLINE_DEVICES=cpu)"
 )
 
 INSTEAD = "CUDA does not start with %s (%s): models are confined by %s alone"
@@ -71,7 +79,7 @@ def _refused(way: Way | None) -> str | None:
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         folder = Path(name)
         environment = child_environment(folder, online=False)
-        probe = [*backends.python(), "-c", PROBE]
+        probe = [*backends.python(), "-c", PROBE + TORCH]
         if way is None:
             return _why_not(probe, environment, folder)
         write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]

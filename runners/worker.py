@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 5.0
 """Seconds: what a lost hint costs at most."""
 AFTER_A_FAULT = 30.0
+BETWEEN_TRIES = 60.0
+"""Seconds until a GPU that could not be used is tried again."""
 STAYS = 10.0
 """Minutes without a run after which `--until-idle` ends a worker."""
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
@@ -73,9 +75,13 @@ def main(options: argparse.Namespace) -> int:
             devices.keep_to(gpus)
             if gpus:
                 driver.make_devices()
-            if gpus and (why := driver.refusal()):
+            while gpus and (why := driver.refusal()):
                 sys.stderr.write(f"plumbline: --devices {devices.stated(gpus)}: {why}\n")
-                return 1
+                if options.drain or options.until_idle is not None or options.launch:
+                    return 1
+                # The site in the same tree, and other workers, go on.
+                if stopping.wait(BETWEEN_TRIES):
+                    return 0
             work(name, devices.stated(gpus), options, stopping)
     except NoSuchDevice as problem:
         sys.stderr.write(f"plumbline: --devices: {problem}\n")

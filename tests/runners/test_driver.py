@@ -6,6 +6,7 @@ library is a few lines of C that do what the real one did on an H100, and report
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
 import subprocess
 from argparse import Namespace
@@ -60,6 +61,7 @@ int cuGetErrorName(int number, const char **name) {
     return 0;
 }
 """
+TORCH = driver.TORCH
 ONCE = Namespace(devices="0", drain=True, until_idle=None, launch=None)
 
 
@@ -75,6 +77,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # the worker sets them for good
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    monkeypatch.setattr(driver, "TORCH", "")  # that of this machine may know no GPU
     monkeypatch.setattr("signal.signal", lambda *_: None)
     # Done already. Again, it closes the streams of handlers such as absl's, which are pytest's.
     monkeypatch.setattr("django.setup", lambda: None)
@@ -149,6 +152,36 @@ def test_a_driver_without_gpus_is_refused_and_no_driver_at_all_is_not(
     said = driver.refusal()
     assert said is not None
     assert "it finds no GPU; nor without confinement" in said
+
+
+def test_where_torch_knows_no_gpu_no_run_is_taken(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = importlib.metadata.version("torch")
+    if "+cpu" not in version:
+        pytest.skip("torch is built for GPUs here")
+    monkeypatch.setattr(driver, "TORCH", TORCH)
+    assert driver.refusal() is None  # there is no CUDA, so the GPU is another maker's
+    monkeypatch.setattr(shown, "OF_CUDA", "full")
+    build_library(bin_folder)
+    said = driver.refusal()
+    assert said is not None
+    assert f"torch {version} is built without it" in said
+    assert "PLUMBLINE_DEVICES=cpu" in said
+
+
+def test_a_worker_that_is_to_stay_tries_again_and_ends_nothing_else(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusals = iter(["the card is asleep", "still", None])
+    monkeypatch.setattr(driver, "refusal", lambda: next(refusals))
+    monkeypatch.setattr(worker, "BETWEEN_TRIES", 0.01)
+    worked: list[str] = []
+    monkeypatch.setattr(worker, "work", lambda name, *_: worked.append(name))
+    stays = Namespace(devices="0", drain=False, until_idle=None, launch=None)
+    assert worker.main(stays) == 0
+    assert len(worked) == 1
+    assert "--devices 0: the card is asleep" in capsys.readouterr().err
 
 
 def test_the_device_that_only_root_can_make_is_made_or_asked_for(
