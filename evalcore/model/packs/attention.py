@@ -82,8 +82,8 @@ class AttentionPass(Pass):
         self._plan = plan
         self._pack = pack
         self._inherited = inherited
-        self._calls: dict[tuple[int | None, bool], Calls] = {}
-        """By the window, and whether the heads are such as `stretches` takes."""
+        self._calls: dict[tuple[int | None, bool, torch.device], Calls] = {}
+        """By the window, whether `stretches` takes such heads, and where the layer lies."""
         self._masks: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, said: Said) -> Tensor:
@@ -139,7 +139,7 @@ class AttentionPass(Pass):
 
     def _calls_of(self, query: Tensor, value: Tensor, said: Said) -> Calls:
         fused = stretches.takes(query, value, said.softcap)
-        name = said.window, fused
+        name = said.window, fused, query.device
         if name not in self._calls:
             of_pack = self._pack, self._plan.pieces
             if fused:

@@ -132,6 +132,25 @@ def pieces_of(of):
     return [tuple(everything[first:last].tolist()) for first, last in pairwise(of.borders.tolist())]
 
 
+def test_layers_on_several_devices_are_each_asked_on_their_own(monkeypatch):
+    def kernel(query, key, value, call, scale):
+        places = [of.places for of in (call.rows, call.keys) if torch.is_tensor(of.places)]
+        asked = (query, key, value, call.rows.borders, call.keys.borders, *places)
+        assert len({of.device for of in asked}) == 1
+        return torch.empty_like(query), query.new_empty(query.shape[1], len(query))
+
+    monkeypatch.setattr(stretches, "flash", kernel)
+    monkeypatch.setattr(stretches, "takes", lambda *_: True)
+    todo = plan([[1, 2, 3], [1, 2, 4], [1, 5]], [1] * 3, budget=100)
+    of_pack = attention.AttentionPass(todo, todo.packs[0])
+    said = attention.Said(1.0, None, None, None)
+    n = len(todo.packs[0].tokens)
+    for layer, device in enumerate(("cpu", "meta", "cpu")):  # that of shapes stands for another
+        states = torch.randn(1, 4, n, 8, device=device)
+        found = of_pack.attend(layer, states, states, states, said)
+        assert (found.device.type, found.shape) == (device, (1, n, 4, 8))
+
+
 def test_many_questions_with_choices_are_few_calls(taken):
     model = model_of("llama", MODELS["llama"])
     draw = torch.Generator().manual_seed(0)
