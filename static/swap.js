@@ -26,7 +26,37 @@
       });
     };
   }
+  // What is chosen in forms that answer at once, by form and field.
+  function liveForms() { return Array.from(root.querySelectorAll('#main form[data-live]')); }
+  function isCheck(field) { return field.type === 'checkbox' || field.type === 'radio'; }
+  function choices(form) {
+    return Array.from(form.elements).filter(function (field) {
+      return field.name && field.type !== 'search' && field.type !== 'hidden';
+    });
+  }
+  function nameOf(field) { return field.name + (isCheck(field) ? '=' + field.value : ''); }
+  function chosen() {
+    return liveForms().map(function (form) {
+      var found = {};
+      choices(form).forEach(function (field) { found[nameOf(field)] = isCheck(field) ? field.checked : field.value; });
+      return found;
+    });
+  }
+  // What was chosen while the page was awaited is chosen in the new one, too, and asked for.
+  function chooseAgain(was) {
+    liveForms().forEach(function (form, place) {
+      var sent = was.chosen[place] || {}, now = was.now[place] || {}, more = false;
+      choices(form).forEach(function (field) {
+        var name = nameOf(field);
+        if (!(name in now) || now[name] === sent[name]) return;
+        if (isCheck(field)) field.checked = now[name]; else field.value = now[name];
+        more = true;
+      });
+      if (more) later(form, 0);
+    });
+  }
   function remember(was) {
+    was.now = chosen();
     var at = root.activeElement, main = byId('main'), inside = main.contains(at) && at !== main;
     was.find = inside && !at.id ? likeness(at) : null;
     was.top = inside ? at.getBoundingClientRect().top : null;
@@ -51,6 +81,7 @@
       field.setSelectionRange(was.typed.at, was.typed.at);
       if (more && 'live' in field.form.dataset) later(field.form, 350);
     }
+    chooseAgain(was);
     var target = byId(was.target), same = was.find && was.find();
     if (same) focus(same);
     var at = root.activeElement === root.body ? null : root.activeElement;
@@ -65,7 +96,7 @@
 
   function swapTo(address, target, jump) {
     var url = new URL(address, location.href);
-    kept = { target: target || url.hash.slice(1), jump: jump, sent: {} };
+    kept = { target: target || url.hash.slice(1), jump: jump, sent: {}, chosen: chosen() };
     root.querySelectorAll('#main [type=search]').forEach(function (field) { kept.sent[field.id] = field.value; });
     url.hash = '';
     inPlace.swap(url.href, 'none');

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from leaderboard.models import Suite, Variant
 from tests.browser.conftest import Open
@@ -62,6 +62,30 @@ def test_from_a_question_about_styles_to_the_answers_with_keys_alone(
     expect(page.get_by_role("heading", name="Where letters-7b’s answers differ")).to_be_visible()
     page.locator(".bystyle td.score a").first.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
+
+
+def test_what_is_chosen_while_a_page_is_awaited_is_not_lost(
+    visit: Open, two_benchmarks: Suite
+) -> None:
+    page = visit().go("/styles")
+    day = page.locator("#at").get_attribute("max")
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route(re.compile(r"/styles\?.*b=hybrid"), hold_the_first)
+    page.get_by_label("To", exact=True).select_option("hybrid")
+    while not held:
+        page.wait_for_timeout(10)
+    choose = "(at, day) => {at.value = day; at.dispatchEvent(new Event('change', {bubbles: true}))}"
+    page.locator("#at").evaluate(choose, day)
+    held[0].continue_()
+    expect(page).to_have_url(re.compile(rf"/styles\?(?=.*b=hybrid)(?=.*at={day})"))
+    expect(page.locator("#at")).to_have_value(str(day))
 
 
 def test_choices_and_searches_swap_the_page_in_place(visit: Open, two_benchmarks: Suite) -> None:
