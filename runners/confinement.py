@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,18 +219,27 @@ def _why_not(way: Way) -> str | None:
         (folder / "tmp").mkdir()
         probe = [sys.executable, "-I", "-c", PROBE]
         confined = command(probe, Needs(folder=folder, write=[folder / "tmp"]), way)
-        try:
-            outcome = subprocess.run(
-                confined,
-                env={"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder / "tmp")},
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            return str(problem)
+        environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder / "tmp")}
+        return failure(confined, environment, folder, seconds=60)
+
+
+def failure(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, seconds: float
+) -> str | None:
+    """The last that a trial said before it failed; None where it did not."""
+    try:
+        outcome = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return str(problem)
     if outcome.returncode == 0:
         return None
     return (outcome.stderr.strip().splitlines() or [f"status {outcome.returncode}"])[-1]

@@ -10,11 +10,10 @@ import logging
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from runners import backends, confinement
-from runners.confinement import Needs, Way
+from runners.confinement import Needs, Way, failure
 from runners.sandbox import child_environment
 
 logger = logging.getLogger(__name__)
@@ -81,29 +80,11 @@ def _refused(way: Way | None) -> str | None:
         environment = child_environment(folder, online=False)
         probe = [*backends.python(), "-c", PROBE + TORCH]
         if way is None:
-            return _why_not(probe, environment, folder)
+            return failure(probe, environment, folder, seconds=LONGEST)
         write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]
         needs = Needs(folder=folder, read=backends.folders(), write=write)
-        return _why_not(confinement.command(probe, needs, way), environment, folder)
-
-
-def _why_not(command: Sequence[str], environment: dict[str, str], folder: Path) -> str | None:
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        return str(problem)
-    if done.returncode == 0:
-        return None
-    return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        confined = confinement.command(probe, needs, way)
+        return failure(confined, environment, folder, seconds=LONGEST)
 
 
 def make_devices() -> None:
