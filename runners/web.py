@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from leaderboard import environment as env
@@ -44,9 +45,11 @@ def on_starting(server: Any) -> None:
     os.environ[COUNTS] = tempfile.mkdtemp(prefix="plumbline-metrics-")
 
 
-def post_worker_init(worker: Any) -> None:
-    """Say where the site is as soon as a process of it can answer, once."""
-    if worker.age != 1:
+def post_worker_init(_worker: Any) -> None:
+    """Say where the site is as soon as a process of it can answer, whichever is first, once."""
+    try:
+        (Path(os.environ[COUNTS]) / "said").touch(exist_ok=False)
+    except FileExistsError:
         return
     said = f"the site is at http://{bind}"
     if LOG == logs.JSON:
