@@ -48,9 +48,13 @@ def now(stated: str, python: Sequence[str]) -> Capacity:
     gpus = chosen(stated)
     if not gpus:
         return Capacity(f"cpu, {_cores()} cores", host_memory(), of_cpu(tuple(python)))
+    return Capacity(called(gpus), sum(gpu.free_bytes for gpu in gpus), of_gpus(gpus))
+
+
+def called(gpus: Sequence[Gpu]) -> str:
+    """These GPUs as a device, in the words of pages and records."""
     names = ", ".join(sorted({gpu.name for gpu in gpus}))
-    free = sum(gpu.free_bytes for gpu in gpus)
-    return Capacity(f"{len(gpus)} x {names}"[:100], free, of_gpus(gpus))
+    return f"{len(gpus)} x {names}"[:100]
 
 
 def hardware(device: str) -> str:

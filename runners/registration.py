@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -18,6 +19,7 @@ from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.queue import launches
 from runners import backends, capacity, confinement, occupancy, trusted_code
 from runners.capacity import Capacity
+from runners.devices import Gpu
 from runners.reconnect import persistently
 
 logger = logging.getLogger(__name__)
@@ -83,6 +85,16 @@ class Registration:
             launches.end(self._launch, "its worker ended")
 
 
+def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
+    """Say that a worker is here and can hold nothing, as its GPUs cannot be used.
+
+    Without a database nobody is told but the log: the worker has nothing to lose meanwhile.
+    """
+    nothing = Capacity(capacity.called(gpus), memory_bytes=0, dtypes=())
+    with suppress(DatabaseError, InterfaceError):
+        write(name, nothing, backends.backend(), refusal=why)
+
+
 def write(
     name: str,
     holds: Capacity,
@@ -92,6 +104,7 @@ def write(
     confinement: str = "",
     launch: UUID | None = None,
     is_new: bool = False,
+    refusal: str = "",
 ) -> Worker:
     """Write the worker's row, or its heartbeat where the row is there already."""
     told = {
@@ -105,6 +118,7 @@ def write(
         "launch_id": launch,
         "seen": Now(),
         "ended": None,
+        "refusal": refusal,
         **({"started": Now()} if is_new else {}),
     }
     # Pages name the device, so that only another one is written as such.

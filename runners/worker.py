@@ -63,7 +63,7 @@ def main(options: argparse.Namespace) -> int:
     for number in STOPS:
         signal.signal(number, lambda *_: stopping.set())
     django.setup()
-    from runners import confinement, driver
+    from runners import confinement, driver, registration
     from runners.own_name import own_name
 
     if why := confinement.refusal():
@@ -79,6 +79,7 @@ def main(options: argparse.Namespace) -> int:
                 sys.stderr.write(f"plumbline: --devices {devices.stated(gpus)}: {why}\n")
                 if options.drain or options.until_idle is not None or options.launch:
                     return 1
+                registration.refuse(name, gpus, why)
                 # The site in the same tree, and other workers, go on.
                 if stopping.wait(BETWEEN_TRIES):
                     return 0

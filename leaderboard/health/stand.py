@@ -17,7 +17,7 @@ from django.utils import timezone
 from leaderboard.catalogue import newest_suite
 from leaderboard.models import BoardSnapshot, Run, Worker
 from leaderboard.models.run import State
-from leaderboard.queue import live_workers, orders
+from leaderboard.queue import ALIVE, live_workers, orders
 from leaderboard.snapshot import OWN
 
 LAST = timedelta(hours=1)
@@ -91,14 +91,16 @@ class Pool:
 
 
 def pool(now: datetime) -> Pool:
-    """Who works, who waits for work, who was told to rest, and who was lost."""
+    """Who works, who waits for work, who was told to rest, who cannot work, and who was lost."""
     alive = live_workers()
     resting = orders.by_name(worker.name for worker in alive)
     busy = set(Run.objects.filter(state=State.RUNNING).values_list("worker", flat=True))
     known = Worker.objects.filter(seen__gte=now - REMEMBERED)
     tokens = dict(known.order_by("name").values_list("name", "tokens"))
-    lost = max(len(tokens) - len(alive), 0)
-    counted = Counter({"busy": 0, "idle": 0, "resting": 0, "lost": lost})
+    here = known.filter(ended=None)
+    counted = Counter({"busy": 0, "idle": 0, "resting": 0})
+    counted["unable"] = here.filter(seen__gte=now - ALIVE).exclude(refusal="").count()
+    counted["lost"] = here.filter(seen__lt=now - ALIVE).count()
     memory: Counter[str] = Counter()
     for worker in alive:
         at = "busy" if worker.name in busy else "resting" if worker.name in resting else "idle"

@@ -62,6 +62,7 @@ class Worker(Fact):
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
         *("ended", "launch", "full_until", "confinement", "memory_in_use", "tokens"),
+        "refusal",
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
 
@@ -91,6 +92,8 @@ class Worker(Fact):
     """What had an engine start it; null where somebody did."""
     full_until = models.DateTimeField(null=True, blank=True)
     """Its machine had no memory or no disk left: it takes nothing before this time."""
+    refusal = models.TextField(blank=True, default="")
+    """Why its GPUs cannot be used, which it tries again; empty where it can work."""
     memory_in_use = models.JSONField(default=list)
     """Of its devices, each as name, bytes in use and bytes in all; empty where unknown."""
     tokens = models.BigIntegerField(default=0)

@@ -14,12 +14,13 @@ from leaderboard.queue import (
     unserved,
     votes,
 )
-from leaderboard.queue.estimate import Plan, live_workers
+from leaderboard.queue.estimate import ALIVE, Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
 from leaderboard.queue.listing import by_benchmark, listed, of_model
 from leaderboard.queue.turns import reason
 
 __all__ = [
+    "ALIVE",
     "Cause",
     "Plan",
     "by_benchmark",

@@ -319,7 +319,9 @@ ALIVE = timedelta(minutes=2)
 
 
 def live_workers() -> list[Worker]:
-    return list(Worker.objects.filter(seen__gte=timezone.now() - ALIVE, ended=None))
+    """Those that can evaluate: not one whose GPUs cannot be used."""
+    seen = Worker.objects.filter(seen__gte=timezone.now() - ALIVE, ended=None)
+    return list(seen.filter(refusal=""))
 
 
 def largest_memory(

@@ -37,6 +37,10 @@ class Place:
     def alive(self) -> bool:
         return self.silent <= ALIVE.total_seconds()
 
+    @property
+    def takes_runs(self) -> bool:
+        return not (self.order or self.worker.refusal or self.worker.is_full())
+
 
 def pool(request: HttpRequest) -> HttpResponse:
     return kept.passing(request, _page(request))

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from leaderboard.models import Worker
-from leaderboard.queue import claims
+from leaderboard.queue import claims, live_workers
 from runners import confinement, driver, shown, worker
 from runners.confinement import WAYS, Way
+from runners.registration import Registration
 from tests.runners import rows
 from tests.runners.conftest import works
 
@@ -170,11 +171,18 @@ def test_where_torch_knows_no_gpu_no_run_is_taken(
     assert "PLUMBLINE_DEVICES=cpu" in said
 
 
-def test_a_worker_that_is_to_stay_tries_again_and_ends_nothing_else(
+def test_a_worker_that_is_to_stay_says_so_tries_again_and_ends_nothing_else(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refusals = iter(["the card is asleep", "still", None])
-    monkeypatch.setattr(driver, "refusal", lambda: next(refusals))
+    rows = []
+
+    def refusal() -> str | None:
+        rows.extend(Worker.objects.values_list("device", "memory_bytes", "dtypes", "refusal"))
+        assert not live_workers()
+        return next(refusals)
+
+    monkeypatch.setattr(driver, "refusal", refusal)
     monkeypatch.setattr(worker, "BETWEEN_TRIES", 0.01)
     worked: list[str] = []
     monkeypatch.setattr(worker, "work", lambda name, *_: worked.append(name))
@@ -182,6 +190,11 @@ def test_a_worker_that_is_to_stay_tries_again_and_ends_nothing_else(
     assert worker.main(stays) == 0
     assert len(worked) == 1
     assert "--devices 0: the card is asleep" in capsys.readouterr().err
+    nothing = ("1 x A card", 0, [])
+    assert rows == [(*nothing, "the card is asleep"), (*nothing, "still")]
+    with Registration(worked[0], "cpu", None) as here:
+        assert here.announce().refusal == ""
+    assert not live_workers()  # it has said that it ends
 
 
 def test_the_device_that_only_root_can_make_is_made_or_asked_for(

@@ -53,6 +53,7 @@ class Command(BaseCommand):
         for worker in workers:
             silent = now - worker.seen
             state = "alive" if silent <= estimate.ALIVE else "not seen lately"
+            state = "cannot work" if worker.refusal and state == "alive" else state
             state = "ended" if worker.ended else state
             order = told.get(worker.name)
             words = [
@@ -61,6 +62,7 @@ class Command(BaseCommand):
                 state + (f", {order.get_kind_display().lower()}" if order else ""),
                 f"{worker.held} running",
                 f"seen {worker.seen:%Y-%m-%d %H:%M:%S} UTC",
+                *([worker.refusal] if state == "cannot work" else []),
             ]
             self.stdout.write("\t".join(words))
         if not workers:

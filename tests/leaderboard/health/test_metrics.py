@@ -61,6 +61,8 @@ def test_runs_and_workers_are_counted_by_what_they_are_at(client: Client, suite:
     orders.give(PoolOrder.Kind.PAUSE, resting.name, by="ada")
     for gone, silent in ((lost, timedelta(hours=1)), (forgotten, timedelta(days=30))):
         type(gone).objects.filter(pk=gone.pk).update(seen=now - silent)
+    type(lost).objects.filter(pk=worker(0).pk).update(refusal="no driver")
+    type(lost).objects.filter(pk=worker(4).pk).update(seen=now - timedelta(hours=1), ended=now)
     published.build(suite, OWN)
 
     told = scraped(client)
@@ -70,8 +72,9 @@ def test_runs_and_workers_are_counted_by_what_they_are_at(client: Client, suite:
     assert ended == {"done": Run.objects.filter(state="done").count() - 1, "failed": 1}
     assert told["requests_answered_per_second",] == 4 * 40 / 3600  # one run of 40 questions
     assert 500 <= told["queue_oldest_run_age_seconds",] < 520
-    at = {state: told["workers", state] for state in ("busy", "idle", "resting", "lost")}
-    assert at == {"busy": 1, "idle": 0, "resting": 1, "lost": 1}
+    states = ("busy", "idle", "resting", "unable", "lost")
+    at = {state: told["workers", state] for state in states}
+    assert at == {"busy": 1, "idle": 0, "resting": 1, "unable": 1, "lost": 1}
     assert told["worker_memory_bytes", "cpu"] == 64 * 10**9 + 1
     assert 0 <= told["worker_oldest_heartbeat_age_seconds",] < 60
     assert 0 <= told["snapshot_age_seconds",] < 60

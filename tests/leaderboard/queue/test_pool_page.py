@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from leaderboard.models import Suite, Worker
+from leaderboard.queue import live_workers
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +60,21 @@ def test_a_worker_whose_machine_is_full_is_told_so(client: Client) -> None:
     found = text(client)
     assert f"{worker.name} cpu 64 GB float32, bfloat16, float16 Takes no runs. " in found
     assert "Full Its machine had no room: takes nothing until" in found
+
+
+def test_a_worker_whose_gpu_cannot_be_used_is_there_and_can_hold_nothing(
+    client: Client, admin_client: Client, suite: Suite
+) -> None:
+    worker = make.make_worker("broken-one", memory_bytes=0)
+    Worker.objects.update(refusal="cuInit ends with 304")
+    make.make_submission(make.make_variant("lab/one"), suite)
+    found = text(client)
+    assert f"{worker.name} cpu float32, bfloat16, float16 Takes no runs. Cannot work" in found
+    assert "Its GPU cannot be used: it tries again every minute" in found
+    assert "cuInit" not in found
+    assert "cuInit ends with 304" in text(admin_client)
+    assert "no worker" in client.get("/queue").content.decode().lower()
+    assert not live_workers()
 
 
 def test_without_workers_it_says_what_becomes_of_submissions(client: Client) -> None:
