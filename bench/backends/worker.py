@@ -3,8 +3,9 @@
     python -m bench.backends.worker BACKEND MODEL ASKS RESULT [ADDRESS PID]
 
 ASKS and RESULT are files: requests by workload, and for each the answers and the CPU seconds of all
-threads. Tokenising is counted, loading and a first small workload of each kind are not. ADDRESS and
-PID are of a server, of which the CPU seconds are told, too.
+threads. Tokenising is counted, loading and a first small workload of each kind are not. What would
+take longer than ASKS allows is not answered: its seconds are those of the workload before, in
+proportion to the text. ADDRESS and PID are of a server, of which the CPU seconds are told, too.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Evalcore:
     def __init__(self, name: str, stated: Mapping[str, Any]) -> None:
         self._lm = backend_of(name).from_arguments(stated)
         self.paths: dict[str, int] = {}
+        self.rows = 1
+        """Of lm-evaluation-harness's batches: evalcore finds its own."""
 
     def answer(self, asks: Sequence[Ask]) -> list[Answer]:
         requests = [
@@ -69,10 +72,24 @@ class TheirVllm(Theirs):
         return self._lm
 
 
+class TheirModel(Theirs):
+    """lm-evaluation-harness's backend of transformers, at its own defaults but for the rows."""
+
+    def __init__(self, folder: str) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        super().__init__(model.eval(), AutoTokenizer.from_pretrained(folder))  # type: ignore[no-untyped-call]
+        self.paths: dict[str, int] = {}
+
+
 def loaded(backend: str, folder: str, server: Server | None) -> Any:
     """Raises KeyError for a backend that there is not."""
     if backend == "lm_eval":
         return TheirVllm(folder)
+    if backend == "lm_eval_hf":
+        return TheirModel(folder)
     if server is not None:
         if backend == "lm_eval_server":
             return TheirClient(server, folder)
@@ -89,19 +106,30 @@ def answered(engine: Any, asks: Sequence[Ask]) -> list[Answer]:
 def main(
     backend: str, folder: str, asks: str, result: str, address: str = "", pid: str = ""
 ) -> None:
-    wanted: Mapping[str, Any] = json.loads(Path(asks).read_text())
+    order: Mapping[str, Any] = json.loads(Path(asks).read_text())
     server = Server(address, int(pid)) if address else None
     began = time.process_time()
     engine = loaded(backend, folder, server)
-    for kind in ("loglikelihood", "generate_until"):
-        answered(engine, [ask for ask in WARM_UP if ask.kind == kind])
+    for rows in sorted(set(order["rows"].values())):
+        engine.rows = rows
+        for kind in ("loglikelihood", "generate_until"):
+            answered(engine, [ask for ask in WARM_UP if ask.kind == kind])
     done: dict[str, Any] = {"start": time.process_time() - began, "workloads": {}}
-    for name, some in wanted.items():
+    pace = 0.0
+    for name, stated in order["asks"].items():
+        some = [Ask(**ask) for ask in stated]
+        length = sum(len(ask.context) + len(ask.continuation) for ask in some)
+        if order["longest"] is not None and pace * length > order["longest"]:
+            done["workloads"][name] = {"seconds": pace * length, "answers": [], "paths": {}}
+            continue
+        engine.rows = order["rows"][name]
         before, clock = time.process_time(), time.perf_counter()
         of_server = server.cpu_seconds if server else 0.0
-        answers = answered(engine, [Ask(**ask) for ask in some])
+        answers = answered(engine, some)
+        seconds = time.process_time() - before
+        pace = seconds / length
         done["workloads"][name] = {
-            "seconds": time.process_time() - before,
+            "seconds": seconds,
             "by_the_clock": time.perf_counter() - clock,
             "answers": [asdict(answer) for answer in answers],
             "paths": engine.paths,

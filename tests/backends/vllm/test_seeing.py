@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.backends.__main__ import environment
+from bench.backends.asking import environment
 from evalcore.errors import ModelError
 from evalcore.model.base import Conversation, Request, Turn
 from evalcore.model.conformance import examine
