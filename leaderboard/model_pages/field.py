@@ -1,23 +1,11 @@
-"""Where a model stands in the field: on each benchmark its rank among all models of the board.
-
-The field of a benchmark are the models with a score on it that the board may rank: not flagged,
-not computed by what was not shown to agree, and no commit in whose place a newer one is ranked.
-"""
+"""Where a model stands in the field: on each benchmark its rank among all models of the board."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
-
-import numpy as np
-import pyarrow.compute as pc
 
 from leaderboard.models.task import is_share
-from leaderboard.snapshot import Board, Column, Flags
-from leaderboard.stats import range_of
-
-LACKING = ("flag_reason", "apart", "superseded_by")
-"""Each of these, where it is not empty, keeps a model from every rank."""
+from leaderboard.snapshot import Board, Column, positions
 
 
 @dataclass(frozen=True)
@@ -49,42 +37,16 @@ class Position:
         return f"{self.low:,}–{self.high:,}"
 
 
-def positions(board: Board, row: int) -> list[Position]:
+def positions_of(board: Board, row: int) -> list[Position]:
     """On each column in which it and another model of the field have a score, in board order.
 
     Columns whose numbers are no shares are left out: of a perplexity less is better. Empty for a
     model outside the field.
     """
-    field = members(board)
-    scored = ~np.isnan(board.scores.value[row])
-    places = [
-        at for at, column in enumerate(board.columns) if scored[at] and is_share(column.metric)
-    ]
-    if not field[row] or not places:
-        return []
-    value, low, high = board.scores.sides
-    above = ((value > value[row]) & field[:, None]).sum(axis=0)
-    best, worst, models = range_of(row, value, low, high, field)
+    found = positions.of_board(board)
+    sides = (side[row].tolist() for side in (found.rank, found.low, found.high))
     return [
-        Position(board.columns[at], *map(int, (1 + above[at], best[at], worst[at], models[at])))
-        for at in places
-        if models[at] > 1
+        Position(column, *places)
+        for column, *places in zip(board.columns, *sides, found.models.tolist(), strict=True)
+        if places[0] and places[-1] > 1 and is_share(column.metric)
     ]
-
-
-_members: WeakKeyDictionary[Board, Flags] = WeakKeyDictionary()
-"""Kept as long as the board itself is."""
-
-
-def members(board: Board) -> Flags:
-    """Which rows the board may rank, shape (rows,)."""
-    if board not in _members:
-        _members[board] = _may_be_ranked(board)
-    return _members[board]
-
-
-def _may_be_ranked(board: Board) -> Flags:
-    member = np.ones(len(board.models), np.bool_)
-    for name in LACKING:
-        member &= np.asarray(pc.equal(board.models.array(name), ""), np.bool_)
-    return member

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from django.conf import settings
 from django.urls import reverse
 
-from leaderboard.model_pages.field import members
 from leaderboard.model_pages.places import Place
-from leaderboard.snapshot import OWN, Board, Score
+from leaderboard.snapshot import OWN, Board, Score, positions
 
 NAMED = 8
 """Of those that cannot be told apart so many are named, the nearest in rank."""
@@ -116,7 +115,7 @@ def compare_url(place: Place, others: list[Neighbour]) -> str:
 def similar(place: Place, base: str, claims: dict[int, Verdict]) -> Similar:
     """Of the same family (the base and what states it as its base), and of the same size."""
     board, row = place.board, place.row
-    may_be_ranked = members(board) & ~np.isnan(board.average.value)
+    may_be_ranked = positions.members(board) & ~np.isnan(board.average.value)
     may_be_ranked[row] = False
     models = board.models
     in_family = np.asarray(pc.equal(models.array("base_model"), base), np.bool_)

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.model_pages.field import Position, positions
+from leaderboard.model_pages.field import Position, positions_of
 from leaderboard.model_pages.known import Known, known
 from leaderboard.model_pages.places import Place, place
 from leaderboard.models import edition as editions
@@ -48,7 +48,7 @@ def draw(found: Known) -> bytes:
     told = f"{told[0].upper()}{told[1:]}"
     if suite:
         told += f" · {suite.title} {suite.version}"
-    shown = positions(own.board, own.row) if own else []
+    shown = positions_of(own.board, own.row) if own else []
     if len(shown) > ROWS:
         told += f" · strongest and weakest of {len(shown)} benchmarks"
     sheet = canvas.Canvas.headed(found.model.repo_id, told, notice=suite.notice if suite else "")

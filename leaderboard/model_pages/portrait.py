@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leaderboard.model_pages import neighbours
-from leaderboard.model_pages.field import Position, members, positions
+from leaderboard.model_pages.field import Position, positions_of
 from leaderboard.model_pages.neighbours import Neighbour, Similar
 from leaderboard.model_pages.places import Boards, Place, place
 from leaderboard.model_pages.size_chart import SizeChart, size_chart
+from leaderboard.snapshot import positions
 from leaderboard.web import Scale
 
 FIELD = Scale.plain(0, 1, start=2, end=98)
@@ -74,7 +75,7 @@ def portrait(boards: Boards, variant: int, base: str) -> Portrait | None:
     if own is None:
         return None
     styled = [one for board in boards.styled if (one := place(board, variant))]
-    found = {one.board.style: positions(one.board, one.row) for one in styled}
+    found = {one.board.style: positions_of(one.board, one.row) for one in styled}
     rows = _rows(found.values())
     claims = neighbours.verdicts(own.board, own.row)
     near = neighbours.not_told_apart(own, claims)
@@ -82,9 +83,9 @@ def portrait(boards: Boards, variant: int, base: str) -> Portrait | None:
         rows=rows,
         styles=[style for style in own.board.styles if found.get(style)],
         by_style=[one for one in styled if one.rank],
-        extremes=_extremes(positions(own.board, own.row)),
-        alone=int(members(own.board).sum()) < 2,
-        outside=not members(own.board)[own.row],
+        extremes=_extremes(positions_of(own.board, own.row)),
+        alone=int(positions.members(own.board).sum()) < 2,
+        outside=not positions.members(own.board)[own.row],
         not_told_apart=near,
         compare_url=neighbours.compare_url(own, near),
         similar=neighbours.similar(own, base, claims),

@@ -12,9 +12,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from leaderboard.model_pages.field import members
 from leaderboard.model_pages.neighbours import NEAR
-from leaderboard.snapshot import Board, Flags, Floats, Score
+from leaderboard.snapshot import Board, Flags, Floats, Score, positions
 from leaderboard.templatetags.figures import parameters
 from leaderboard.web import SCALE_STEP
 
@@ -100,7 +99,7 @@ def size_chart(board: Board, row: int, average: Score | None) -> SizeChart | Non
 
 def _drawn(board: Board) -> Flags:
     """Which rows have a dot: those that may be ranked and have an average."""
-    return members(board) & ~np.isnan(board.average.value)
+    return positions.members(board) & ~np.isnan(board.average.value)
 
 
 def _sizes(board: Board) -> Floats:

@@ -1,6 +1,6 @@
 """A board as it stood: built in the background, kept as a file, read from memory."""
 
-from leaderboard.snapshot import published, recalled, table_file
+from leaderboard.snapshot import positions, published, recalled, table_file
 from leaderboard.snapshot.cells import of_draws
 from leaderboard.snapshot.costs import MEASURES, Cost, Costs
 from leaderboard.snapshot.data import (
@@ -56,6 +56,7 @@ __all__ = [
     "Unreadable",
     "in_styles",
     "of_draws",
+    "positions",
     "published",
     "recalled",
     "run_urls",

@@ -31,8 +31,10 @@ from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
 from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import positions
 from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.data import (
+    EVERY,
     BestOf,
     Board,
     Column,
@@ -52,6 +54,7 @@ _LENGTHS = "lengths"
 _PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
 _ABOUT, _MODELS = "about", "models"
 _SIDES = ("value", "low", "high")
+_POSITIONS = tuple(field.name for field in fields(positions.Positions))
 _RANKS = tuple(field.name for field in fields(Ranks) if field.name != "reach")
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -118,12 +121,25 @@ def unpack(path: Path, folder: Path) -> None:
                     (making / name).write_bytes(array.tobytes())
                 else:
                     np.save(making / f"{name}.npy", array, allow_pickle=False)
+        _add_positions(making)
         making.rename(folder)
     except OSError:
         if not folder.is_dir():  # else another process was quicker
             raise
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _add_positions(folder: Path) -> None:
+    """What follows from the board, and takes too long for a page: the file is without it.
+
+    Of the board of every style no page asks for it.
+    """
+    board = mapped(folder)
+    if board.style != EVERY:
+        found = positions.of_board(board)
+        for name in _POSITIONS:
+            np.save(folder / f"positions.{name}.npy", getattr(found, name), allow_pickle=False)
 
 
 def mapped(folder: Path) -> Board:
@@ -145,7 +161,7 @@ def mapped(folder: Path) -> Board:
         **{name: arrays[name] for name in _ARRAYS},
     }
     uncounted = np.zeros((*run.shape[:2], len(NAMES)), np.int32)
-    return Board(
+    board = Board(
         **as_written,
         built=datetime.fromisoformat(about["built"]),
         columns=tuple(Column(**column) for column in about["columns"]),
@@ -178,6 +194,10 @@ def mapped(folder: Path) -> Board:
         by_question=tuple(about.get("by_question", ())),
         rank_rule=about.get("rank_rule", 0),
     )
+    if "positions.rank" in arrays:  # unpacked by a release that did not find them
+        found = (arrays[f"positions.{name}"] for name in _POSITIONS)
+        positions.know(board, positions.Positions(*found))
+    return board
 
 
 class _PerCell(Mapping[tuple[int, int], Value], Generic[Value]):

@@ -9,7 +9,7 @@ from leaderboard.stats.funnel import Standing, check_strata, standing
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_ranges
 from leaderboard.stats.saturation import BEST, Saturation, saturation
-from leaderboard.stats.separate import held_together, range_of
+from leaderboard.stats.separate import held_together, ranges_of
 from leaderboard.stats.separation import Separation, separation
 from leaderboard.stats.sisters import FEWEST as SISTERS_FEWEST
 from leaderboard.stats.sisters import Redrawn, SisterGaps, Unanswered, redrawn, sister_gaps
@@ -58,7 +58,7 @@ __all__ = [
     "order_of_likeness",
     "over_draws",
     "paired_share",
-    "range_of",
+    "ranges_of",
     "rank_correlations",
     "redrawn",
     "saturation",

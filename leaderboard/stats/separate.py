@@ -15,9 +15,8 @@ from evalcore.stats.interval import normal_quantile
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Ranks = NDArray[np.int32]
 LEVEL = 0.05
-BLOCK = 256
-"""Models whose bounds are looked at together."""
 
 
 def held_together(value: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -28,31 +27,30 @@ def held_together(value: Floats, low: Floats, high: Floats) -> tuple[Floats, Flo
     return _widened(value, low, high, _widening((~np.isnan(value)).sum(axis=0)))
 
 
-def range_of(
-    row: int, value: Floats, low: Floats, high: Floats, field: Flags
-) -> tuple[Counts, Counts, Counts]:
-    """Best and worst rank of a model in each column, and of how many, by intervals held together.
+def ranges_of(
+    value: Floats, low: Floats, high: Floats, field: Flags
+) -> tuple[Ranks, Ranks, Ranks, Ranks]:
+    """Rank, best and worst rank of each model in each column, by intervals held together, and of
+    how many.
 
-    Shapes (models, columns), and (models,) for `field`, those that count, the model itself among
-    them. NaN stands for a model without a score, which is no competitor; of a column in which the
-    model itself is NaN the ranks say nothing. Of 10,000 models on 60 columns an array of bounds has
-    5 MB: block by block they stay in the processor's own memory.
+    Shapes (models, columns) three times, and (columns,); `field`, shape (models,), are those that
+    count. NaN stands for a model without a score, which is no competitor. 0 for a model that does
+    not count in a column.
     """
-    models: Counts = (~np.isnan(value) & field[:, None]).sum(axis=0)
-    wider = _widening(models)
-
-    def bounds(rows: slice) -> tuple[Floats, Floats]:
-        return _widened(value[rows], low[rows], high[rows], wider)
-
-    own_low, own_high = bounds(slice(row, row + 1))
-    above, below = np.zeros_like(models), np.zeros_like(models)
-    for start in range(0, len(value), BLOCK):
-        block = slice(start, start + BLOCK)
-        lows, highs = bounds(block)
-        counts = field[block, None]
-        above += ((lows > own_high) & counts).sum(axis=0)
-        below += ((highs < own_low) & counts).sum(axis=0)
-    return 1 + above, models - below, models
+    counts = ~np.isnan(value) & field[:, None]
+    models: Counts = counts.sum(axis=0)
+    lows, highs = _widened(value, low, high, _widening(models))
+    rank, best, worst = (np.zeros(value.shape, np.int32) for _ in range(3))
+    for at, of in enumerate(models):
+        own = counts[:, at]
+        for places, bound, others in (
+            (rank, value, value),
+            (best, highs, lows),  # above is whose whole interval lies above
+        ):
+            above = of - np.searchsorted(np.sort(others[own, at]), bound[own, at], side="right")
+            places[own, at] = 1 + above
+        worst[own, at] = of - np.searchsorted(np.sort(highs[own, at]), lows[own, at], side="left")
+    return rank, best, worst, models.astype(np.int32)
 
 
 def _widened(value: Floats, low: Floats, high: Floats, wider: Floats) -> tuple[Floats, Floats]:

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaderboard.model_pages import neighbours
-from leaderboard.model_pages.field import members, positions
+from leaderboard.model_pages.field import positions_of
 from leaderboard.model_pages.neighbours import Verdict
 from leaderboard.model_pages.places import Place
 from leaderboard.model_pages.size_chart import TALL, WIDE, size_chart
 from leaderboard.models import HubModel, Suite
-from leaderboard.snapshot import Board, published
+from leaderboard.snapshot import Board, positions, published
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import shown_better, synthetic_board
 from tests.leaderboard.model_pages.test_page import get, lede, publish, section, text
@@ -39,7 +39,7 @@ def first_row(board: Board, *, flagged: bool = False) -> int:
 def test_a_position_counts_only_models_that_the_board_may_rank():
     board = synthetic_board(200, 4)
     row = first_row(board)
-    for found in positions(board, row):
+    for found in positions_of(board, row):
         at = board.columns.index(found.column)
         values = [
             board.scores.value[other, at]
@@ -55,19 +55,19 @@ def test_a_position_counts_only_models_that_the_board_may_rank():
 def test_a_flagged_model_has_no_position():
     board = synthetic_board(200, 4)
     row = first_row(board, flagged=True)
-    assert not members(board)[row]
-    assert positions(board, row) == []
+    assert not positions.members(board)[row]
+    assert positions_of(board, row) == []
 
 
 def test_numbers_that_are_no_shares_have_no_position():
     board = synthetic_board(50, 4, uncounted=1)
-    assert [p.column.metric for p in positions(board, first_row(board))] == ["acc"] * 3
+    assert [p.column.metric for p in positions_of(board, first_row(board))] == ["acc"] * 3
 
 
 def test_a_model_alone_has_no_position_and_no_chart():
     board = synthetic_board(1, 2, seed=1)
-    assert members(board).all()
-    assert positions(board, 0) == []
+    assert positions.members(board).all()
+    assert positions_of(board, 0) == []
     assert size_chart(board, 0, board.average_of(0)) is None
 
 

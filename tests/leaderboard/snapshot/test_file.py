@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import file as snapshot_file
+from leaderboard.snapshot import positions
 from leaderboard.snapshot.costs import Cost, Costs
 from leaderboard.snapshot.data import BestOf, Board, Ranks, Scores, StyleGap
 from leaderboard.snapshot.models import Models
@@ -72,6 +73,28 @@ def test_every_field_is_what_it_was(models: int, tmp_path: Path) -> None:
     for field in fields(Board):
         assert plain(getattr(read, field.name)) == plain(getattr(board, field.name)), field.name
     assert (0, 0) not in read.why
+
+
+def test_positions_are_read_from_the_folder_and_found_again_where_scores_were_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = synthetic_board(60)
+    read = read_back(board, tmp_path)
+    changed = replace(read, scores=Scores(*(-side for side in read.scores.sides)))
+    with monkeypatch.context() as without:
+        without.setattr(positions, "ranges_of", None)
+        found = positions.of_board(read)
+    expected = positions.of_board(board)
+    for name in ("rank", "low", "high", "models"):
+        assert plain(getattr(found, name)) == plain(getattr(expected, name)), name
+    at = np.flatnonzero(found.rank[:, 0] == 1)
+    assert len(at) == 1
+    last = found.models[0]
+    assert positions.of_board(changed).rank[at, 0] == last
+    for file in (tmp_path / "unpacked").glob("positions.*"):
+        file.unlink()  # as by a release of before
+    again = positions.of_board(snapshot_file.mapped(tmp_path / "unpacked"))
+    assert plain(again.low) == plain(expected.low)
 
 
 @given(some.lists(some.tuples(TEXT, TEXT), min_size=1, max_size=5))
