@@ -98,7 +98,7 @@ BEYOND = """() => [...document.querySelectorAll('table.plotted :is(td, th[scope=
 @pytest.mark.parametrize("board", [60], indirect=True)
 def test_on_a_phone_every_number_of_a_chart_is_in_sight(visit: Open, board: int) -> None:
     window = visit(viewport=PHONE)
-    for address in ("/charts", "/charts-agreement", "/charts-spread"):
+    for address in ("/charts", "/charts-agreement"):
         page = window.go(address)
         assert page.locator("table.plotted tbody td").count() > 2, address
         assert page.evaluate(BEYOND) == [], address
