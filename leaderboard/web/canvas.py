@@ -127,7 +127,7 @@ def font(size: int, weight: int) -> ImageFont.FreeTypeFont:
 
 
 def spelled(text: str) -> str:
-    """On one line, without signs that only turn, join or hide others: there is no glyph for them."""
+    """On one line, without signs that only turn, join or hide others: they have no glyph."""
     seen = (sign for sign in text if category(sign) != "Cf")
     kept = "".join(" " if category(sign) == "Cc" else sign for sign in seen)
     return " ".join(kept.translate(_SPELLED).split())
