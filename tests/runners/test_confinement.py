@@ -152,7 +152,8 @@ def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
     for folder in (own, shown, work):
         folder.mkdir()
     (shown / "file").write_text("as it was")
-    asked = ["/usr", "/etc/passwd", "/sys/kernel/profiling", str(shown), str(shown / "file")]
+    of_the_system = ["/usr", "/etc/passwd", "/sys/fs/cgroup", "/sys/kernel/profiling"]
+    asked = [*of_the_system, str(shown), str(shown / "file")]
     wanted = [sys.executable, "-I", "-c", WRITES, *asked, "/proc/sys/kernel/core_pattern", str(own)]
     command = confinement.command(wanted, Needs(folder=work, read=[shown], write=[own]), way)
     before = [] if kernel == "this kernel" else [sys.executable, "-m", "tests.runners.old_kernel"]
