@@ -247,6 +247,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 USE_I18N = False
+# In the administration; the site itself writes times in `templatetags/figures.py`.
+DATETIME_FORMAT = r"j M Y H:i \U\T\C"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

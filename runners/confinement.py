@@ -190,7 +190,7 @@ def refusal() -> str | None:
 
 
 REMEDY = (
-    "Allow user namespaces (Linux 5.12 or later, unshare of util-linux; in a container its seccomp "
+    "Allow user namespaces (Linux 4.18 or later, unshare of util-linux; in a container its seccomp "
     "profile must let them through) or Landlock (Linux 5.13 or later, lsm=landlock); or set "
     "PLUMBLINE_UNCONFINED=yes where workers own nothing and nobody else submits models "
     "(docs/sandbox.md)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.models import EmailAddress
 from allauth.account.views import LoginView
@@ -12,12 +13,26 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.accounts.mailing import SaysThatMailFailed
 from leaderboard.accounts.private import private
 from leaderboard.models import role_of
 from leaderboard.web import throttle
+
+
+def _came_from(request: HttpRequest) -> str:
+    """The page of this site that led here, so that one goes on there; empty where none did.
+
+    The link stands on every page, and the page of a visitor is kept for others: it cannot say
+    where it stands itself. Browsers tell it within a site.
+    """
+    where = urlsplit(request.headers.get("Referer", ""))
+    here = where.netloc == request.get_host() and request.method == "GET"
+    if not here or where.path.startswith(reverse("account")):
+        return ""
+    return where._replace(scheme="", netloc="", fragment="").geturl()
 
 
 class SignIn(SaysThatMailFailed, LoginView):  # type: ignore[misc]
@@ -40,7 +55,7 @@ class SignIn(SaysThatMailFailed, LoginView):  # type: ignore[misc]
         found: dict[str, Any] = super().get_context_data(**context)
         asked = self.request.POST.get("next") or self.request.GET.get("next", "")
         return found | {
-            "next": asked,
+            "next": asked or _came_from(self.request),
             "provider_name": settings.PLUMBLINE_OIDC_CLIENT_ID and settings.OIDC_NAME,
             "provider_id": settings.OIDC_ID,
             "may_sign_up": bool(settings.PLUMBLINE_MAIL_URL or settings.DEBUG),

@@ -168,14 +168,17 @@ def _row(found: Spread, line: Line) -> dict[str, Any]:
         "model": line.model,
         "url": reverse("model", args=[line.model.repo_id]),
         "cells": [
-            one
-            and {
-                "value": in_unit(one.score.value, metric),
-                "low": in_unit(one.score.low, metric),
-                "high": in_unit(one.score.high, metric),
-                "draws": [in_unit(value, metric) for value in one.draws],
+            {
+                "name": style_name(found.columns[place]),
+                "score": one
+                and {
+                    "value": in_unit(one.score.value, metric),
+                    "low": in_unit(one.score.low, metric),
+                    "high": in_unit(one.score.high, metric),
+                    "draws": [in_unit(value, metric) for value in one.draws],
+                },
             }
-            for one in line.asked
+            for place, one in enumerate(line.asked)
         ],
         "apart": distance(line.apart, metric),
     }

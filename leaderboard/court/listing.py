@@ -61,10 +61,11 @@ def _line(bench: Bench, key: Key, counts: Counts) -> Line:
     table = bench.items
     place = table.place(*key) if table else None
     several = len(bench.facts.tasks) > 1
+    part = key[0].removeprefix(f"{bench.task.name}_")  # the page is about this task already
     known = table is not None and place is not None
     return Line(
         key=key,
-        called=f"{key[0]} {key[1] + 1}" if several else str(key[1] + 1),
+        called=f"{part} {key[1] + 1}" if several else str(key[1] + 1),
         label=f"{key[0]}:{key[1]}",
         counts=counts,
         suspected=bool(table.suspicious[place]) if table and known else False,

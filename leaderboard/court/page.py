@@ -23,7 +23,7 @@ from leaderboard.web import Address, kept, part, throttle
 
 ON_A_PAGE = 25
 PER_MINUTE = 10
-FILES = ("csv", "json", "parquet")
+FILES = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
 VERDICTS = {
     Ruling.Verdict.RIGHT: "The key is right",
     Ruling.Verdict.WRONG: "The key is wrong: another answer is right",
@@ -212,7 +212,7 @@ def _key(
 
 def _files(task: str) -> list[tuple[str, str]]:
     query = f"?{urlencode({'task': task})}" if task else ""
-    return [(form.upper(), f"{reverse(f'court-{form}')}{query}") for form in FILES]
+    return [(name, f"{reverse(f'court-{form}')}{query}") for form, name in FILES.items()]
 
 
 def _too_often(request: HttpRequest) -> str:

@@ -68,7 +68,7 @@ def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
         "scores": render.scores(benchmarks, scale) if benchmarks else "",
         "files": [
             (words, files.url(to=f"board-{kind}"))
-            for words, kind in (("CSV", "csv"), ("JSON", "json"), ("parquet", "parquet"))
+            for words, kind in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
         ],
         "sisters": sisters.of_variant(variant.pk, found.suites),
         "pin_url": Wanted(suite=suite.name, pin=str(variant.pk)).url(),

@@ -50,8 +50,8 @@ def _page(request: HttpRequest, address: Address) -> str | HttpResponseBase:
         "above": lines(seen, seen.above[:NAMED]),
         "more_above": max(0, len(seen.above) - NAMED),
         "files": [
-            (form, address.url(page=1).replace(request.path, reverse(f"sisters-{form}"), 1))
-            for form in ("csv", "json", "parquet")
+            (name, address.url(page=1).replace(request.path, reverse(f"sisters-{form}"), 1))
+            for form, name in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
         ],
     }
     return render_to_string("sisters/page.html", context, request)

@@ -144,10 +144,16 @@ def _commands(suite: Suite, entries: Iterable[SuiteEntry]) -> list[str]:
     for entry in entries:
         if entry.own and entry.draw == 0:
             tasks.setdefault(entry.shots, []).append(entry.task.name)
-    drawn = "" if suite.fewshot_draw == "per-document" else f" --fewshot_draw {suite.fewshot_draw}"
+    usual = suite.fewshot_draw == "per-document"
+    drawn = () if usual else (f"--fewshot_draw {suite.fewshot_draw}",)
     return [
-        "evalcore run --model hf --model_args pretrained=ORG/NAME "
-        f"--tasks {','.join(names)} --num_fewshot {shots}{drawn if shots else ''} "
-        "--mode strict --output_path results --log_samples"
+        " \\\n  ".join(
+            (
+                *("evalcore run", "--model hf", "--model_args pretrained=ORG/NAME"),
+                *(f"--tasks {','.join(names)}", f"--num_fewshot {shots}"),
+                *drawn[: bool(shots)],
+                *("--mode strict", "--output_path results", "--log_samples"),
+            )
+        )
         for shots, names in sorted(tasks.items())
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import Self
+from unicodedata import category
 
 from django.conf import settings
 from django.core.cache import caches
@@ -44,6 +45,7 @@ class Canvas:
 
         A title that is too long for its line is written smaller, then on two lines, then cut.
         """
+        title, told, after, notice = (spelled(words) for words in (title, told, after, notice))
         sheet = cls()
         sheet.pen.line([(LEFT + 8, 0), (LEFT + 8, 38)], BRASS, 2)
         sheet.bob(LEFT + 8, 38, 2.0)
@@ -58,6 +60,7 @@ class Canvas:
         for line in above:
             sheet.text(LEFT, 138 - size - 4, line, size, weight=600)
         end = sheet.text(LEFT, 138, last, size, weight=600)
+        after = cut(after, 26, 500, RIGHT - end - 14)
         sheet.text(end + 14, 138, after, 26, weight=500, ink=INK_3)
         sheet.text(LEFT, 178, cut(told, 22, 400, RIGHT - LEFT), 22, ink=INK_2)
         return sheet
@@ -74,7 +77,7 @@ class Canvas:
         right: bool = False,
     ) -> float:
         """Writes on the base line `y`; where the text ends (begins, if it ends at `x`)."""
-        text = text.translate(_SPELLED)
+        text = spelled(text)
         self.pen.text((x, y), text, ink, font(size, weight), anchor="rs" if right else "ls")
         long = length(text, size, weight)
         return x - long if right else x + long
@@ -121,6 +124,13 @@ def font(size: int, weight: int) -> ImageFont.FreeTypeFont:
     optical_size = min(max(size, 14), 32)
     found.set_variation_by_axes([optical_size, weight])
     return found
+
+
+def spelled(text: str) -> str:
+    """On one line, without signs that only turn, join or hide others: they have no glyph."""
+    seen = (sign for sign in text if category(sign) != "Cf")
+    kept = "".join(" " if category(sign) == "Cc" else sign for sign in seen)
+    return " ".join(kept.translate(_SPELLED).split())
 
 
 def length(text: str, size: int, weight: int) -> float:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from leaderboard.models import Suite
 from tests.browser.conftest import Open
-from tests.browser.test_access import WIDE, in_every_look
+from tests.browser.test_access import PHONE, WIDE, in_every_look
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
 from tests.shots import Shots
@@ -87,3 +87,20 @@ def test_a_name_leads_to_its_model_as_its_dot_does(visit: Open, board: int) -> N
     page.wait_for_url("**/models/**")
     assert text
     assert text in page.url
+
+
+BEYOND = """() => [...document.querySelectorAll('table.plotted :is(td, th[scope=row])')]
+  .filter(one => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth)
+  .map(one => one.textContent.trim())"""
+"""Cells of the tables beside charts that lie outside the window."""
+
+
+@pytest.mark.parametrize("board", [60], indirect=True)
+def test_on_a_phone_every_number_of_a_chart_is_in_sight(visit: Open, board: int) -> None:
+    window = visit(viewport=PHONE)
+    for address in ("/charts", "/charts-agreement"):
+        page = window.go(address)
+        assert page.locator("table.plotted tbody td").count() > 2, address
+        assert page.evaluate(BEYOND) == [], address
+    page = window.go("/charts-agreement")
+    assert page.get_by_role("row").nth(1).get_by_role("cell").count() >= 3, "still a table"

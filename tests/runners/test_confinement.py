@@ -128,3 +128,39 @@ def test_with_a_loopback_a_process_reaches_itself_and_nobody_else(
         assert told.stdout.split() == [itself, others]
     else:  # without a loopback there is not even an address to listen on
         assert not loopback, told.stderr
+
+
+WRITES = """
+import os, sys
+for place in sys.argv[1:]:
+    try:
+        open(os.path.join(place, "written") if os.path.isdir(place) else place, "ab").close()
+        print("wrote", place)
+    except OSError as problem:
+        print("refused", place, problem)
+"""
+
+
+@pytest.mark.parametrize("kernel", ["this kernel", "Linux before 5.12"])
+@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.name)
+def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
+    way: Way, kernel: str, tmp_path: Path
+) -> None:
+    """Where mount_setattr(2) is missing, each mount is made read-only by itself."""
+    works(way)
+    own, shown, work = tmp_path / "own", tmp_path / "it's shown", tmp_path / "work"
+    for folder in (own, shown, work):
+        folder.mkdir()
+    (shown / "file").write_text("as it was")
+    of_the_system = ["/usr", "/etc/passwd", "/sys/fs/cgroup", "/sys/kernel/profiling"]
+    asked = [*of_the_system, str(shown), str(shown / "file")]
+    wanted = [sys.executable, "-I", "-c", WRITES, *asked, "/proc/sys/kernel/core_pattern", str(own)]
+    command = confinement.command(wanted, Needs(folder=work, read=[shown], write=[own]), way)
+    before = [] if kernel == "this kernel" else [sys.executable, "-m", "tests.runners.old_kernel"]
+    told = subprocess.run([*before, *command], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    outcome = [line.split()[0] for line in told.stdout.splitlines()]
+    assert outcome == ["refused"] * (len(asked) + 1) + ["wrote"], told.stdout
+    assert (shown / "file").read_text() == "as it was"
+    assert [entry.name for entry in shown.iterdir()] == ["file"]
+    assert (own / "written").exists()

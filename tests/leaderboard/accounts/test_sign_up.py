@@ -188,3 +188,22 @@ def test_where_no_mail_goes_out_who_has_not_confirmed_is_told_so(
     assert SAID in answer.text
     assert not signed_in(client)
     assert User.objects.count() == 1
+
+
+def test_who_signs_in_goes_on_with_the_page_that_led_there(client: Client) -> None:
+    User.objects.create_user("ada", password="a long pass phrase")
+    for before, after in (
+        ("http://testserver/queue?state=done#a", "/queue?state=done"),
+        ("http://testserver/accounts/password/changed", "/"),
+        ("http://elsewhere.example/queue", "/"),
+        ("http://testserver//elsewhere.example/", "/"),
+        ("http://testserver@elsewhere.example/queue", "/"),
+        ("", "/"),
+    ):
+        page = client.get("/accounts/login", headers={"referer": before}).text
+        found = re.search(r'name="next" value="([^"]*)"', page)
+        assert found is not None
+        answer = client.post("/accounts/login", {**SIGN_IN, "next": found[1]})
+        assert answer["Location"] == after, before
+        client.logout()
+        cache.clear()

@@ -85,7 +85,9 @@ def test_only_the_models_on_the_line_are_stops_of_the_tab_key(client: Client, su
 def test_the_table_is_in_pages_and_has_every_model_once(client: Client, suite: Suite) -> None:
     pages = [get(client, f"/charts?page={page}" if page > 1 else "/charts") for page in (1, 2, 3)]
     rows = [
-        re.findall(r'<th scope="row" class="chartname"><a href="[^"]*">([^<]*)<', page)
+        re.findall(
+            r'<th role="rowheader" scope="row" class="chartname"><a href="[^"]*">([^<]*)<', page
+        )
         for page in pages
     ]
     assert [len(of_page) for of_page in rows[:2]] == [50, 50]
@@ -155,7 +157,10 @@ def test_of_many_models_some_lead_to_theirs_and_the_page_says_which(
     assert f"{len(values)} models, percent upwards" in html
     assert int(measured.sum()) > len(values)
     last = get(client, f"/charts?page={-(-len(values) // 50)}")
-    assert len(re.findall('<th scope="row" class="chartname">', last)) == len(values) % 50
+    assert (
+        len(re.findall('<th role="rowheader" scope="row" class="chartname">', last))
+        == len(values) % 50
+    )
     text = b"".join(client.get("/charts-by-size.csv")).decode()
     assert len(list(csv.DictReader(io.StringIO(text)))) == len(values)
 

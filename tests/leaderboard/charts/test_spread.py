@@ -89,10 +89,12 @@ def test_models_stand_in_the_order_of_their_mean_with_what_lies_between(
     for model in SKILLS:
         values = [np.mean(stored(model, task)) for task in ("facts", "facts_mmlu")]
         mean[model], apart[model] = np.mean(values), max(values) - min(values)
-    named = re.findall(r'<th scope="row" class="chartname"><a[^>]*><span class="nm">([^<]*)', html)
+    named = re.findall(
+        r'<th role="rowheader" scope="row" class="chartname"><a[^>]*><span class="nm">([^<]*)', html
+    )
     assert named == sorted(SKILLS, key=lambda model: -mean[model])
     table = html.partition("The same as a table")[2]
-    cells = re.findall(r'<td class="num">(\d+\.\d)</td>\s*</tr>', table)
+    cells = re.findall(r'<td role="cell" class="num" data-l="Apart">(\d+\.\d)</td>\s*</tr>', table)
     assert cells == [f"{100 * apart[model]:.1f}" for model in named]
     middle = 100 * np.median(list(apart.values()))
     assert f"half of the models change their score by more than {middle:.1f} points" in html
@@ -128,7 +130,7 @@ def test_a_model_that_lacks_a_style_has_a_line_and_is_not_counted(
     make.publish(suite)
     html = get(client, "/charts-spread")
     assert "over the\n          3 models with every style" in html
-    assert html.count('<th scope="row" class="chartname">') == 4
+    assert html.count('<th role="rowheader" scope="row" class="chartname">') == 4
     assert "not measured" in html
 
 
