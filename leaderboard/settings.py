@@ -258,8 +258,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF],
         "font-src": [SELF],
         "connect-src": [SELF],
-        # A browser counts where a form's answer leads to as well: to the provider.
-        "form-action": [SELF, *([PLUMBLINE_OIDC_ISSUER] if PLUMBLINE_OIDC_CLIENT_ID else [])],
+        "form-action": [SELF],
         "frame-ancestors": [NONE],
         "base-uri": [NONE],
     }

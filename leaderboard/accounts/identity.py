@@ -17,8 +17,9 @@ from allauth.socialaccount.models import SocialApp
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
 from django.utils.crypto import get_random_string
 from django.views.decorators.http import require_GET
 
@@ -66,10 +67,20 @@ class Provider(OpenIDConnectProvider):  # type: ignore[misc]
 
 
 def login(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Go to the provider. A GET begins nothing: a link elsewhere could else sign people in."""
+    """Go to the provider. A GET begins nothing: a link elsewhere could else sign people in.
+
+    By a page that leads there: a browser counts every address to which a form's answer redirects,
+    the provider's own redirects among them, as one that the site's policy must allow for forms.
+    """
     if request.method != "POST":
         return redirect("login")
-    return _answer(request, provider_id, OAuth2LoginView.adapter_view)
+    answer = _answer(request, provider_id, OAuth2LoginView.adapter_view)
+    if not isinstance(answer, HttpResponseRedirect):
+        return answer
+    there = {"address": answer.url, "name": settings.OIDC_NAME}
+    page = render(request, "accounts/leaving.html", there)
+    page["Cache-Control"] = "no-store"  # what is in the address counts once
+    return page
 
 
 @require_GET

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -58,8 +60,11 @@ def provider(running: Served, settings: Any) -> Served:
 def leave(client: Client, query: str = "") -> str:
     """Press the button; where it leads to."""
     answer = client.post(LOGIN + query, {"next": "/queue"})
-    assert answer.status_code == 302
-    return str(answer["Location"])
+    assert answer.status_code == 200
+    assert answer["Cache-Control"] == "no-store"
+    (refresh,) = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', answer.text)
+    assert f'<a href="{refresh}">' in answer.text
+    return unescape(refresh)
 
 
 def at_the_provider(address: str) -> str:
