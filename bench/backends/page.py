@@ -25,7 +25,7 @@ writes `docs/benchmarks/backends.json`, of which this part is made.
   three such processes by turns; what is behind a server was measured once. Tokenising is in them;
   loading and a first few requests are “start”.
 - Texts under vLLM take as many steps and products in both engines, and nearly all of the time is
-  in vLLM's own kernels: GSM8K's ratio was 0.9 when it was measured once, with 12 documents.
+  in vLLM's own kernels.
 - The ratio is lm-evaluation-harness's time over evalcore's on the same engine. Below 1 evalcore
   is the slower one.
 - lm-evaluation-harness's backends are at their own defaults, but for eager execution under vLLM,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.backends.__main__ import DOCUMENTS, median
-from bench.backends.page import section
+from bench.backends.__main__ import DOCUMENTS, median, together
+from bench.backends.page import HEADS, section
 from bench.page import write_page
 from bench.workloads import WORKLOADS
 
@@ -23,8 +23,25 @@ def test_every_workload_of_the_backends_is_shown_beside_theirs_and_behind_server
     assert len(DOCUMENTS) == 4
     for name in DOCUMENTS:
         assert text.count(f"| {WORKLOADS[name].title} |") == 2
-    assert "| 55.21 s | 13.32 s (plain 5, shared 43) | **4.1** |" in text
-    assert "| 68.23 / 54.78 s | **1.25** |" in text  # theirs first
+    assert "| 39.60 s | 9.04 s (plain 4, shared 44) | **4.4** |" in text
+    assert "| 44.15 / 45.66 s | **0.97** |" in text  # theirs first
+
+
+def test_how_time_grows_tells_what_was_not_run():
+    text = section(FOLDER)
+    for title in HEADS.values():
+        assert text.count(title) == 1
+    line = "| 10,000 | about 615.77 s | 303.54 s | about 2.0 | about 582.93 s | about 555.57 s |"
+    assert f"{line} about 1.0 | 0 of 0 |" in text
+    assert "| 100 | 64.49 s | 6.06 s | **10.6** |" in text
+
+
+def test_what_is_measured_again_takes_the_place_of_what_was_and_leaves_the_rest():
+    before = {"model": "old", "workloads": {"gsm8k_stops": 1, "arc_25_shot": 2}}
+    again = {"model": "new", "workloads": {"arc_25_shot": 3}, "growth": {"shots": 4}}
+    found = together(before, again)
+    assert found["workloads"] == {"arc_25_shot": 3, "gsm8k_stops": 1}
+    assert (found["model"], found["growth"]) == ("new", {"shots": 4})
 
 
 def test_where_no_backend_was_measured_nothing_is_said_of_them(tmp_path: Path):
