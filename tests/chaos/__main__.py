@@ -1,6 +1,7 @@
-"""`python -m tests.chaos --rounds N`: play rounds and write what happened to a file.
+"""`python -m tests.chaos --rounds N`: play rounds and add what happened to a file.
 
-A round whose fault struck nothing does not count and is played again with another model.
+A round whose fault struck nothing does not count and is played again with another model. The file
+has a line for each time that rounds were played, also for one that ended with a broken promise.
 """
 
 from __future__ import annotations
@@ -8,15 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.chaos import arena, faults, rounds
 from tests.runners import place
+
+TRIES = 3
+"""Rounds of a kind until it has found something to strike."""
 
 
 def main() -> int:
@@ -27,9 +35,25 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
-    rng, missed = Random(given.seed), 0
-    counted: list[rounds.Round] = []
-    began = time.monotonic()
+    played: list[rounds.Round] = []
+    began, failed = time.monotonic(), ""
+    try:
+        play(given, played)
+    except Exception as problem:
+        failed = f"{type(problem).__name__}: {problem}"
+        sys.stderr.write(f"{failed}\n")
+    finally:
+        told = {"seed": given.seed, "failed": failed[:2000], **summed(played)}
+        told |= {"seconds": round(time.monotonic() - began)}
+        sys.stdout.write(f"{json.dumps(told, indent=2)}\n")
+        if given.output:
+            add(told, given.output)
+    return int(bool(failed))
+
+
+def play(given: argparse.Namespace, played: list[rounds.Round]) -> None:
+    """Raises AssertionError where a promise is broken; `played` has the rounds before."""
+    rng = Random(given.seed)
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
         tasks = place.write_tasks(folder / "tasks")
@@ -40,31 +64,38 @@ def main() -> int:
                 sys.stderr.write(f"NOT PLAYED: {name}: it takes {faults.NEEDS[name]}\n")
             expected, _ = rounds.undisturbed(here, 0)
             _, seconds = rounds.undisturbed(here, 1)  # with warm caches
-            drawn, number = rounds.schedule(list(kinds), rng), 2
-            while len(counted) < given.rounds:
+            drawn = rounds.schedule(list(kinds), rng)
+            while sum(bool(each.struck) for each in played) < given.rounds:
                 kind = next(drawn)
-                for _ in range(3):
-                    played = rounds.play(here, number, kind, kinds[kind], expected, rng, seconds)
-                    number += 1
-                    sys.stderr.write(f"{json.dumps(rounds.as_json(played))}\n")
-                    if played.struck:
-                        counted.append(played)
+                for _ in range(TRIES):
+                    number = len(played) + 2
+                    each = rounds.play(here, number, kind, kinds[kind], expected, rng, seconds)
+                    played.append(each)
+                    sys.stderr.write(f"{json.dumps(rounds.as_json(each))}\n")
+                    if each.struck:
                         break
-                    missed += 1
-    told = {
+
+
+def summed(played: Sequence[rounds.Round]) -> dict[str, Any]:
+    counted = [each for each in played if each.struck]
+    return {
         "rounds": len(counted),
-        "missed": missed,
-        "seed": given.seed,
-        "seconds": round(time.monotonic() - began),
-        "by_kind": dict(sorted(Counter(played.kind for played in counted).items())),
-        "attempts": dict(sorted(Counter(played.attempts for played in counted).items())),
-        "journalled": sum(played.journalled for played in counted),
+        "missed": len(played) - len(counted),
+        "by_kind": dict(sorted(Counter(each.kind for each in counted).items())),
+        "attempts": dict(sorted(Counter(str(each.attempts) for each in counted).items())),
+        "journalled": sum(each.journalled for each in counted),
     }
-    text = json.dumps(told, indent=2)
-    sys.stdout.write(f"{text}\n")
-    if given.output:
-        given.output.write_text(f"{text}\n")
-    return 0
+
+
+def add(told: dict[str, Any], file: Path) -> None:
+    """Behind what the file has already."""
+    before = json.loads(file.read_text()) if file.exists() else []
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    now = {"date": datetime.now(UTC).date().isoformat(), "commit": commit.stdout.strip()}
+    lines = ",\n".join(json.dumps(each) for each in [*before, {**now, **told}])
+    file.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":
