@@ -27,10 +27,10 @@ from evalcore.task.transforms.code_child import (
     MS_REC,
     drop_privileges,
     fail,
-    make_read_only,
     mount,
 )
 from runners import landlock, seccomp
+from runners.read_only import make_read_only
 
 ROOT_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 256 << 20

@@ -8,10 +8,8 @@ the order's token. Imports only the standard library: it is run as a file, witho
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
-import re
 import resource
 import signal
 import sys
@@ -37,7 +35,6 @@ FEWEST_PROCESSES = 301
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 MS_BIND, MS_REC, MS_NOSUID, MS_NODEV = 4096, 16384, 2, 4
-MS_RDONLY, MS_NOEXEC, MS_REMOUNT = 1, 8, 32
 MNT_DETACH = 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
 RDONLY_NOSUID = 1 | 2
@@ -119,44 +116,11 @@ def mount(source: str, target: Path, kind: str, flags: int, data: str) -> None:
 
 
 def make_read_only(target: Path) -> None:
-    """With all that is mounted below."""
+    """With all that is mounted below; needs Linux 5.12."""
     attributes = (ctypes.c_uint64 * 4)(RDONLY_NOSUID, 0, 0, 0)
     place, size = os.fsencode(target), ctypes.sizeof(attributes)
     if LIBC.syscall(MOUNT_SETATTR, AT_FDCWD, place, AT_RECURSIVE, attributes, size):
-        make_each_read_only(target)  # before Linux 5.12, or where a container refuses the call
-
-
-def make_each_read_only(target: Path) -> None:
-    """The same by a call that older kernels have, which takes one mount at a time."""
-    found = mounted_at_or_below(target)
-    for place in found:
-        flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID
-        with suppress(OSError):  # what came of it is looked at below
-            # In a user namespace what a mount forbids already must be forbidden again.
-            now = os.statvfs(place).f_flag
-            flags |= MS_NODEV if now & os.ST_NODEV else 0
-            flags |= MS_NOEXEC if now & os.ST_NOEXEC else 0
-            mount("", place, "", flags, "")
-    for place in (target, *found):
-        try:
-            writable = not os.statvfs(place).f_flag & os.ST_RDONLY
-        except (PermissionError, FileNotFoundError):
-            continue  # no way leads there for us, nor for the program, which may do less
-        if writable:
-            raise OSError(errno.EPERM, f"cannot make {place} read-only")
-
-
-def mounted_at_or_below(target: Path) -> list[Path]:
-    """Where something is mounted, as the kernel lists it: the fifth word of each line."""
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    # Blanks and the like are written in octal.
-    words = (re.sub(rb"\\([0-7]{3})", _character, line.split()[4]) for line in lines)
-    places = (Path(os.fsdecode(word)) for word in words)
-    return [place for place in places if place == target or target in place.parents]
-
-
-def _character(octal: re.Match[bytes]) -> bytes:
-    return bytes([int(octal[1], 8)])
+        fail(f"make {target} read-only")
 
 
 def wait(pid: int, seconds: float) -> None:
