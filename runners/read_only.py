@@ -1,4 +1,4 @@
-"""Mounts that are shown are made read-only, with all that is mounted below, on older kernels too."""
+"""What is shown to be read is made read-only, with all mounted below it, on older kernels too."""
 
 from __future__ import annotations
 
