@@ -69,7 +69,7 @@ def test_every_pair_is_a_field_that_says_what_its_row_says(client: Client, suite
     html = get(client, "/charts-agreement")
     fields = re.findall(r'<rect class="heat[^>]*><title>([^<]*)</title>', html)
     assert len(fields) == 15
-    rows = re.findall(r'<td class="num">(−?[01]\.\d\d)</td>', html)
+    rows = re.findall(r'<td role="cell" class="num" data-l="Correlation">(−?[01]\.\d\d)</td>', html)
     assert sorted(rows) == sorted(re.findall(r": (−?\d\.\d\d) \(", " ".join(fields)))
     values = [float(rho.replace("−", "-")) for rho in rows]
     assert values == sorted(values, reverse=True)
@@ -91,7 +91,7 @@ def test_sixty_benchmarks_fit_on_the_picture_and_their_pairs_on_pages(
     publish(synthetic_board(60, 60), site)
     html = get(client, "/charts-agreement")
     assert html.count('<rect class="heat') == 1770
-    assert html.count('<th scope="row"') == 50
+    assert html.count('<th role="rowheader" scope="row"') == 50
     assert len(html) < 700_000
     drawn = heat_map(agreement(synthetic_board(60, 60)))
     assert max(field.x for field in drawn.fields) + drawn.side <= drawn.width
