@@ -17,7 +17,6 @@ from typing import Any
 from bench.backends import growth, servers
 from bench.backends.asking import Order, apart, asks_of, run
 from bench.engines import Ask
-from bench.models import Model
 from bench.page import write_page
 from bench.workloads import WORKLOADS
 
@@ -31,7 +30,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 DOCUMENTS = {"arc_25_shot": 12, "mmlu_5_shot": 38, "hellaswag_0_shot": 20, "gsm8k_stops": 24}
 ROWS = {"arc_25_shot": 1, "mmlu_5_shot": 4, "hellaswag_0_shot": 4, "gsm8k_stops": 1}
 """Of lm-evaluation-harness's batches on transformers: the fastest of 1, 4, 16 in `make bench`."""
-MODEL = Model("llama", "30m", 32_000)
+MODEL = growth.SMALLEST
 ROUNDS = 3
 """Processes of each backend, by turns, of which the median counts: a single short workload was seen
 to take a fifth more or less where the machine had other work."""

@@ -17,8 +17,7 @@ ENGINES = ("lm_eval_hf", "lm_eval", "hf", "vllm")
 """lm-evaluation-harness on transformers and on vLLM, evalcore packed and on vLLM."""
 LONGEST = 400.0
 """Seconds that a point may take: what would take longer is told in proportion to its text."""
-VOCABULARY = 32_000
-SMALLEST = Model("llama", "30m", VOCABULARY)
+SMALLEST = Model("llama", "30m", 32_000)
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,7 @@ def _section(found: Mapping[str, Any], folder: Path) -> Iterator[str]:
 
 
 def _grown(of: str, scale: Mapping[str, Any]) -> str:
-    first = {"documents": "documents", "texts": "texts", "shots": "shots", "model": "model"}[of]
-    header = [first, "lm-eval `hf`", "evalcore `hf`", "ratio", "lm-eval `vllm`", "evalcore `vllm`"]
+    header = [of, "lm-eval `hf`", "evalcore `hf`", "ratio", "lm-eval `vllm`", "evalcore `vllm`"]
     return _table([*header, "ratio", "other"], [_of_point(point) for point in scale["points"]])
 
 

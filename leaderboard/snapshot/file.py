@@ -194,7 +194,7 @@ def mapped(folder: Path) -> Board:
         by_question=tuple(about.get("by_question", ())),
         rank_rule=about.get("rank_rule", 0),
     )
-    if "positions.rank" in arrays:  # unpacked by a release that did not find them
+    if "positions.rank" in arrays:  # else it was unpacked by a release that did not find them
         found = (arrays[f"positions.{name}"] for name in _POSITIONS)
         positions.know(board, positions.Positions(*found))
     return board
