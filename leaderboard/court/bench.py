@@ -68,6 +68,12 @@ class Bench:
         return rows_in(path_of(self.samples), [place])[place]
 
 
+def within(task: TaskVersion, name: str) -> str:
+    """A leaf task or question of a group beside the group's title: what begins all of them is
+    left out."""
+    return name.removeprefix(f"{task.name}_")
+
+
 def begins(row: dict[str, Any]) -> str:
     """The question's first words; empty where they are not known, or may not be put online."""
     return " ".join(question_in(row["doc"]).split())[: excerpts.LENGTH]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.court.bench import Bench, begins
+from leaderboard.court.bench import Bench, begins, within
 from leaderboard.court.strong import Instead, instead, strongest
 from leaderboard.disputed import Counts, counts_of
 from leaderboard.samples import is_withheld, letter, path_of, rows_in
@@ -61,7 +61,7 @@ def _line(bench: Bench, key: Key, counts: Counts) -> Line:
     table = bench.items
     place = table.place(*key) if table else None
     several = len(bench.facts.tasks) > 1
-    part = key[0].removeprefix(f"{bench.task.name}_")  # the page is about this task already
+    part = within(bench.task, key[0])
     known = table is not None and place is not None
     return Line(
         key=key,

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Case, Count, F, IntegerField, Max, Q, QuerySet, When, Window
 from django.db.models.functions import RowNumber
 
+from leaderboard.court.bench import within
 from leaderboard.disputed import Counts
 from leaderboard.models import DisputedSet, Ruling, TaskVersion
 from leaderboard.tasks import column as task_column
@@ -37,9 +38,8 @@ class Ruled:
 
     @property
     def called(self) -> str:
-        """As the list names the question, beside the title: without what every leaf task of a
-        group begins with."""
-        return self.newest.called.removeprefix(f"{self.newest.task.name}_")
+        """As the list names the question, beside the title."""
+        return within(self.newest.task, self.newest.called)
 
     @property
     def more(self) -> int:
