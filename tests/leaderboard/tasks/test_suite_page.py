@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -55,6 +56,20 @@ def test_it_says_what_each_column_asks(client: Client, suite: Suite, settings: A
     assert 'href="/tasks/facts_mmlu"' in others
     assert 'href="/method#acc"' in own
     assert f'href="{settings.HF_ENDPOINT}/datasets/workshop/questions"' in own
+
+
+def test_its_columns_are_measured_by_a_command_with_an_option_a_line(
+    client: Client, suite: Suite
+) -> None:
+    html = read(client, "/suites/demo")
+    first, *_ = re.findall(r'aria-label="Command"><code>([^<]*)</code>', html)
+    lines = first.split(" \\\n  ")
+    assert lines[0] == "evalcore run"
+    assert all(line.startswith("--") and line.count("--") == 1 for line in lines[1:])
+    words = shlex.split(first)
+    assert words == [word for line in lines for word in line.split()]
+    assert words[words.index("--tasks") + 1].split(",")[0] == "facts"
+    assert words[words.index("--num_fewshot") + 1] == "0"
 
 
 def test_a_column_in_several_draws_is_one_row(client: Client, suite: Suite) -> None:
