@@ -12,7 +12,6 @@ import io
 import json
 import logging
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, leftovers, trusted_code
 from runners.capacity import hardware
 from runners.confinement import Needs
+from runners.folders import hides_files, remove
 from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
@@ -181,6 +181,8 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
 def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None:
     runs = list(watch.runs.values())
     variant, journal = runs[0].variant, _journal(runs[0])
+    if hides_files(journal):
+        remove(journal)  # and what was answered with it: no engine of ours has left it so
     journal.mkdir(parents=True, exist_ok=True)
 
     def around(folder: Path) -> tuple[Needs, dict[str, str]]:
@@ -348,13 +350,13 @@ def _journal(run: Run) -> Path:
 @contextmanager
 def _work_folder(claim: claims.Claim) -> Iterator[Path]:
     folder = Path(settings.PLUMBLINE_HOME / "work" / str(claim.token))
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     folder.mkdir(parents=True)
     try:
         with in_use(folder):
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def _tidy(claim: claims.Claim, log: Path, keeper: Keeper) -> None:
@@ -373,4 +375,4 @@ def _tidy(claim: claims.Claim, log: Path, keeper: Keeper) -> None:
         journal = _journal(first)
         empty(journal)
         if not keeper.holds(journal):
-            shutil.rmtree(journal, ignore_errors=True)
+            remove(journal)

@@ -5,14 +5,15 @@ Each file has a limit that the kernel keeps; their sum has none without a quota,
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from evalcore.errors import DISK_FULL
+from runners.folders import Hidden, entries
 
 DISK_BYTES = 16 << 30
 FILES = 100_000
@@ -34,17 +35,19 @@ class Footprint:
     ) -> None:
         self._folders = folders
         self._least_free = LEAST_FREE + to_come
-        self._files, self._bytes = _held(folders)
+        self._files, self._bytes, _ = _held(folders)
         self._disks = [*folders, *others]
         self._free = _free(self._disks)
 
     def too_large(self) -> str | None:
-        """What there is too much of; None where it keeps to its limits."""
-        files, held = _held(self._folders, self._files + FILES)
+        """What the child took too much of, or hides; None where it keeps to its limits."""
+        files, held, hides = _held(self._folders, self._files + FILES)
+        if hides:
+            return "hides files: its folders are closed, or lie too deep in each other"
         if files - self._files > FILES:
-            return f"more than {FILES:,} files"
+            return f"took more than {FILES:,} files of the disk"
         if held - self._bytes > DISK_BYTES:
-            return f"{(held - self._bytes) / 2**30:.1f} GiB of files"
+            return f"took {(held - self._bytes) / 2**30:.1f} GiB of files of the disk"
         return None
 
     def fills_the_disk(self) -> bool:
@@ -61,7 +64,7 @@ class Footprint:
 
         To be asked when the child is dead: files that it had deleted and held open are gone then.
         """
-        files, held = _held(self._folders, self._files + FILES)
+        files, held, _ = _held(self._folders, self._files + FILES)
         files, held = max(files - self._files, 0), max(held - self._bytes, 0)
         if self.free() + held < self._least_free:
             return True
@@ -70,23 +73,22 @@ class Footprint:
         return modest and any(map(_refuses, self._disks))
 
 
-def _held(folders: Sequence[Path], most: int | None = None) -> tuple[int, int]:
-    """Files and folders, and the bytes that their blocks take; not further than `most` of them."""
-    files = held = 0
-    for entry in _entries(folders):
-        files += 1
-        held += entry.st_blocks * 512
-        if most is not None and files > most:
-            break
-    return files, held
+def _held(folders: Sequence[Path], most: float = math.inf) -> tuple[int, int, bool]:
+    """Files and folders, and the bytes that their blocks take; not further than `most` of them.
 
-
-def _entries(folders: Sequence[Path]) -> Iterator[os.stat_result]:
-    for top in folders:
-        for folder, inner, names in os.walk(top):
-            for name in (*inner, *names):
-                with suppress(OSError):  # gone since it was listed
-                    yield os.lstat(Path(folder, name))
+    And whether there is more that nobody can see.
+    """
+    files, held, hides = 0, 0, False
+    for folder in folders:
+        try:
+            for entry in entries(folder):
+                files += 1
+                held += entry.status.st_blocks * 512
+                if files > most:
+                    return files, held, hides
+        except Hidden:
+            hides = True
+    return files, held, hides
 
 
 def _refuses(folder: Path) -> bool:

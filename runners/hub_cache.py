@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import stat
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from time import time
@@ -22,6 +22,7 @@ from huggingface_hub.errors import CacheNotFound
 from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
 from leaderboard.models.variant import BYTES_PER_PARAMETER
+from runners.folders import Entry, Hidden, entries, remove
 
 logger = logging.getLogger(__name__)
 
@@ -86,23 +87,29 @@ def _drop_spoiled(folder: Path) -> None:
     be: whoever evicts the model then removes what the link names.
     """
     for repo in folder.glob("*--*"):
-        if not repo.is_symlink() and any(map(partial(_leads_out, repo), _entries(repo))):
+        if not repo.is_symlink() and _is_spoiled(repo):
             logger.error("%s has links out of it, or what is no file: removed", repo)
-            shutil.rmtree(repo, ignore_errors=True)
+            remove(repo)
 
 
-def _entries(repo: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(repo):
-        yield from (Path(folder, name) for name in (*folders, *files))
+def _is_spoiled(repo: Path) -> bool:
+    try:
+        return any(map(partial(_leads_out, repo), entries(repo)))
+    except Hidden:
+        return True
 
 
-def _leads_out(repo: Path, entry: Path) -> bool:
-    with suppress(FileNotFoundError):  # a download is at work
-        if entry.is_symlink():
-            target = Path(os.path.normpath(entry.parent / entry.readlink()))
-            return target.is_dir() or repo / "blobs" not in target.parents
-        return not (entry.is_dir() or entry.is_file())
-    return False
+def _leads_out(repo: Path, entry: Entry) -> bool:
+    path, mode = entry.path, entry.status.st_mode
+    if not stat.S_ISLNK(mode):
+        return not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))
+    try:
+        target = Path(os.path.normpath(path.parent / path.readlink()))
+        return target.is_dir() or repo / "blobs" not in target.parents
+    except FileNotFoundError:
+        return False  # a download is at work
+    except OSError:
+        return True  # a name that is too long
 
 
 def _evictable(cache: HFCacheInfo) -> Iterable[CachedRevisionInfo]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS
 from runners import backends, confinement
 from runners.confinement import Needs
+from runners.folders import remove
 from runners.leftovers import empty, in_use
 from runners.process import Child
 
@@ -60,7 +60,7 @@ class Engine:
     ) -> Self:
         with ExitStack() as ending:
             folder.mkdir(parents=True)
-            ending.callback(shutil.rmtree, folder, ignore_errors=True)
+            ending.callback(remove, folder)
             ending.enter_context(in_use(folder))
             (folder / RESULTS).mkdir()
             needs, environment = around(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -17,6 +17,7 @@ from django.conf import settings
 
 from leaderboard.models import Run
 from leaderboard.models.run import State
+from runners.folders import Hidden, entries, remove
 
 KEEP_LOGS = timedelta(days=14)
 KEEP_JOURNALS = timedelta(days=14)
@@ -44,7 +45,7 @@ def empty(folder: Path) -> None:
         try:
             for entry in list(os.scandir(held)):
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.name, ignore_errors=True, dir_fd=held)
+                    remove(entry.name, below=held)
                 else:
                     os.unlink(entry.name, dir_fd=held)
         finally:
@@ -56,10 +57,10 @@ def sweep() -> int:
     gone = 0
     for folder in (settings.PLUMBLINE_HOME / "work").glob("*"):
         if _is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
             gone += 1
     for journal in _unwanted_journals():
-        shutil.rmtree(journal, ignore_errors=True)
+        remove(journal)
         gone += 1
     for log in (settings.PLUMBLINE_HOME / "logs").glob("*.log"):
         with suppress(FileNotFoundError):
@@ -123,10 +124,11 @@ def _unwanted_journals() -> Iterator[Path]:
 
 def _written(journal: Path) -> tuple[float, int]:
     """When something was last written into it, and its bytes."""
-    last, size = 0.0, 0
-    for file in (journal, *journal.rglob("*")):
-        with suppress(FileNotFoundError):  # an engine is at work in it
-            status = file.lstat()
-            last = max(last, status.st_mtime)
-            size += status.st_size if file.is_file() else 0
-    return last, size
+    with suppress(FileNotFoundError):
+        last, size = journal.stat().st_mtime, 0
+        with suppress(Hidden):
+            for entry in entries(journal):
+                last = max(last, entry.status.st_mtime)
+                size += entry.status.st_size if stat.S_ISREG(entry.status.st_mode) else 0
+        return last, size
+    return 0.0, 0

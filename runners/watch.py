@@ -282,7 +282,7 @@ class Watch:
                 "the most",
             )
         if taken := self._footprint.too_large():
-            raise Failed(ErrorClass.MODEL, f"the model's process took {taken} of the disk")
+            raise Failed(ErrorClass.MODEL, f"the model's process {taken}")
         if self._footprint.fills_the_disk():
             raise Failed(ErrorClass.INFRA, "the worker's disk is full", disk_full=True)
         if monotonic() - self._alive > STALLED[self._phase]:

@@ -75,6 +75,16 @@ def wait_for_ever() -> None:
         time.sleep(0.1)
 
 
+def dig(place: Path) -> None:
+    """Deeper than Python calls itself, with names that no path has room for."""
+    os.chdir(place)
+    for _ in range(1500):
+        Path("x" * 100).mkdir()
+        os.chdir("x" * 100)
+    Path("treasure").write_text("nobody finds it")
+    os.chdir("/")
+
+
 def evaluate(behaviour: str, tasks: list[str]) -> None:
     say(event="phase", phase="load")
     if behaviour == "killer-as-it-loads" and "mmlu" in tasks:
@@ -121,6 +131,13 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             for number in range(100):
                 Path(os.environ["TMPDIR"], str(number)).mkdir()
             wait_for_ever()
+        case "digger":
+            dig(Path(os.environ["TMPDIR"]))
+            wait_for_ever()
+        case "digger-that-ends":
+            dig(Path(os.environ["TMPDIR"]))
+            dig(Path(option("--use_cache")))
+            fail("ModelError", 10, "its weights are spoilt")
         case "chatty-failure":
             token = "hf_" + "a" * 20
             sys.stderr.write(f"Loading from {os.environ['HF_HOME']} with {token}\n\x1b[31mred\n")

@@ -197,6 +197,22 @@ def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
     assert re.fullmatch(says, run.error_message)
 
 
+def test_folders_too_deep_to_be_seen_stop_their_model_and_no_worker(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = rows.worker()
+    (run,) = evaluate("digger", worker=worker)
+    assert (run.state, run.error_class) == ("failed", "ModelError")
+    assert run.error_message.startswith("the model's process hides files")
+    for task in ("arc", "mmlu"):  # the second with the journal that the first has left
+        (run,) = evaluate("digger-that-ends", task, worker=worker)
+        assert (run.state, run.error_message) == ("failed", "its weights are spoilt")
+    assert list((home / "work").iterdir()) == []
+    monkeypatch.setattr(leftovers, "KEEP_JOURNALS", timedelta(seconds=-1))
+    leftovers.sweep()
+    assert list((home / "journal").iterdir()) == []
+
+
 def test_a_child_that_is_at_work_as_the_disk_runs_full_is_ended_and_not_blamed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

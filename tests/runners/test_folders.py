@@ -1,0 +1,83 @@
+"""Folders as a hostile process leaves them: nothing in them is out of sight, or stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners import folders
+from runners.folders import DEEPEST, Hidden, entries, remove
+from tests.runners.standin import dig
+
+LONG = "x" * 200
+
+
+def deep(top: Path, folders_in_each_other: int) -> None:
+    """With a file of a byte at the bottom; by names that together are longer than a path may be."""
+    before = Path.cwd()
+    os.chdir(top)
+    for _ in range(folders_in_each_other):
+        Path(LONG).mkdir()
+        os.chdir(LONG)
+    Path("file").write_text("1")
+    os.chdir(before)
+
+
+def test_what_lies_further_down_than_a_path_is_long_is_seen(tmp_path: Path) -> None:
+    deep(tmp_path, DEEPEST - 1)
+    sizes = [entry.status.st_size for entry in entries(tmp_path) if entry.path.name == "file"]
+    assert sizes == [1]
+
+
+def test_what_lies_too_deep_is_said_to_be_hidden_once_all_else_was_told(tmp_path: Path) -> None:
+    dig(tmp_path)
+    seen = []
+    with pytest.raises(Hidden):
+        seen.extend(entry.path.name for entry in entries(tmp_path))
+    assert len(seen) == DEEPEST + 1
+
+
+def test_links_are_seen_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "link").symlink_to("/etc")
+    assert [entry.path.name for entry in entries(tmp_path / "own")] == ["link"]
+    (tmp_path / "other").symlink_to(tmp_path / "own")
+    remove(tmp_path / "other")
+    assert (tmp_path / "own" / "link").is_symlink()
+
+
+def test_a_folder_goes_however_deep_it_is_and_by_its_place_too(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        dig(tmp_path / name)
+    remove(tmp_path / "one")
+    here = os.open(tmp_path, os.O_RDONLY)
+    remove("other", below=here)
+    os.close(here)
+    assert list(tmp_path.iterdir()) == []
+
+
+CLOSED = """
+import os, sys, tempfile
+from runners.folders import hides_files, remove
+top = tempfile.mkdtemp()
+os.makedirs(f"{top}/a/b")
+open(f"{top}/a/b/file", "w").close()
+os.chmod(f"{top}/a", 0)
+assert hides_files(top), "a closed folder was passed over"
+remove(top)
+assert not os.path.exists(top), "a closed folder stays"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_is_closed_to_its_owner_is_noticed_and_goes() -> None:
+    ended = subprocess.run(
+        ["/usr/bin/python3", "-c", CLOSED],
+        env={"PYTHONPATH": str(Path(folders.__file__).parents[1])},
+        user="nobody", cwd="/", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
