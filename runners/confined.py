@@ -37,6 +37,8 @@ SHARED_MEMORY_BYTES = 256 << 20
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}.get(os.uname().machine, -1)
 INNER = "root"
+READABLE = 0o022
+"""Others must be able to read what a download writes, whatever the worker's files are."""
 SIGNALLED = 128
 """What is added to a signal's number in the exit status of a first process, as shells do."""
 
@@ -54,7 +56,9 @@ def main(arguments: list[str]) -> None:
     if order["loopback"]:
         raise_loopback()
     os.chdir(folder)
-    drop_privileges(None)
+    if order["user"] is not None:
+        os.umask(READABLE)
+    drop_privileges(order["user"])
     for name, value in order["limits"].items():
         limit(getattr(resource, name), value)
     if order["landlock"]:

@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import psutil
 from django.conf import settings
 
-from runners import landlock, seccomp
+from runners import backends, landlock, other_user, seccomp
 from runners.capacity import host_memory
 from runners.shown import devices, has_cuda, to_be_read, with_targets
 
@@ -47,8 +48,9 @@ class Way:
     """How strictly a model's process is confined here."""
 
     name: str
-    namespaces: bool
-    landlock: bool
+    namespaces: bool = False
+    landlock: bool = False
+    own_user: bool = False
 
     @property
     def network(self) -> str:
@@ -60,10 +62,11 @@ class Way:
 
 WAYS = (
     Way("namespaces and Landlock", namespaces=True, landlock=True),
-    Way("namespaces", namespaces=True, landlock=False),
-    Way("Landlock", namespaces=False, landlock=True),
+    Way("namespaces", namespaces=True),
+    Way("Landlock", landlock=True),
+    Way("another user", own_user=True),
 )
-LIMITS_ALONE = Way("limits alone", namespaces=False, landlock=False)
+LIMITS_ALONE = Way("limits alone")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +93,33 @@ class Needs:
         return seccomp.ONLINE if self.network else seccomp.OFFLINE
 
 
-def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
-    """`wanted`, confined as the way says; as it is on systems other than Linux."""
+def _nothing() -> None:
+    """What is done meanwhile where nothing is asked for."""
+
+
+@contextmanager
+def confined(
+    wanted: Sequence[str],
+    needs: Needs,
+    way: Way | None = None,
+    wait: Callable[[], None] = _nothing,
+) -> Iterator[list[str]]:
+    """`wanted`, confined as the way says; nothing that it started outlives the statement there.
+
+    `wait` is called now and then where it must wait for a user that others have; it may raise.
+    Raises OSError where a folder cannot be given to that user.
+    """
     way = way or here()
+    if not way.own_user:
+        yield command(wanted, needs, way)
+        return
+    places = list(dict.fromkeys([needs.folder, *needs.write]))
+    with other_user.lent(places, downloads=needs.network, wait=wait) as user:
+        yield command(wanted, needs, way, user)
+
+
+def command(wanted: Sequence[str], needs: Needs, way: Way, user: int | None = None) -> list[str]:
+    """`wanted`, confined as the way says, as that user; as it is on systems other than Linux."""
     if sys.platform != "linux":
         return list(wanted)
     programs = [path for path in map(Path, wanted) if path.is_absolute() and path.is_file()]
@@ -103,6 +130,7 @@ def command(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list
     sockets = seccomp.OF_ITS_OWN if own_network else needs.sockets
     order: dict[str, Any] = {
         "namespaces": way.namespaces,
+        "user": user,
         "landlock": way.landlock,
         "sockets": sockets if seccomp.available() else None,
         "loopback": needs.loopback and way.namespaces,
@@ -133,8 +161,9 @@ def _limits(way: Way, needs: Needs) -> dict[str, int]:
         # Private memory, not addresses: CUDA reserves terabytes of these. Twice, as weights that
         # are mapped from their files count, too.
         "RLIMIT_DATA": 2 * memory + OWN_MEMORY,
-        # Without a process table of its own all threads of this user are counted.
-        "RLIMIT_NPROC": _processes() + (0 if way.namespaces else _threads_of_this_user()),
+        # With neither a process table nor a user of its own all threads of this user are counted.
+        "RLIMIT_NPROC": _processes()
+        + (0 if way.namespaces or way.own_user else _threads_of_this_user()),
     }
     if needs.cpu_seconds is not None:
         limits["RLIMIT_CPU"] = needs.cpu_seconds
@@ -163,7 +192,8 @@ def here() -> Way:
         why = _why_not(way)
         if why is None:
             if not way.namespaces:
-                logger.warning(OPEN_WITHOUT_NAMESPACES, "; ".join(reasons))
+                opens = OPEN_AS_ANOTHER_USER if way.own_user else OPEN_WITHOUT_NAMESPACES
+                logger.warning(opens, "; ".join(reasons))
             return way
         reasons.append(f"{way.name}: {why}")
     logger.warning(OPEN, "; ".join(reasons))
@@ -191,7 +221,8 @@ def refusal() -> str | None:
 
 REMEDY = (
     "Allow user namespaces (Linux 4.18 or later, unshare of util-linux; in a container its seccomp "
-    "profile must let them through) or Landlock (Linux 5.13 or later, lsm=landlock); or set "
+    "profile must let them through) or Landlock (Linux 5.13 or later, lsm=landlock); or run "
+    "workers as root, with Python and PLUMBLINE_HOME where other users pass; or set "
     "PLUMBLINE_UNCONFINED=yes where workers own nothing and nobody else submits models "
     "(docs/sandbox.md)"
 )
@@ -199,6 +230,11 @@ OPEN_WITHOUT_NAMESPACES = (
     "NO NAMESPACES HERE: models are confined by Landlock and seccomp alone. Their process sees "
     "other processes and the machine's /proc, and what leaves its session is looked for and "
     "killed, not ended by the kernel (docs/sandbox.md). %s"
+)
+OPEN_AS_ANOTHER_USER = (
+    "NEITHER NAMESPACES NOR LANDLOCK HERE: each model's process is another user of this machine, "
+    "without sockets (seccomp). It reads what every user may read, other models among it, and sees "
+    "other processes (docs/sandbox.md). %s"
 )
 OPEN = (
     "MODELS ARE NOT CONFINED HERE: there are neither namespaces nor Landlock, so a model's process "
@@ -214,13 +250,16 @@ def _why_not(way: Way) -> str | None:
         return "there is no unshare"
     if way.landlock and not landlock.abi():
         return "this kernel has no Landlock"
+    if way.own_user and (why := other_user.why_not(backends.python()[0])):
+        return why
     with tempfile.TemporaryDirectory(prefix="confinement-") as name:
         folder = Path(name)
         (folder / "tmp").mkdir()
-        probe = [sys.executable, "-I", "-c", PROBE]
-        confined = command(probe, Needs(folder=folder, write=[folder / "tmp"]), way)
+        python = backends.python()[0] if way.own_user else sys.executable
+        needs = Needs(folder=folder, write=[folder / "tmp"])
         environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder / "tmp")}
-        return failure(confined, environment, folder, seconds=60)
+        with confined([python, "-I", "-c", PROBE], needs, way) as trial:
+            return failure(trial, environment, folder, seconds=60)
 
 
 def failure(

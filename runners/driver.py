@@ -83,8 +83,8 @@ def _refused(way: Way | None) -> str | None:
             return failure(probe, environment, folder, seconds=LONGEST)
         write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]
         needs = Needs(folder=folder, read=backends.folders(), write=write)
-        confined = confinement.command(probe, needs, way)
-        return failure(confined, environment, folder, seconds=LONGEST)
+        with confinement.confined(probe, needs, way) as confined:
+            return failure(confined, environment, folder, seconds=LONGEST)
 
 
 def make_devices() -> None:

@@ -168,9 +168,12 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
         network=True,
         file_bytes=DOWNLOADED_FILE_BYTES,
     )
-    confined = confinement.command([*backends.python(), "-m", *command], needs)
+    wanted = [*backends.python(), "-m", *command]
     footprint = Footprint([folder], [hub_cache.home()], hub_cache.most_to_come(variant))
-    with Child(confined, environment=environment, folder=folder, log=log) as child:
+    with (
+        confinement.confined(wanted, needs, wait=watch.end_if_asked) as confined,
+        Child(confined, environment=environment, folder=folder, log=log) as child,
+    ):
         failure = None
         for event in watch.follow(child, "download", footprint):
             if isinstance(event, Failure):
@@ -208,7 +211,8 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
         return [*words, "--stay", "--check_again"] if keeper.can_keep(variant) else words
 
-    with keeper.engine(variant, around, command, own_folder, log) as engine:
+    wait = watch.end_if_asked
+    with keeper.engine(variant, around, command, own_folder, log, wait) as engine:
         footprint = Footprint([engine.folder, journal], [artifacts.storage().here])
         failure, waits = None, False
         for event in watch.follow(engine.child, "load", footprint):

@@ -56,7 +56,13 @@ class Engine:
 
     @classmethod
     def begin(
-        cls, variant: Variant, around: Surroundings, command: Command, folder: Path, log: Path
+        cls,
+        variant: Variant,
+        around: Surroundings,
+        command: Command,
+        folder: Path,
+        log: Path,
+        wait: Callable[[], None],
     ) -> Self:
         with ExitStack() as ending:
             folder.mkdir(parents=True)
@@ -65,7 +71,8 @@ class Engine:
             (folder / RESULTS).mkdir()
             needs, environment = around(folder)
             shown = _shown(needs)
-            confined = confinement.command([*backends.python(), "-m", *command(folder)], needs)
+            wanted = [*backends.python(), "-m", *command(folder)]
+            confined = ending.enter_context(confinement.confined(wanted, needs, wait=wait))
             child = Child(confined, environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()
@@ -110,14 +117,20 @@ class Keeper:
 
     @contextmanager
     def engine(
-        self, variant: Variant, around: Surroundings, command: Command, folder: Path, log: Path
+        self,
+        variant: Variant,
+        around: Surroundings,
+        command: Command,
+        folder: Path,
+        log: Path,
+        wait: Callable[[], None],
     ) -> Iterator[Engine]:
         """One at work on this command: the kept one where it will do, or a fresh one in `folder`.
 
-        It ends with the statement, unless it was kept meanwhile.
+        It ends with the statement, unless it was kept meanwhile. For `wait` see `confined`.
         """
         engine = self._taken(variant, around, command, log)
-        engine = engine or Engine.begin(variant, around, command, folder, log)
+        engine = engine or Engine.begin(variant, around, command, folder, log, wait)
         try:
             yield engine
         finally:

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
+import evalcore
 from runners import confinement
-from runners.confinement import Way
+from runners.confinement import WAYS, Way
 from tests.runners import standin
 
 
@@ -28,10 +30,35 @@ def works(wanted: Way) -> Way:
     return wanted
 
 
+OF_ANY_USER = tuple(way for way in WAYS if not way.own_user)
+"""Ways that do not take root."""
+SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+"""Outside root's home, where the tests' own may lie: other users can start it."""
+PACKAGES = [str(Path(package.__file__).parents[1]) for package in (pytest, evalcore)]
+FOR_ALL = f"""
+import runpy, sys
+sys.path[:0] = {PACKAGES}
+runpy.run_path({standin.__file__!r}, run_name="__main__")
+"""
+
+
+def let_others_start_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.backends.PYTHON", (SYSTEM_PYTHON, "-c", FOR_ALL))
+
+
 @pytest.fixture
-def full_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def passed_folder() -> Iterator[Path]:
+    """A folder to which other users find a way, unlike those that pytest makes."""
+    with tempfile.TemporaryDirectory(prefix="passed-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
+def full_home(passed_folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder as a site has it, with everything in it that a model must not have."""
-    home = tmp_path / "home"
+    home = passed_folder / "home"
+    home.mkdir(mode=0o700)
     for folder in ("artifacts/aa", "hf/hub/models--other--model", "work/another-run"):
         (home / folder).mkdir(parents=True)
     for file in (

@@ -20,7 +20,7 @@ from runners import confinement, driver, shown, worker
 from runners.confinement import WAYS, Way
 from runners.registration import Registration
 from tests.runners import rows
-from tests.runners.conftest import works
+from tests.runners.conftest import OF_ANY_USER, works
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,7 +97,7 @@ def build_library(folder: Path, *, count: int = 1, lists: str = "0") -> None:
     subprocess.run(build, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", OF_ANY_USER, ids=lambda way: way.name)
 def test_where_cuda_starts_confined_the_worker_works_and_where_not_it_takes_no_run(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: Way
 ) -> None:
@@ -124,7 +124,7 @@ def test_where_cuda_starts_confined_the_worker_works_and_where_not_it_takes_no_r
 def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confines_is_taken(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strictest, second, _ = WAYS
+    strictest, second, *_ = WAYS
     works(strictest)
     monkeypatch.setattr(shown, "OF_CUDA", "full")
     monkeypatch.setattr(confinement, "_taken", [])
