@@ -19,10 +19,14 @@ from typing import Any
 import psutil
 import pytest
 
+from leaderboard.queue import claims
 from runners import confinement, other_user, owned
 from runners.confinement import Needs
+from runners.execute import evaluate_claim
 from runners.folders import DEEPEST
-from tests.runners.conftest import SYSTEM_PYTHON
+from runners.kept import Keeper
+from tests.runners import rows
+from tests.runners.conftest import SYSTEM_PYTHON, let_others_start_the_stand_in
 from tests.runners.standin import dig
 from tests.runners.test_process import until
 
@@ -161,7 +165,8 @@ from runners import other_user
 place = Path(sys.argv[1])
 with other_user.lent([place], downloads=False, wait=lambda: None) as user:
     (place / "file").write_text("")
-    subprocess.Popen(["sleep", "600"], user=user, group=user, extra_groups=[])
+    own = {"user": user, "group": user, "extra_groups": []}
+    subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, **own)
     print(user, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -248,3 +253,30 @@ def test_a_command_runs_as_that_user_with_a_limit_on_its_processes_that_binds(ho
     assert re.search(rf"Max processes +{confinement._processes()} ", told)
     assert re.search(r"NoNewPrivs:\s1", told)
     assert re.search(r"CapEff:\s0+\n", told)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_kept_model_keeps_its_user_and_gives_all_back_when_it_goes(
+    home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_others_start_the_stand_in(monkeypatch)
+    monkeypatch.setattr(confinement, "here", lambda: confinement.WAYS[-1])
+    settings.PLUMBLINE_KEEP_MODEL = 60.0
+    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": home / "artifacts"}}
+    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
+    worker, model = rows.worker(), rows.variant("standin/stays")
+    with Keeper() as keeper:
+        users = []
+        for shots in (0, 5):
+            (run,) = rows.queued("arc", variant=model, shots=shots)
+            claim = claims.claim_next(worker)
+            assert claim is not None
+            evaluate_claim(claim, worker, threading.Event(), keeper)
+            run.refresh_from_db()
+            assert (run.state, run.environment["confinement"]) == ("done", "another user")
+            (journal,) = (home / "journal").iterdir()
+            users.append(owner_and_mode(journal)[0])
+        assert users[0] == users[1] >= other_user.FIRST
+        assert list(of(users[0]))
+    assert not list(of(users[0]))
+    assert {owner_and_mode(entry)[0] for entry in home.rglob("*")} == {0}
