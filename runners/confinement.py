@@ -25,6 +25,7 @@ from django.conf import settings
 
 from runners import backends, landlock, other_user, seccomp
 from runners.capacity import host_memory
+from runners.sandbox import INHERITED
 from runners.shown import devices, has_cuda, to_be_read, with_targets
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ PROCESSES = 301
 PROCESSES_PER_CORE = 8
 OWN_MEMORY = 4 << 30
 """Address space for Python and its libraries, beside the model's."""
-PROBE = "import os, tempfile; tempfile.TemporaryFile(); os.listdir('/proc/self')"
+PROBE = "import os, ssl, tempfile; tempfile.TemporaryFile(); os.listdir('/proc/self')"
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,8 @@ def _why_not(way: Way) -> str | None:
         (folder / "tmp").mkdir()
         python = backends.python()[0] if way.own_user else sys.executable
         needs = Needs(folder=folder, write=[folder / "tmp"])
-        environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder / "tmp")}
+        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        environment["TMPDIR"] = str(folder / "tmp")
         with confined([python, "-I", "-c", PROBE], needs, way) as trial:
             return failure(trial, environment, folder, seconds=60)
 
