@@ -123,6 +123,7 @@ def test_nothing_is_given_away_by_a_second_name_or_a_link_and_no_list_lets_other
     assert (ours.read_text(), owner_and_mode(ours)) == ("ours", (0, 0o644))
     assert sorted(entry.name for entry in model.iterdir()) == ["link", "weights"]
     assert does(70_000, f"echo worse > {model}/weights").returncode
+    assert owned.ACCESS_LISTS[0] not in os.listxattr(model / "weights")
 
 
 def test_folders_too_deep_to_be_looked_through_do_not_change_hands(home: Path) -> None:
