@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import BoardSnapshot, Suite, SuiteEntry
+from leaderboard.models import BoardSnapshot, Run, Suite, SuiteEntry
 from leaderboard.snapshot import EVERY
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
@@ -69,6 +69,22 @@ def test_a_run_that_ended_since_the_board_is_there_at_once(suite: Suite) -> None
     make.finish(last)
     html, _ = page("lab/one")
     assert f'href="/runs/{last.pk}">queued</a>' not in html
+    assert html == page_from_tables("lab/one")
+
+
+def test_a_number_in_whose_place_another_run_ended_is_not_taken_from_the_board(
+    suite: Suite,
+) -> None:
+    variant = make.evaluated("lab/one", suite, SKILL)
+    make.publish(suite)
+    old = Run.objects.filter(variant=variant, task__style="cloze")[0]
+    Run.objects.filter(pk=old.pk).update(state=Run.State.CANCELLED)
+    entry = SuiteEntry.objects.get(suite=suite, run_key=old.run_key)
+    new = make.finish(make.queued_run(variant, entry), make.Answers(skill=0.2, n=40, seed=1))
+    html, _ = page("lab/one")
+    scores = html[html.index('aria-labelledby="scores"') : html.index('aria-labelledby="runs"')]
+    assert f"/runs/{new.pk}" in scores
+    assert f"/runs/{old.pk}" not in scores
     assert html == page_from_tables("lab/one")
 
 
