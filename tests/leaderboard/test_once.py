@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -102,14 +103,18 @@ def test_other_words_are_another_beginning() -> None:
     assert calls == ["one model", "lab/two", "lab/three"]
 
 
-def test_where_a_file_has_gone_it_is_made_anew() -> None:
+@pytest.mark.parametrize(
+    "harm", [store.remove, lambda digest: store.path_of(digest).write_bytes(b"a test wrote this")]
+)
+def test_where_a_file_is_not_as_it_was_it_is_made_anew(harm: Callable[[str], object]) -> None:
     with transaction.atomic():
         made_once(one_model)
         made_once(another, "lab/two")
         digest = BoardSnapshot.objects.latest().sha256
         transaction.set_rollback(True)
-    store.remove(digest)
+    harm(digest)
     made_once(one_model)
     made_once(another, "lab/two")
     assert calls == ["one model", "lab/two", "lab/two"]
-    assert store.holds(BoardSnapshot.objects.latest().sha256)
+    newest = BoardSnapshot.objects.latest().sha256
+    assert store.digest(newest) == newest
