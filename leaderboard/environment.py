@@ -193,6 +193,17 @@ def counts(name: str, url: str, entries: int) -> dict[str, object]:
     }
 
 
+VANISHED = {
+    "connect_timeout": "10",
+    "keepalives_idle": "20",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+"""How long libpq waits for a server that swallows what is sent to it, or is gone without a word:
+35 seconds. The system would wait for two hours, in which no thread that asks hears a signal."""
+
+
 def database(name: str, home: Path) -> dict[str, object]:
     """Django's database settings from a `postgresql://` or `sqlite:///` address.
 
@@ -220,8 +231,7 @@ def database(name: str, home: Path) -> dict[str, object]:
             "PORT": str(url.port or ""),
             "CONN_MAX_AGE": 60,
             "CONN_HEALTH_CHECKS": True,
-            # A server that swallows what is sent to it must not hold every thread of the site.
-            "OPTIONS": {"connect_timeout": "10", **dict(parse_qsl(url.query))},
+            "OPTIONS": {**VANISHED, **dict(parse_qsl(url.query))},
         }
     raise ImproperlyConfigured(
         f"{name}: expected postgresql://user:password@host:port/name or sqlite:///path, "

@@ -30,7 +30,10 @@ def main(command: list[str]) -> int:
     quick_ends = 0
     while not stopping.is_set():
         started = monotonic()
-        status = subprocess.Popen(command, preexec_fn=die_with_parent).wait()
+        process = subprocess.Popen(command, preexec_fn=die_with_parent)
+        if stopping.is_set():
+            process.terminate()  # the signal may have come before there was anybody to hear it
+        status = process.wait()
         if stopping.is_set():
             return max(status, 0)
         quick_ends = quick_ends + 1 if monotonic() - started < QUICK else 0

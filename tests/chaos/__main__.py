@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -40,8 +41,12 @@ def main() -> int:
     try:
         play(given, played)
     except Exception as problem:
-        failed = f"{type(problem).__name__}: {problem}"
-        sys.stderr.write(f"{failed}\n")
+        # The first of a chain: what ends the arena may fail for the same reason.
+        first = problem
+        while first.__context__ is not None:
+            first = first.__context__
+        failed = f"{type(first).__name__}: {first}"
+        traceback.print_exc()
     finally:
         told = {"seed": given.seed, "failed": failed[:2000], **summed(played)}
         told |= {"seconds": round(time.monotonic() - began)}

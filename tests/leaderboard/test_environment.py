@@ -121,6 +121,17 @@ def settings_read(**variables: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def test_a_database_server_that_vanished_is_waited_for_a_minute_at_most_unless_the_url_says_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_DATABASE_URL", "postgresql://u@h/n?connect_timeout=3")
+    options = environment.database("PLUMBLINE_DATABASE_URL", tmp_path)["OPTIONS"]
+    assert options["connect_timeout"] == "3"
+    seconds = {name: int(options[f"keepalives_{name}"]) for name in ("idle", "interval", "count")}
+    assert seconds["idle"] + seconds["interval"] * seconds["count"] <= 60
+    assert int(options["tcp_user_timeout"]) <= 60_000
+
+
 def test_every_secret_may_stand_in_a_file_which_goes_before_the_variable(tmp_path: Path) -> None:
     contents = ("of-a-file", "postgresql://u:in-a-file@h/n", "redis://:in-a-file@h/0", "hf_filed")
     variables = {}

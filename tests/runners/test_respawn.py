@@ -21,6 +21,21 @@ def respawn(program: str, file: Path) -> subprocess.Popen[str]:
     )
 
 
+ASKED_AS_IT_STARTS = """
+import os, signal, subprocess, sys
+from runners import respawn
+
+start = subprocess.Popen
+
+def asked_meanwhile(*words, **named):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return start(*words, **named)
+
+subprocess.Popen = asked_meanwhile
+sys.exit(respawn.main(["sleep", "600"]))
+"""
+
+
 def starts(file: Path, expected: int) -> None:
     deadline = time.monotonic() + 120
     while not file.exists() or len(file.read_text()) < expected:
@@ -48,3 +63,8 @@ def test_a_killed_part_comes_back_and_a_stopped_one_does_not(tmp_path: Path) -> 
     assert process.returncode == 0
     assert file.read_text() == "xx"
     assert f"ended with status {-signal.SIGKILL}" in said
+
+
+def test_a_part_that_was_not_there_yet_to_be_asked_to_stop_is_asked_again() -> None:
+    ended = subprocess.run([sys.executable, "-c", ASKED_AS_IT_STARTS], timeout=120, check=False)
+    assert ended.returncode == 0

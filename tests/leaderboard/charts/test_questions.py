@@ -24,13 +24,12 @@ from leaderboard.samples import vectors
 from leaderboard.tasks import items
 from tests.leaderboard import factories as make
 from tests.leaderboard.charts.test_page import get
+from tests.leaderboard.once import made_once
 
 MODELS, N = 12, 40
 
 
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
+def analysed() -> Suite:
     suite = make.make_suite(benchmarks=("facts",), styles=("mmlu", "cloze"))
     for number in range(MODELS):
         skill = 0.2 + 0.06 * number
@@ -39,6 +38,12 @@ def suite(db: None, settings: Any) -> Suite:
     for key in suite.entries.values_list("comparability_key", flat=True):
         items.analyse(key, "now")
     return suite
+
+
+@pytest.fixture
+def suite(db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
+    return made_once(analysed)
 
 
 def counted(task: str) -> tuple[np.ndarray, np.ndarray]:

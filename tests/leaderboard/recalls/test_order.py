@@ -15,20 +15,29 @@ from leaderboard.models import ItemAnalysis, Recall, Run, Suite, TaskVersion, Us
 from leaderboard.queue import claims
 from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
+from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
 
 REASON = "question 7 had the wrong key"
 
 
+def two_benchmarks() -> Suite:
+    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze",))
+
+
+def one_model() -> Variant:
+    return make.evaluated("workshop/heron", Suite.objects.get(), {"cloze": 0.6}, n=20)
+
+
 @pytest.fixture
 def suite() -> Suite:
-    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze",))
+    return made_once(two_benchmarks)
 
 
 @pytest.fixture
 def heron(suite: Suite) -> Variant:
-    return make.evaluated("workshop/heron", suite, {"cloze": 0.6}, n=20)
+    return made_once(one_model)
 
 
 def run_of(variant: Variant, task: str = "facts", **fields: object) -> Run:
