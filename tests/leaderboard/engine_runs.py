@@ -44,12 +44,6 @@ def finished(
     return {name: stored(evaluated(tasks, name)[0], repo_id) for name in names}
 
 
-def finished_of(*names: str) -> dict[str, Run]:
-    """The same, of tasks whose files are not needed any more."""
-    with tempfile.TemporaryDirectory() as folder:
-        return finished(Path(folder), names)
-
-
 def thinking(folder: Path, *, publish: str = "full", **arguments: Any) -> Run:
     """A finished run of `toy_written` by a real model that writes at random, whose thoughts end at
     `</think>`; `arguments` are told it besides."""

@@ -24,12 +24,13 @@ from leaderboard.snapshot.decided import neighbours
 from leaderboard.snapshot.file import mapped, unpack, write
 from leaderboard.stats import deciding
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 N = 40
 
 
-def nine_models() -> Suite:
+@pytest.fixture
+def suite(db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze",))
     for number in range(9):
         variant = make.make_variant(f"lab/m{number}")
@@ -38,12 +39,6 @@ def nine_models() -> Suite:
                 make.queued_run(variant, entry), skill=0.2 + 0.08 * number, n=N, seed=number
             )
     return suite
-
-
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(nine_models)
 
 
 def by_hand(board: Board, upper: int, lower: int) -> int | None:

@@ -24,12 +24,13 @@ from leaderboard.samples import vectors
 from leaderboard.tasks import items
 from tests.leaderboard import factories as make
 from tests.leaderboard.charts.test_page import get
-from tests.leaderboard.once import made_once
 
 MODELS, N = 12, 40
 
 
-def analysed() -> Suite:
+@pytest.fixture
+def suite(db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts",), styles=("mmlu", "cloze"))
     for number in range(MODELS):
         skill = 0.2 + 0.06 * number
@@ -38,12 +39,6 @@ def analysed() -> Suite:
     for key in suite.entries.values_list("comparability_key", flat=True):
         items.analyse(key, "now")
     return suite
-
-
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(analysed)
 
 
 def counted(task: str) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,6 @@ from django.test import Client
 from leaderboard.models import Result, Suite, SuiteEntry
 from tests.leaderboard import factories as make
 from tests.leaderboard.charts.test_page import get
-from tests.leaderboard.once import made_once
 
 SKILLS = {"lab/even": (0.6, 0.6), "lab/letters": (0.2, 0.9), "lab/texts": (0.9, 0.3)}
 
@@ -25,17 +24,17 @@ def empty(db: None, settings: Any) -> Suite:
     return make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
 
 
-def drawn_thrice() -> Suite:
+@pytest.fixture
+def suite(empty: Suite) -> Suite:
     """Three models on two benchmarks in two styles, the second of which is drawn three times."""
-    suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
-    entries = list(suite.entries.order_by("position"))
+    entries = list(empty.entries.order_by("position"))
     for entry in entries:
         if entry.style == "mmlu":
             for draw in (1, 2):
                 _drawn_again(entry, draw)
     for repo_id, (cloze, mmlu) in SKILLS.items():
         variant = make.make_variant(repo_id)
-        for number, entry in enumerate(suite.entries.order_by("position", "draw")):
+        for number, entry in enumerate(empty.entries.order_by("position", "draw")):
             skill = cloze if entry.style == "cloze" else mmlu
             make.finish(
                 make.queued_run(variant, entry),
@@ -43,14 +42,8 @@ def drawn_thrice() -> Suite:
                 seed=make.hash_of(repo_id) + number,
                 n=40,
             )
-    make.publish(suite)
-    return suite
-
-
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(drawn_thrice)
+    make.publish(empty)
+    return empty
 
 
 def _drawn_again(entry: SuiteEntry, draw: int) -> None:

@@ -26,53 +26,35 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import published
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 N = 60
 TASKS = ("facts", "sums")
 
 
-def two_benchmarks() -> Suite:
-    return make.make_suite(benchmarks=TASKS, styles=("cloze", "mmlu"))
-
-
-def of_skill(repo_id: str, cloze: float) -> Variant:
-    return make.evaluated(repo_id, Suite.objects.get(), {"cloze": cloze, "mmlu": 0.6}, n=N)
-
-
 @pytest.fixture
 def suite(db: None, settings: Any) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
-    return made_once(two_benchmarks)
+    return make.make_suite(benchmarks=TASKS, styles=("cloze", "mmlu"))
 
 
 @pytest.fixture
 def strong(suite: Suite) -> Variant:
-    return made_once(of_skill, "lab/strong", 0.9)
+    return make.evaluated("lab/strong", suite, {"cloze": 0.9, "mmlu": 0.6}, n=N)
 
 
 @pytest.fixture
 def weak(suite: Suite) -> Variant:
-    return made_once(of_skill, "lab/weak", 0.4)
+    return make.evaluated("lab/weak", suite, {"cloze": 0.4, "mmlu": 0.6}, n=N)
 
 
 @pytest.fixture
 def pair(suite: Suite, strong: Variant, weak: Variant) -> str:
     """The address that compares the two, the strong one as baseline."""
-    made_once(own_board)
-    return address_of(strong, weak)
-
-
-def own_board() -> None:
-    published.build(Suite.objects.get(), "own")
+    return compared(suite, strong, weak)
 
 
 def compared(suite: Suite, *variants: Variant, style: str = "own") -> str:
     published.build(suite, style)
-    return address_of(*variants)
-
-
-def address_of(*variants: Variant) -> str:
     return f"/compare?m={'%2C'.join(str(variant.pk) for variant in variants)}"
 
 

@@ -20,22 +20,17 @@ from leaderboard.models import Result, SecondFigure, Suite, User, Variant
 from leaderboard.samples import Layout, Vector, path_of
 from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 
-def four_models() -> Suite:
-    """Each with at least ten right and ten wrong answers."""
+@pytest.fixture
+def suite(db: None, settings: Any, one_minute: None) -> Suite:
+    """Four models, each with at least ten right and ten wrong answers."""
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
     for number, skill in enumerate((0.7, 0.6, 0.5, 0.4)):
         make.evaluated(f"lab/m{number}", suite, {"cloze": skill, "mmlu": skill}, n=80)
     make.publish(suite)
     return suite
-
-
-@pytest.fixture
-def suite(db: None, settings: Any, one_minute: None) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(four_models)
 
 
 @pytest.fixture

@@ -15,22 +15,17 @@ from leaderboard.court import log, order
 from leaderboard.court.bench import bench
 from leaderboard.models import Ruling, Suite, User
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
-
-
-def one_model() -> Suite:
-    suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
-    make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
-    make.publish(suite)
-    return suite
 
 
 @pytest.fixture(autouse=True)
 def suite(settings: Any, one_minute: None) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
-    return made_once(one_model)
+    suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
+    make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
+    make.publish(suite)
+    return suite
 
 
 @pytest.fixture

@@ -14,24 +14,19 @@ from leaderboard.court import order
 from leaderboard.court.bench import Bench, bench
 from leaderboard.models import DisputedSet, Role, Ruling, Suite, User, give
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
 
 FORM = {"verdict": "wrong", "answer": "B", "reason": "See page 12", "source": "https://e.org/p"}
 
 
-def one_model() -> Suite:
+@pytest.fixture(autouse=True)
+def suite(settings: Any, one_minute: None) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts",), styles=("cloze", "mmlu"))
     make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
     make.publish(suite)
     return suite
-
-
-@pytest.fixture(autouse=True)
-def suite(settings: Any, one_minute: None) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(one_model)
 
 
 @pytest.fixture

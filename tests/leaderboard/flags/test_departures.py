@@ -19,7 +19,6 @@ from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import submit as submissions
 from leaderboard.tasks import items
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
 
@@ -27,19 +26,15 @@ CHANGE = "/departures/change?model=lab/one"
 WORDS = "It was a draft, and a better one is coming"
 
 
-def two_models() -> Suite:
+@pytest.fixture
+def ranked(settings: Any, one_minute: None) -> Suite:
     """lab/one ranked before lab/two."""
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts",), styles=("cloze", "mmlu"))
     make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
     make.evaluated("lab/two", suite, {"cloze": 0.5, "mmlu": 0.4})
     make.publish(suite)
     return suite
-
-
-@pytest.fixture
-def ranked(settings: Any, one_minute: None) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(two_models)
 
 
 @pytest.fixture

@@ -13,26 +13,21 @@ from leaderboard.flags.order import cleaned
 from leaderboard.models import Flag, HubModel, Role, Suite, User, give
 from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
 
 WORDS = {"reason": "It was trained on the questions", "evidence": "See https://example.org/paper"}
 
 
-def two_models() -> Suite:
+@pytest.fixture(autouse=True)
+def suite(settings: Any, one_minute: None) -> Suite:
     """lab/one ranked before lab/two."""
+    settings.PLUMBLINE_SUITE = "demo"
     suite = make.make_suite(benchmarks=("facts",), styles=("cloze", "mmlu"))
     make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
     make.evaluated("lab/two", suite, {"cloze": 0.5, "mmlu": 0.4})
     make.publish(suite)
     return suite
-
-
-@pytest.fixture(autouse=True)
-def suite(settings: Any, one_minute: None) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return made_once(two_models)
 
 
 @pytest.fixture

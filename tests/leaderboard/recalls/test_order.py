@@ -15,29 +15,20 @@ from leaderboard.models import ItemAnalysis, Recall, Run, Suite, TaskVersion, Us
 from leaderboard.queue import claims
 from leaderboard.snapshot import OWN, published
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 pytestmark = pytest.mark.django_db
 
 REASON = "question 7 had the wrong key"
 
 
-def two_benchmarks() -> Suite:
-    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze",))
-
-
-def one_model() -> Variant:
-    return make.evaluated("workshop/heron", Suite.objects.get(), {"cloze": 0.6}, n=20)
-
-
 @pytest.fixture
 def suite() -> Suite:
-    return made_once(two_benchmarks)
+    return make.make_suite("workshop", benchmarks=("facts", "sums"), styles=("cloze",))
 
 
 @pytest.fixture
 def heron(suite: Suite) -> Variant:
-    return made_once(one_model)
+    return make.evaluated("workshop/heron", suite, {"cloze": 0.6}, n=20)
 
 
 def run_of(variant: Variant, task: str = "facts", **fields: object) -> Run:

@@ -18,7 +18,6 @@ from evalcore.record import RunRecord
 from leaderboard.models import Run
 from leaderboard.runs.dialects import DIALECTS
 from tests.leaderboard import engine_runs
-from tests.leaderboard.once import made_once
 from tests.leaderboard.runs.test_page import content, get
 from tests.services import missing
 
@@ -26,13 +25,13 @@ FILES = [dialect.file for dialect in DIALECTS]
 
 
 @pytest.fixture
-def runs(db: None) -> dict[str, Run]:
-    return made_once(engine_runs.finished_of, *engine_runs.ALL)
+def runs(db: None, tmp_path: Path) -> dict[str, Run]:
+    return engine_runs.finished(tmp_path)
 
 
 @pytest.fixture
-def run(db: None) -> Run:
-    return made_once(engine_runs.finished_of, "toy_written")["toy_written"]
+def run(db: None, tmp_path: Path) -> Run:
+    return engine_runs.finished(tmp_path, ["toy_written"])["toy_written"]
 
 
 def fetched(client: Client, run: Run, file: str) -> str:

@@ -16,40 +16,31 @@ from django.test import Client
 
 from evalcore.digest import digest_of
 from evalcore.record import RunRecord, read_samples
-from leaderboard.models import Artifact, HubModel, Run, Submission, Suite, Variant, Worker, edition
+from leaderboard.models import Artifact, HubModel, Run, Suite, Variant, Worker, edition
 from leaderboard.models.run import IN_TURN, State
 from leaderboard.queue import history
 from leaderboard.samples import store as artifacts
 from leaderboard.tasks import items
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }}'
-
-
-def one_submission() -> Submission:
-    return make.make_submission(make.make_variant("lab/one"), Suite.objects.get())
-
-
-def one_run() -> Run:
-    return make.finish(Run.objects.get(task__name="facts_mmlu"), skill=0.5, n=40)
 
 
 @pytest.fixture
 def suite(db: None, settings: Any) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
-    return made_once(make.make_suite)
+    return make.make_suite()
 
 
 @pytest.fixture
-def submitted(suite: Suite) -> Submission:
-    return made_once(one_submission)
+def submitted(suite: Suite) -> Any:
+    return make.make_submission(make.make_variant("lab/one"), suite)
 
 
 @pytest.fixture
-def done(submitted: Submission) -> Run:
-    return made_once(one_run)
+def done(submitted: Any) -> Run:
+    return make.finish(submitted.runs.get(task__name="facts_mmlu"), skill=0.5, n=40)
 
 
 def get(client: Client, address: str) -> str:

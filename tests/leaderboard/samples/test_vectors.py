@@ -15,21 +15,16 @@ from leaderboard.models import Artifact, QuestionSet, Result, Run, ScoreVector, 
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 
 SKILL = {"cloze": 0.7, "mmlu": 0.5, "hybrid": 0.6}
 
 
-def two_models() -> Suite:
+@pytest.fixture
+def suite(db: None) -> Suite:
     suite = make.make_suite(benchmarks=("facts",))
     make.evaluated("lab/one", suite, SKILL, n=30)
     make.evaluated("lab/two", suite, SKILL, n=30)
     return suite
-
-
-@pytest.fixture
-def suite(db: None) -> Suite:
-    return made_once(two_models)
 
 
 def own_results(run: Run) -> list[Result]:

@@ -15,7 +15,6 @@ from django.test import Client
 from leaderboard.models import SisterGap, Suite
 from leaderboard.tasks import sisters
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 from tests.leaderboard.sisters import made
 
 
@@ -23,17 +22,13 @@ from tests.leaderboard.sisters import made
 def suite(db: None, settings: Any) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
     made.an_hour_later()
-    return made_once(made.make_suite)
-
-
-def fourteen_models() -> None:
-    """The third was lifted on the benchmark."""
-    made.lift(made.measure(Suite.objects.get(), 14)[2], 0.6)
+    return made.make_suite()
 
 
 @pytest.fixture
 def analysed(suite: Suite) -> Suite:
-    made_once(fourteen_models)
+    """Of fourteen models the third was lifted on the benchmark."""
+    made.lift(made.measure(suite, 14)[2], 0.6)
     sisters.analyse_due()
     return suite
 

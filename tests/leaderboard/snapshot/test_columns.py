@@ -19,7 +19,6 @@ from leaderboard.samples import costs
 from leaderboard.snapshot import columns
 from leaderboard.snapshot.columns import ColumnCells
 from tests.leaderboard import factories as make
-from tests.leaderboard.once import made_once
 from tests.leaderboard.snapshot.test_file import plain
 
 pytestmark = pytest.mark.django_db
@@ -28,16 +27,12 @@ State = Run.State
 Change = Callable[[Suite, random.Random], object]
 
 
-def three_models() -> Suite:
+@pytest.fixture
+def suite(db: None) -> Suite:
     suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze", "mmlu"))
     for number in range(3):
         make.evaluated(f"lab/m{number}", suite, {"cloze": 0.9, "mmlu": 0.5}, n=20)
     return suite
-
-
-@pytest.fixture
-def suite(db: None) -> Suite:
-    return made_once(three_models)
 
 
 def entries_of(suite: Suite) -> list[SuiteEntry]:
