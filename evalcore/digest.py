@@ -19,6 +19,11 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def digest_of_bytes(raw: bytes) -> str:
+    """SHA-256 (hex) of bytes as they are."""
+    return hashlib.sha256(raw).hexdigest()
+
+
 def digest_of_file(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, read in pieces."""
     with path.open("rb") as file:

@@ -4,7 +4,15 @@ ranks."""
 from leaderboard.disputed.figures import compute_due
 from leaderboard.disputed.mark import mark
 from leaderboard.disputed.ruled import LEAST, Counts, counts_of, settle
-from leaderboard.disputed.second import Second, Seconds, of_board, of_results, over_draws, sets_of
+from leaderboard.disputed.second import (
+    Second,
+    Seconds,
+    of_board,
+    of_results,
+    of_variants,
+    over_draws,
+    sets_of,
+)
 
 __all__ = [
     "LEAST",
@@ -16,6 +24,7 @@ __all__ = [
     "mark",
     "of_board",
     "of_results",
+    "of_variants",
     "over_draws",
     "sets_of",
     "settle",

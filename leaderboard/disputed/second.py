@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from leaderboard import stats
 from leaderboard.models import DisputedSet, SecondFigure
@@ -53,6 +53,25 @@ def of_results(results: Iterable[int]) -> dict[int, Second]:
     }
 
 
+ByRun = Mapping[tuple[UUID, str, str], Second]
+"""By run, metric and filter."""
+
+
+def of_variants(variants: Collection[int]) -> ByRun:
+    """Of all runs of these; one query."""
+    return _by_run(SecondFigure.objects.filter(disputed__current=True), variants)
+
+
+def _by_run(figures: QuerySet[SecondFigure], variants: Collection[int]) -> ByRun:
+    rows = figures.filter(value__isnull=False, result__run__variant__in=variants).values_list(
+        "result__run", "result__metric", "result__filter", *_FIELDS
+    )
+    return {
+        (run, metric, of_filter): Second(Score(value, low, high, n), removed)
+        for run, metric, of_filter, value, low, high, n, removed in rows
+    }
+
+
 def of_board(board: Board, rows: Sequence[int], columns: Sequence[int]) -> dict[int, Seconds]:
     """By column those that have disputed questions: one query where none has, two for all."""
     named = [(place, board.columns[place]) for place in columns]
@@ -64,13 +83,7 @@ def of_board(board: Board, rows: Sequence[int], columns: Sequence[int]) -> dict[
     if not found:
         return {}
     variants = board.models.take(rows).values("variant")
-    figures = SecondFigure.objects.filter(
-        disputed__in=found, value__isnull=False, result__run__variant__in=variants
-    ).values_list("result__run", "result__metric", "result__filter", *_FIELDS)
-    by_run = {
-        (run, metric, of_filter): Second(Score(value, low, high, n), removed)
-        for run, metric, of_filter, value, low, high, n, removed in figures
-    }
+    by_run = _by_run(SecondFigure.objects.filter(disputed__in=found), variants)
     seconds = {}
     for place, asked in shown.items():
         if asked in sets:
@@ -84,9 +97,7 @@ def of_board(board: Board, rows: Sequence[int], columns: Sequence[int]) -> dict[
     return seconds
 
 
-def _of_cell(
-    board: Board, row: int, place: int, by_run: dict[tuple[UUID, str, str], Second]
-) -> Second | None:
+def _of_cell(board: Board, row: int, place: int, by_run: ByRun) -> Second | None:
     """None where the cell has no number."""
     column = board.columns[place]
     if board.score(row, place) is None:

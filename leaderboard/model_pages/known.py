@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Window
 from django.shortcuts import get_object_or_404
 
 from leaderboard.model_pages import places
@@ -41,9 +41,12 @@ def base_of(model: HubModel, variant: Variant | None, variants: Sequence[Variant
     return next(stated, model.repo_id)
 
 
-def relatives_of(model: HubModel, base: str) -> QuerySet[HubModel]:
-    """The others of the family: the base, and all that state it as theirs."""
-    return _family(model, base).exclude(pk=model.pk).order_by("repo_id")
+def relatives_of(model: HubModel, base: str) -> tuple[list[HubModel], int]:
+    """The first others of the family (the base, and all that state it as theirs), and how many."""
+    others = _family(model, base).exclude(pk=model.pk).order_by("repo_id")
+    counted = others.annotate(others=Window(Count("*")))
+    first: list[HubModel] = list(counted[:RELATIVES])
+    return first, getattr(first[0], "others") if first else 0  # noqa: B009
 
 
 def _family(model: HubModel, base: str) -> QuerySet[HubModel]:

@@ -120,7 +120,7 @@ def similar(place: Place, base: str, claims: dict[int, Verdict]) -> Similar:
     models = board.models
     in_family = np.asarray(pc.equal(models.array("base_model"), base), np.bool_)
     in_family |= np.asarray(pc.equal(models.array("repo_id"), base), np.bool_)
-    own_id = models[row].repo_id
+    own_id = models.value(row, "repo_id")
     other_repository = np.asarray(pc.not_equal(models.array("repo_id"), own_id), np.bool_)
     family = np.flatnonzero(in_family & may_be_ranked & other_repository)
     sizes = np.asarray(models.array("parameters"), np.float64)
@@ -139,23 +139,23 @@ def similar(place: Place, base: str, claims: dict[int, Verdict]) -> Similar:
 
 
 def _neighbour(place: Place, row: int, claims: dict[int, Verdict]) -> Neighbour:
-    board, model = place.board, place.board.models[row]
-    rank = int(board.ranks.rank[row])
+    board, models = place.board, place.board.models
+    rank, variant = int(board.ranks.rank[row]), models.value(row, "variant")
     return Neighbour(
-        variant=model.variant,
-        repo_id=model.repo_id,
-        parameters=model.parameters,
+        variant=variant,
+        repo_id=models.value(row, "repo_id"),
+        parameters=models.value(row, "parameters"),
         rank=rank,
         span=board.ranks.span(row) if rank else "",
         average=board.average_of(row),
         verdict=claims.get(row, Verdict.NONE),
-        compare_url=_compare(place, [model.variant]),
+        compare_url=_compare(place, [variant]),
     )
 
 
 def _compare(place: Place, others: list[int]) -> str:
     board = place.board
-    asked = {"m": ",".join(map(str, [board.models[place.row].variant, *others]))}
+    asked = {"m": ",".join(map(str, [place.variant, *others]))}
     if board.suite != settings.PLUMBLINE_SUITE:
         asked["suite"] = board.suite
     if board.style != OWN:

@@ -13,7 +13,7 @@ from leaderboard.model_pages import picture as model_picture
 from leaderboard.model_pages import places as model_places
 from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
-from leaderboard.model_pages.known import RELATIVES, Known, known, relatives_of, tries_of
+from leaderboard.model_pages.known import Known, known, relatives_of, tries_of
 from leaderboard.model_pages.portrait import portrait
 from leaderboard.models import Run, Suite, Variant
 from leaderboard.models import edition as editions
@@ -34,7 +34,8 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
     if Run.State.RUNNING in found.runs:
         kept.only_for_now()  # how far it is, is no new edition
     model, variant, suite = found.model, found.variant, found.suite
-    history = model_runs.history(found, address)
+    numbers = scores.known(suite, variant, found.boards.every) if suite and variant else None
+    history = model_runs.history(found, numbers.of_run if numbers else {}, address)
     if redirect := address.redirect():
         return redirect
     context = {
@@ -47,17 +48,17 @@ def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpRes
         "history": history,
         "runs": render.runs(history["runs"]) if history["runs"] else "",
         "renamed": found.here.get(model.renamed_to),
-        **(_numbers(found, suite, variant) if suite and variant else {}),
+        **(_numbers(found, numbers, suite, variant) if suite and variant and numbers else {}),
         **(_portrait(found, variant) if variant else {}),
         **(_relations(found, variant) if variant else {}),
     }
     return render_to_string("model_pages/page.html", context, request)
 
 
-def _numbers(found: Known, suite: Suite, variant: Variant) -> dict[str, Any]:
+def _numbers(found: Known, numbers: scores.Known, suite: Suite, variant: Variant) -> dict[str, Any]:
     """Its places on the boards, and its scores in the chosen suite."""
     places = model_places.places(found.boards, variant.pk)
-    benchmarks = scores.benchmarks(suite, variant)
+    benchmarks = numbers.benchmarks
     scale = scores.scale_of(benchmarks)
     files = Wanted(suite=suite.name, q=variant.hub_model.repo_id, cols="all")
     return {
@@ -88,12 +89,12 @@ def _portrait(found: Known, variant: Variant) -> dict[str, Any]:
 
 
 def _relations(found: Known, variant: Variant) -> dict[str, Any]:
-    relatives = relatives_of(found.model, found.base)
+    relatives, n_relatives = relatives_of(found.model, found.base)
     return {
         "same_weights": found.same_weights,
         "base": found.base,
         "tries": tries_of(found.model, found.base),
-        "relatives": relatives[:RELATIVES],
-        "n_relatives": relatives.count(),
+        "relatives": relatives,
+        "n_relatives": n_relatives,
         "base_here": found.here.get(variant.base_model),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leaderboard.board import Wanted
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import OWN, Board, Score, Standing, published
+from leaderboard.snapshot import EVERY, OWN, Board, Score, Standing, published
 from leaderboard.web import Scale
 
 
@@ -30,9 +30,13 @@ class Place:
         return Style(self.style).label if self.style else "each task’s own style"
 
     @property
+    def variant(self) -> int:
+        return int(self.board.models.value(self.row, "variant"))
+
+    @property
     def url(self) -> str:
         """The page of the board that it is on, with its row in sight."""
-        board, variant = self.board, self.board.models[self.row].variant
+        board, variant = self.board, self.variant
         suite = board.suite if self.current else f"{board.suite}@{board.version}"
         wanted = Wanted(suite=suite, style=board.style, at_model=str(variant))
         return wanted.url(f"m{variant}")
@@ -70,15 +74,15 @@ class Place:
 
     @property
     def superseded_by(self) -> str:
-        return self.board.models[self.row].superseded_by
+        return str(self.board.models.value(self.row, "superseded_by"))
 
     @property
     def apart(self) -> str:
-        return self.board.models[self.row].apart
+        return str(self.board.models.value(self.row, "apart"))
 
     @property
     def flag_reason(self) -> str:
-        return self.board.models[self.row].flag_reason
+        return str(self.board.models.value(self.row, "flag_reason"))
 
     @property
     def missing(self) -> list[tuple[str, Standing]]:
@@ -96,6 +100,8 @@ class Boards:
     """Of the chosen suite, in the styles that it counts."""
     styled: tuple[Board, ...]
     """Of the chosen suite, in one style each."""
+    every: Board | None
+    """Of the chosen suite, with all styles side by side."""
     others: tuple[Board, ...]
     """Of other suites."""
     older: tuple[Board, ...]
@@ -132,13 +138,14 @@ def boards(
     styled = [(suite, style) for style in styles if suite]
     others = [(other, OWN) for other in suites if other != suite]
     before = [(earlier, OWN) for earlier in older]
-    found = published.newest_of([*styled, *others, *before])
+    every = [(suite, EVERY)] if suite and styles else []
+    found = published.newest_of([*styled, *every, *others, *before])
 
     def built(wanted: Iterable[tuple[Suite, str]]) -> tuple[Board, ...]:
         keys = [(suite.pk, style) for suite, style in wanted]
         return tuple(found[key] for key in keys if key in found)
 
-    return Boards(own, built(styled), built(others), built(before))
+    return Boards(own, built(styled), next(iter(built(every)), None), built(others), built(before))
 
 
 def place(board: Board | None, variant: int, *, current: bool = True) -> Place | None:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from django.template import engines
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
@@ -19,7 +18,7 @@ from leaderboard.model_pages.portrait import FIELD, Portrait, Row
 from leaderboard.model_pages.runs import Ran
 from leaderboard.model_pages.scores import Benchmark, Cell, Spread
 from leaderboard.models.run import run_url
-from leaderboard.models.task import Style
+from leaderboard.models.task import Style, task_url
 from leaderboard.snapshot import Score, Standing
 from leaderboard.templatetags.figures import (
     exactly,
@@ -129,7 +128,7 @@ def _profile_line(row: Row, styles: Sequence[str]) -> ProfileLine:
     of_style = {position.column.style: position for position in row.positions}
     return ProfileLine(
         conditional_escape(row.title),
-        conditional_escape(reverse("task", args=[row.task])),
+        conditional_escape(task_url(row.task)),
         "".join(
             _position_mark(of_style[style], lane, len(styles))
             for lane, style in enumerate(styles)
@@ -166,7 +165,7 @@ def _position_mark(position: Position, lane: int, lanes: int) -> str:
 def _benchmark(benchmark: Benchmark, scale: Scale) -> BenchmarkLines:
     return BenchmarkLines(
         conditional_escape(benchmark.title),
-        conditional_escape(reverse("task", args=[benchmark.cells[0].entry.task__name])),
+        conditional_escape(task_url(benchmark.cells[0].entry.task__name)),
         [_score_line(cell, scale) for cell in benchmark.cells],
         _spread(benchmark.spread) if benchmark.spread else "",
     )

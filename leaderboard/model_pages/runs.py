@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 
 from evalcore.lengths import NAMES
 from leaderboard.model_pages.known import Known
-from leaderboard.model_pages.places import WORDS, Place, place
+from leaderboard.model_pages.places import Place, place
 from leaderboard.models import Result, Run, Submission, SuiteEntry, Variant
 from leaderboard.queue import listed
 from leaderboard.snapshot import Score
@@ -39,10 +40,13 @@ class Ran:
     score: Score | None
 
 
-def history(found: Known, address: Address) -> dict[str, Any]:
+def history(
+    found: Known, numbers: Mapping[UUID, tuple[str, Score]], address: Address
+) -> dict[str, Any]:
     """A page of each list and the filter of the runs, as the address asks for them.
 
-    The number of queries does not depend on how much there is.
+    `numbers` are known already: by run the metric and the score. The number of queries does not
+    depend on how much there is.
     """
     state = address.choice("state", STATES)
     counts = {**found.runs, "": sum(found.runs.values())}
@@ -65,27 +69,41 @@ def history(found: Known, address: Address) -> dict[str, Any]:
             for variant in found.variants[of_revisions.slice]
         ],
         "revisions_part": of_revisions,
-        "runs": _ran(
-            chosen.order_by("-created", "task__benchmark", "pk")[of_runs.slice], found.variants
-        ),
+        "runs": _ran(chosen, of_runs.slice, found.variants, numbers),
         "runs_part": of_runs,
         "states": [  # words, runs, address, and whether it is chosen
             (words, counts[name], address.url("runs", state=name, runs=1), name == state)
             for name, words in STATES.items()
             if counts.get(name) or not name
         ],
-        "submissions": related.defer(*(f"suite__{name}" for name in WORDS))[of_submissions.slice],
+        "submissions": related.only(*_OF_SUBMISSION)[of_submissions.slice],
         "submissions_part": of_submissions,
     }
 
 
-def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
-    whole = Prefetch("results", Result.objects.filter(subset="").only(*_OF_RESULT))
-    light = listed(chosen).select_related(None).select_related("task").only(*_OF_RUN)
-    runs = list(light.prefetch_related(whole))
+def _ran(
+    chosen: QuerySet[Run],
+    place: slice,
+    variants: Sequence[Variant],
+    numbers: Mapping[UUID, tuple[str, Score]],
+) -> list[Ran]:
+    order = ("-created", "task__benchmark", "pk")
+    # Which these are an index says; to sort whole rows the database would read all of them.
+    page = Run.objects.filter(pk__in=chosen.order_by(*order).values("pk")[place])
+    light = listed(page).select_related(None).select_related("task").only(*_OF_RUN)
+    runs = list(light.order_by(*order))
     by_key = {variant.pk: variant for variant in variants}
     for run in runs:
         run.variant = by_key[run.variant_id]
+    others = [run for run in runs if run.pk not in numbers]
+    read = {ran.run.pk: ran for ran in _read(others)}
+    return [read.get(run.pk) or Ran(run, *numbers[run.pk]) for run in runs]
+
+
+def _read(runs: Sequence[Run]) -> list[Ran]:
+    """Those of which no number is known yet."""
+    whole = Prefetch("results", Result.objects.filter(subset="").only(*_OF_RESULT))
+    prefetch_related_objects(runs, whole)
     keys = {run.run_key for run in runs}
     shown_by = {
         key: (entry.metric, entry.filter)
@@ -97,6 +115,10 @@ def _ran(chosen: QuerySet[Run], variants: Sequence[Variant]) -> list[Ran]:
     ]
 
 
+_OF_SUBMISSION = (
+    *("created", "state", "submitter__username", "variant__dtype"),
+    *("suite__title", "suite__version"),
+)
 _OF_RESULT = ("run", "task_name", "metric", "filter", "value", "low", "high", "n", *NAMES)
 _OF_RUN = (
     *("variant", "shots", "run_key", "state", "created", "not_before", "finished", "phase"),

@@ -1,12 +1,12 @@
 """A commit's numbers in one suite: each benchmark in each style, and how far styles lie apart.
 
-Read from the results themselves: a number stands here as soon as its run is done, before the next
-board is built.
+A number stands here as soon as its run is done, before the next board is built: what the board has
+not yet is read from the results themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
 from evalcore.stats import Interval, difference_interval, paired_rows
-from leaderboard.disputed import Second, of_results
+from leaderboard.disputed import Second, of_variants
 from leaderboard.disputed import over_draws as disputed_over_draws
+from leaderboard.model_pages import on_board
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.samples import Vector, by_result
-from leaderboard.snapshot import PRECEDENCE, Score, Standing, of_draws
+from leaderboard.snapshot import PRECEDENCE, Board, Score, Standing, of_draws
 from leaderboard.stats import over_draws
 from leaderboard.web import Scale
 
@@ -51,8 +52,8 @@ class Cell:
     standing: Standing
     score: Score | None = None
     run: UUID | None = None
-    results: tuple[int, ...] = ()
-    """Of each draw of examples, by primary key."""
+    runs: tuple[UUID, ...] = ()
+    """Of each draw of examples; empty where there is no number."""
     second: Second | None = None
     """Without the questions whose keys are disputed."""
 
@@ -83,82 +84,162 @@ class Benchmark:
     spread: Spread | None
 
 
-def benchmarks(suite: Suite, variant: Variant) -> list[Benchmark]:
+@dataclass(frozen=True)
+class Known:
+    """What is known of a commit's runs in a suite."""
+
+    benchmarks: list[Benchmark]
     """Every column of the suite, by benchmark in its order; empty where none was ever asked."""
+    of_run: dict[UUID, tuple[str, Score]]
+    """By run, of those that have one, its column's metric and its own number there."""
+
+
+def known(suite: Suite, variant: Variant, board: Board | None) -> Known:
+    """`board` is the suite's of every style; what it has not yet is read."""
     own = {name: f"chat_{name}" for name in ("run_key", "comparability_key") if variant.chat}
     names = [own.get(name, name) for name in Entry._fields]
     rows: QuerySet[SuiteEntry, Any] = suite.entries.order_by("position", "draw").values_list(*names)
     entries = [Entry(*row) for row in rows]
-    of_key = _of_keys(entries, variant)
-    if not of_key:
-        return []
-    columns: dict[tuple[str, str], list[Entry]] = {}
+    runs = _ended(variant, {entry.run_key for entry in entries})
+    if not runs:
+        return Known([], {})
+    columns: dict[str, dict[str, list[Entry]]] = {}
     for entry in entries:
-        columns.setdefault((entry.benchmark, entry.style), []).append(entry)
-    cells: dict[str, list[Cell]] = {}
-    for (benchmark, _), draws in columns.items():
-        found = [of_key.get(draw.run_key, Cell(draw, Standing.NOT_MEASURED)) for draw in draws]
-        cells.setdefault(benchmark, []).append(_of_draws(found))
-    cells = _with_seconds(cells)
+        columns.setdefault(entry.benchmark, {}).setdefault(entry.style, []).append(entry)
+    there = on_board.numbers(board, variant.pk, _asked(columns, runs))
+    settled = {run: score for of in there.values() for run, score in of.scores.items()}
+    results = _results({entry.run_key: entry for entry in entries}, runs, settled)
+    scores = {run: score for run, score in settled.items() if score}
+    scores |= {run: score for run, (_, score) in results.items()}
+    of_key = _of_keys(entries, runs, scores)
+    none = Standing.NOT_MEASURED
+    cells = {
+        benchmark: [
+            _of_draws([of_key.get(draw.run_key, Cell(draw, none)) for draw in draws])
+            for draws in styles.values()
+        ]
+        for benchmark, styles in columns.items()
+    }
+    cells = _with_seconds(cells, variant)
     ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
-    shown = [cell for pair in ends.values() if pair for cell in pair]
-    by_question = by_result([pk for cell in shown for pk in cell.results])
-    return [
-        Benchmark(found[0].entry.title, found, _spread(ends[benchmark], by_question))
-        for benchmark, found in cells.items()
-    ]
+    read = [cell for name, pair in ends.items() if pair and name not in there for cell in pair]
+    by_question = _by_question([run for cell in read for run in cell.runs], results)
+    metrics = {entry.run_key: entry.metric for entry in entries}
+    return Known(
+        [
+            Benchmark(
+                found[0].entry.title, found, _spread(ends[name], there.get(name), by_question)
+            )
+            for name, found in cells.items()
+        ],
+        {run.pk: (metrics[run.key], scores[run.pk]) for run in runs if run.pk in scores},
+    )
 
 
-def _with_seconds(cells: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
-    """By benchmark the cells with their second figures; one query for all."""
-    known = of_results([pk for of in cells.values() for cell in of for pk in cell.results])
-    if not known:
-        return cells
+class _Run(NamedTuple):
+    pk: UUID
+    key: str
+    state: str
+
+
+def _ended(variant: Variant, keys: Collection[str]) -> list[_Run]:
+    """The variant's runs with these keys that stand for something, the oldest first."""
+    runs = Run.objects.filter(variant=variant)
+    standing = runs.exclude(state__in=(Run.State.CANCELLED, Run.State.SUPERSEDED))
+    rows = standing.order_by("created", "pk").values_list("pk", "run_key", "state")
+    return [_Run(*row) for row in rows if row[1] in keys]
+
+
+def _asked(
+    columns: Mapping[str, Mapping[str, Sequence[Entry]]], runs: Sequence[_Run]
+) -> dict[str, list[on_board.Asked]]:
+    done: dict[str, list[UUID]] = {}
+    for run in runs:
+        if run.state == Run.State.DONE:
+            done.setdefault(run.key, []).append(run.pk)
     return {
         benchmark: [
-            replace(cell, second=disputed_over_draws([known.get(pk) for pk in cell.results]))
-            for cell in of
+            on_board.Asked(
+                style,
+                draws[0].task__name,
+                draws[0].metric,
+                draws[0].filter,
+                draws[0].comparability_key,
+                [run for draw in draws for run in done.get(draw.run_key, ())],
+            )
+            for style, draws in styles.items()
         ]
-        for benchmark, of in cells.items()
+        for benchmark, styles in columns.items()
     }
 
 
 _SCORE = ("value", "low", "high", "n", *NAMES)
 
 
-def _of_keys(entries: Sequence[Entry], variant: Variant) -> dict[str, Cell]:
-    """By run key the best that the variant's runs have to show; of equals the newest."""
-    by_key = {entry.run_key: entry for entry in entries}
-    runs = Run.objects.filter(variant=variant)
-    results: QuerySet[Result, Any] = Result.objects.filter(
-        run__in=runs.filter(state=Run.State.DONE), subset="", task_name=F("run__task__name")
-    ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
-    numbers = {
-        (run, metric, of_filter, key): (
-            pk,
-            Score(value, low, high, n, lengths=lengths_of(counts)),
-        )
-        for run, metric, of_filter, key, pk, value, low, high, n, *counts in results
+def _results(
+    by_key: Mapping[str, Entry], runs: Sequence[_Run], there: Container[UUID]
+) -> dict[UUID, tuple[int, Score]]:
+    """By run the primary key and the number of what stands in its column, of those not `there`."""
+    column = {
+        run.pk: by_key[run.key]
+        for run in runs
+        if run.state == Run.State.DONE and run.pk not in there
     }
+    rows: QuerySet[Result, Any] = Result.objects.filter(
+        run__in=list(column), subset="", task_name=F("run__task__name")
+    ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
+    return {
+        run: (pk, Score(value, low, high, n, lengths=lengths_of(counts)))
+        for run, metric, of_filter, key, pk, value, low, high, n, *counts in rows
+        if (entry := column[run]).comparability_key == key
+        and (entry.metric, entry.filter) == (metric, of_filter)
+    }
+
+
+def _of_keys(
+    entries: Sequence[Entry], runs: Sequence[_Run], scores: Mapping[UUID, Score]
+) -> dict[str, Cell]:
+    """By run key the best that the runs have to show; of equals the newest."""
+    by_key = {entry.run_key: entry for entry in entries}
     cells: dict[str, Cell] = {}
-    ended = runs.exclude(state__in=(Run.State.CANCELLED, Run.State.SUPERSEDED)).order_by(
-        "created", "pk"
-    )
-    for pk, run_key, state in ended.values_list("pk", "run_key", "state"):
-        if run_key not in by_key:
-            continue
-        entry = by_key[run_key]
-        number = numbers.get((pk, entry.metric, entry.filter, entry.comparability_key))
-        if number:
-            new = Cell(entry, Standing.SCORED, number[1], pk, (number[0],))
+    for pk, key, state in runs:
+        if pk in scores:
+            new = Cell(by_key[key], Standing.SCORED, scores[pk], pk, (pk,))
         elif state == Run.State.DONE:
-            new = Cell(entry, Standing.NOT_COMPARABLE, run=pk)
+            new = Cell(by_key[key], Standing.NOT_COMPARABLE, run=pk)
         else:
-            new = Cell(entry, Standing(state), run=pk)
-        old = cells.get(run_key)
+            new = Cell(by_key[key], Standing(state), run=pk)
+        old = cells.get(key)
         if old is None or PRECEDENCE[new.standing] <= PRECEDENCE[old.standing]:
-            cells[run_key] = new
+            cells[key] = new
     return cells
+
+
+def _with_seconds(cells: dict[str, list[Cell]], variant: Variant) -> dict[str, list[Cell]]:
+    """By benchmark the cells with their second figures; one query for all."""
+    known = of_variants([variant.pk])
+    if not known:
+        return cells
+    return {
+        benchmark: [
+            replace(
+                cell,
+                second=disputed_over_draws(
+                    [known.get((run, cell.entry.metric, cell.entry.filter)) for run in cell.runs]
+                ),
+            )
+            for cell in of
+        ]
+        for benchmark, of in cells.items()
+    }
+
+
+def _by_question(
+    runs: Sequence[UUID], results: Mapping[UUID, tuple[int, Score]]
+) -> dict[UUID, Vector]:
+    """By run the scores by question behind its number."""
+    run_of = {results[run][0]: run for run in runs}
+    return {run_of[pk]: vector for pk, vector in by_result(list(run_of)).items()}
 
 
 def _of_draws(cells: Sequence[Cell]) -> Cell:
@@ -173,8 +254,8 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
     lengths = of_draws([score.lengths for score in scores if score])
     n, sd = first.score.n, drawn.sd_of_draws
     score = Score(drawn.value, drawn.low, drawn.high, n, drawn.k, sd, lengths)
-    results = tuple(pk for cell in cells for pk in cell.results)
-    return Cell(first.entry, Standing.SCORED, score, first.run, results)
+    runs = tuple(run for cell in cells for run in cell.runs)
+    return Cell(first.entry, Standing.SCORED, score, first.run, runs)
 
 
 def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
@@ -185,27 +266,34 @@ def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
     return cells[max(scored)[1]], cells[min(scored)[1]]
 
 
-def _spread(ends: tuple[Cell, Cell] | None, by_question: Mapping[int, Vector]) -> Spread | None:
+def _spread(
+    ends: tuple[Cell, Cell] | None,
+    there: on_board.Numbers | None,
+    by_question: Mapping[UUID, Vector],
+) -> Spread | None:
     if ends is None:
         return None
     high, low = ends
     if high.score is None or low.score is None:
         return None
+    if there is not None:
+        apart = there.difference(high.runs[0], low.runs[0])
+        return Spread(high.entry, low.entry, apart, paired=True)
     if paired := _paired(high, low, by_question):
         return Spread(high.entry, low.entry, paired, paired=True)
     apart = difference_interval(high.score.interval, low.score.interval)
     return Spread(high.entry, low.entry, apart, paired=False)
 
 
-def _paired(high: Cell, low: Cell, by_question: Mapping[int, Vector]) -> Interval | None:
+def _paired(high: Cell, low: Cell, by_question: Mapping[UUID, Vector]) -> Interval | None:
     """The paired difference; None where the questions differ, or say nothing of others."""
-    found = [by_question.get(pk) for cell in (high, low) for pk in cell.results]
+    found = [by_question.get(run) for cell in (high, low) for run in cell.runs]
     known = [vector for vector in found if vector]
     if len(known) < len(found):
         return None
     if len({(vector.layout.docs_digest, vector.by_part) for vector in known}) > 1:
         return None
-    layout, draws = known[0].layout, len(high.results)
+    layout, draws = known[0].layout, len(high.runs)
     scores = [vector.scores for vector in known]
     try:
         rows = paired_rows(

@@ -79,7 +79,7 @@ class SizeChart:
 
 def size_chart(board: Board, row: int, average: Score | None) -> SizeChart | None:
     """None for a model without an average, and where it would stand alone."""
-    size, field = board.models[row].parameters, _field(board)
+    size, field = board.models.value(row, "parameters"), _field(board)
     if average is None or field is None:
         return None
     near = _drawn(board) & (np.abs(np.log(_sizes(board) / size)) <= np.log(NEAR))

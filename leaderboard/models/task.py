@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.db import models
@@ -74,7 +75,7 @@ class TaskVersion(Fact):
         return f"{self.name} {self.version}"
 
     def get_absolute_url(self) -> str:
-        return reverse("task", args=[self.name])
+        return task_url(self.name)
 
     def titled(self, title: str) -> str:
         """As pages name it: the title that a suite gives its benchmark, and its style."""
@@ -83,6 +84,12 @@ class TaskVersion(Fact):
     @property
     def style_words(self) -> str:
         return Style(self.style).in_a_sentence
+
+
+@lru_cache(maxsize=4096)
+def task_url(name: str) -> str:
+    """`TaskVersion.get_absolute_url` without the row; pages have hundreds of them."""
+    return reverse("task", args=[name])
 
 
 class Suite(Fact):

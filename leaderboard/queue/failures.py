@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import CharField, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
 
 from leaderboard.models import Run
 from leaderboard.models.run import REPLACEABLE, WAITING, ErrorClass, State
-from leaderboard.queue.listing import by_benchmark, listed, named, of_model
+from leaderboard.queue.listing import LIGHT, by_benchmark, listed, named, of_model
 
 NAMED = 5
 """So many runs of a cause are named; the others are counted."""
@@ -68,11 +69,15 @@ def by_cause(runs: Iterable[Run]) -> list[Cause]:
 class Failed(NamedTuple):
     """A failed run that still stands: enough to say which cause it belongs to."""
 
-    pk: UUID
+    key: str
     variant: int
     run_key: str
     error_class: str
     error_message: str
+
+    @property
+    def pk(self) -> UUID:
+        return UUID(self.key)
 
 
 class Causes:
@@ -100,7 +105,7 @@ class Causes:
         """In two queries, however many they are."""
         chosen = self._causes[place]
         first = listed(Run.objects.filter(pk__in=[cause[0].pk for cause in chosen]))
-        speakers = {run.pk: run for run in first.defer("environment", "dataset_commits")}
+        speakers = {run.pk: run for run in first.only(*LIGHT, "log_tail")}
         keys = [run.pk for cause in chosen for run in cause[:NAMED]]
         names = {run.pk: run for run in named(Run.objects.filter(pk__in=keys))}
         return [
@@ -122,7 +127,9 @@ def _standing(model: str) -> list[Failed]:
     rows: QuerySet[Run, Any] = (
         failed.filter(_not_made_good(same))
         .order_by("-finished", "pk")
-        .values_list("pk", "variant_id", "run_key", "error_class", "error_message")
+        # As text: a UUID takes as long as all else of a row, and hardly any of them is shown.
+        .annotate(key=Cast("pk", CharField()))
+        .values_list("key", "variant_id", "run_key", "error_class", "error_message")
     )
     newest: dict[tuple[int, str], Failed] = {}
     for row in rows[:MOST]:

@@ -16,6 +16,17 @@ def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
     return _titled(runs.select_related("variant__hub_model", "task", "worker"))
 
 
+LIGHT = (
+    *("variant", "task", "worker", "state", "priority", "votes", "attempt", "times_full"),
+    *("created", "due", "not_before", "started", "finished", "phase"),
+    *("progress_done", "progress_total", "error_class", "error_message", "rerun", "replaces"),
+    *("worker__name", "task__benchmark", "task__style", "variant__hub_model__repo_id"),
+    *(f"variant__{name}" for name in ("hub_model", "commit", "parameters", "dtype")),
+    *(f"variant__{name}" for name in ("quantisation", "adapter_base", "chat", "backend")),
+)
+"""What the queue shows of a run, of the hundred fields that `listed` has at hand."""
+
+
 def named(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Runs with no more than their title, benchmark and style: enough to be named in a list."""
     light = runs.select_related("task").only("created", "task__benchmark", "task__style")

@@ -13,7 +13,7 @@ from leaderboard.models import Run
 from leaderboard.models import edition as editions
 from leaderboard.queue import estimate
 from leaderboard.queue.failures import FAULTS, Causes
-from leaderboard.queue.listing import listed, of_model
+from leaderboard.queue.listing import LIGHT, listed, of_model
 from leaderboard.queue.turns import claims_of, held, lines, turns_of
 from leaderboard.web import Address, kept, part, uncounted
 
@@ -85,7 +85,7 @@ def _page(request: HttpRequest) -> str | HttpResponseBase:
 def _ended(state: str, sought: str) -> QuerySet[Run]:
     """The runs that ended so, the newest first."""
     runs = listed(of_model(Run.objects.filter(state=state), sought))
-    return runs.defer("log_tail", "environment", "dataset_commits").order_by("-finished", "pk")
+    return runs.only(*LIGHT).order_by("-finished", "pk")
 
 
 def _faults(address: Address, failed_by: dict[str, int]) -> list[tuple[str, int, str, bool]]:

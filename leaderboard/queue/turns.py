@@ -15,7 +15,7 @@ from leaderboard.models.variant import NAMES, TRANSFORMERS
 from leaderboard.queue.claims import WAITS
 from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
 from leaderboard.queue.fairness import VOTE
-from leaderboard.queue.listing import listed, named
+from leaderboard.queue.listing import LIGHT, listed, named
 from leaderboard.templatetags.figures import filesize
 from leaderboard.web import Span, total_span
 
@@ -37,6 +37,7 @@ class Line:
     takes: Span | None
     reason: str
     """What it waits for besides its turn; empty for nothing."""
+    submission: Submission | None
 
     @property
     def turn(self) -> Turn:
@@ -58,10 +59,6 @@ class Line:
     def voted(self) -> float:
         """Seconds by which votes moved it forward."""
         return VOTE.total_seconds() * self.run.votes
-
-    @property
-    def submission(self) -> Submission | None:
-        return next(iter(self.run.submissions.all()), None)
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,7 @@ def lines(groups: Sequence[Sequence[Turn]], plan: Plan) -> list[Line]:
             [(position, by_pk[pk]) for position, pk in of_line if pk in by_pk],
             total_span(turn.takes for turn in turns),
             reason(turns[0], plan),
+            next(iter(runs[turns[0].first.pk].submissions.all()), None),
         )
         for turns, of_line in zip(groups, chosen, strict=True)
         # What was taken since the plan was made waits no more.
@@ -111,7 +109,7 @@ def _positions(turns: Iterable[Turn]) -> list[tuple[int, UUID]]:
 
 def _by_pk(wanted: Iterable[UUID]) -> dict[UUID, Run]:
     runs = listed(Run.objects.filter(pk__in=list(wanted)))
-    light = runs.select_related("rerun").defer("log_tail", "environment", "dataset_commits")
+    light = runs.select_related("rerun").only(*LIGHT, "rerun__reason")
     return {run.pk: run for run in light.prefetch_related("submissions")}
 
 

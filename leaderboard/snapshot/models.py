@@ -97,6 +97,10 @@ class Models(Sequence[Model]):
         found: list[Any] = self._columns[name].to_pylist()
         return [_in_utc(value) for value in found] if name == "added" else found
 
+    def value(self, row: int, name: str) -> Any:
+        """One field of one model, which as a whole has two dozen."""
+        return self._columns[name][row].as_py()
+
     def array(self, name: str) -> pa.ChunkedArray:
         """The field `name` of each model, for arithmetic on all of them."""
         return self._columns[name]

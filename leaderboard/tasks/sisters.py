@@ -75,6 +75,10 @@ class _Both:
     sister: int
 
 
+LONG = tuple(f"task__{name}" for name in ("changelog", "origin", "known_gaps", "answer_extraction"))
+"""Texts of a task that nobody asks a pair for."""
+
+
 def pairs_of(suites: Sequence[Suite]) -> list[Pair]:
     """In the order of the suites' files; one query for all of them."""
     named = {
@@ -83,10 +87,11 @@ def pairs_of(suites: Sequence[Suite]) -> list[Pair]:
     entries = SuiteEntry.objects.filter(
         suite__in=[suite for suite in suites if suite.sisters], task__name__in=named
     )
-    of = {
-        (entry.suite_id, entry.task.name): entry
-        for entry in entries.filter(draw=0).select_related("task", "suite")
-    }
+    of: dict[tuple[int, str], SuiteEntry] = {}
+    known = {suite.pk: suite for suite in suites}
+    for entry in entries.filter(draw=0).select_related("task").defer(*LONG):
+        entry.suite = known[entry.suite_id]
+        of[entry.suite_id, entry.task.name] = entry
     return [
         Pair(of[suite.pk, pair["task"]], of[suite.pk, pair["sister"]], pair["differs"])
         for suite in suites
@@ -145,9 +150,9 @@ def told_about(comparability_key: str) -> list[Told]:
 
 def of_variant(variant: int, suites: Sequence[Suite]) -> list[tuple[Pair, SisterGap]]:
     """What a variant's gaps are in the pairs of these suites, each pair once."""
-    pairs = _each_once(pairs_of(suites))
     gaps = SisterGap.objects.filter(variant=variant).select_related("analysis").order_by("pk")
     found = {(gap.analysis.comparability_key, gap.analysis.sister_key): gap for gap in gaps}
+    pairs = _each_once(pairs_of(suites)) if found else {}
     return [(pair, found[keys]) for keys, pair in pairs.items() if keys in found]
 
 

@@ -26,7 +26,7 @@ from django.utils.cache import get_conditional_response, patch_vary_headers
 from django.utils.text import compress_string
 from zlib_ng import zlib_ng
 
-from evalcore.digest import digest_of
+from evalcore.digest import digest_of, digest_of_bytes
 from leaderboard.web import throttle
 from leaderboard.web.recent import Recent
 
@@ -51,8 +51,9 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Page:
-        compressed = zlib_ng.compress(text.encode(), LEVEL, _GZIP)
-        return cls(compressed, f'W/"{digest_of(text)}"', not isinstance(text, Unlisted))
+        raw = text.encode()
+        compressed = zlib_ng.compress(raw, LEVEL, _GZIP)
+        return cls(compressed, f'W/"{digest_of_bytes(raw)}"', not isinstance(text, Unlisted))
 
 
 class Unlisted(str):

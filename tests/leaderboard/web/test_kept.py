@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import (
+    BoardSnapshot,
     HubModel,
     ItemAnalysis,
     Run,
@@ -30,7 +31,7 @@ from leaderboard.queue import claims
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from leaderboard.snapshot import OWN, published
+from leaderboard.snapshot import EVERY, OWN, published
 from leaderboard.tasks import items
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
@@ -196,6 +197,8 @@ def test_scores_by_question_that_are_read_later_pair_the_styles(
 ) -> None:
     address = f"/models/lab/one?variant={one().pk}"
     ScoreVector.objects.all().delete()
+    BoardSnapshot.objects.filter(style=EVERY).delete()
+    make.publish(suite)
     assert "as independent scores" in text(client, address)
     assert vectors.fill_missing() == 2
     assert "on the same questions" in text(client, address)
