@@ -16,10 +16,19 @@ from django.db import InterfaceError, OperationalError, connection
 
 LONGEST_OUTAGE = 600.0
 """Seconds; a child works on meanwhile, and journals what it does."""
+LAST_TRIES = 5.0
+"""Seconds, where this process was asked to stop: what it holds is another's when its lease ends."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+
+_hurries: list[float] = []
+
+
+def hurry() -> None:
+    """Have nothing in this process wait long for the database any more, which is to end."""
+    _hurries.append(monotonic())
 
 
 def persistently(ask: Callable[[], Answer], *, seconds: float = LONGEST_OUTAGE) -> Answer:
@@ -29,7 +38,8 @@ def persistently(ask: Callable[[], Answer], *, seconds: float = LONGEST_OUTAGE) 
         try:
             return ask()
         except (OperationalError, InterfaceError) as problem:
-            if connection.in_atomic_block or monotonic() > until:
+            last = min([until, *(asked + LAST_TRIES for asked in _hurries)])
+            if connection.in_atomic_block or monotonic() > last:
                 raise
             logger.warning("the database does not answer, trying again: %s", problem)
             with suppress(OperationalError, InterfaceError):

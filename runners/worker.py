@@ -63,8 +63,15 @@ def main(options: argparse.Namespace) -> int:
     for number in STOPS:
         signal.signal(number, lambda *_: stopping.set())
     django.setup()
-    from runners import confinement, driver, registration
+    from runners import confinement, driver, reconnect, registration
     from runners.own_name import own_name
+
+    def stop(*_: object) -> None:
+        stopping.set()
+        reconnect.hurry()
+
+    for number in STOPS:
+        signal.signal(number, stop)
 
     if why := confinement.refusal():
         sys.stderr.write(f"plumbline: {why}\n")
