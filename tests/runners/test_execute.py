@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -198,8 +199,9 @@ def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
 
 
 def test_folders_too_deep_to_be_seen_stop_their_model_and_no_worker(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", home], check=True))
     worker = rows.worker()
     (run,) = evaluate("digger", worker=worker)
     assert (run.state, run.error_class) == ("failed", "ModelError")

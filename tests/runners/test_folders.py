@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from runners.folders import DEEPEST, Hidden, entries, remove
 from tests.runners.standin import dig
 
 LONG = "x" * 200
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """Of which nothing stays: pytest removes its own folders by what cannot remove such."""
+    place = tmp_path / "place"
+    place.mkdir()
+    yield place
+    subprocess.run(["rm", "-rf", place], check=True)
 
 
 def deep(top: Path, folders_in_each_other: int) -> None:
@@ -26,17 +36,17 @@ def deep(top: Path, folders_in_each_other: int) -> None:
     os.chdir(before)
 
 
-def test_what_lies_further_down_than_a_path_is_long_is_seen(tmp_path: Path) -> None:
-    deep(tmp_path, DEEPEST - 1)
-    sizes = [entry.status.st_size for entry in entries(tmp_path) if entry.path.name == "file"]
+def test_what_lies_further_down_than_a_path_is_long_is_seen(place: Path) -> None:
+    deep(place, DEEPEST - 1)
+    sizes = [entry.status.st_size for entry in entries(place) if entry.path.name == "file"]
     assert sizes == [1]
 
 
-def test_what_lies_too_deep_is_said_to_be_hidden_once_all_else_was_told(tmp_path: Path) -> None:
-    dig(tmp_path)
+def test_what_lies_too_deep_is_said_to_be_hidden_once_all_else_was_told(place: Path) -> None:
+    dig(place)
     seen = []
     with pytest.raises(Hidden):
-        seen.extend(entry.path.name for entry in entries(tmp_path))
+        seen.extend(entry.path.name for entry in entries(place))
     assert len(seen) == DEEPEST + 1
 
 
@@ -49,15 +59,15 @@ def test_links_are_seen_and_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "own" / "link").is_symlink()
 
 
-def test_a_folder_goes_however_deep_it_is_and_by_its_place_too(tmp_path: Path) -> None:
+def test_a_folder_goes_however_deep_it_is_and_by_its_place_too(place: Path) -> None:
     for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        dig(tmp_path / name)
-    remove(tmp_path / "one")
-    here = os.open(tmp_path, os.O_RDONLY)
+        (place / name).mkdir()
+        dig(place / name)
+    remove(place / "one")
+    here = os.open(place, os.O_RDONLY)
     remove("other", below=here)
     os.close(here)
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.iterdir()) == []
 
 
 CLOSED = """
