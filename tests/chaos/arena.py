@@ -7,6 +7,7 @@ root. Time is moved rather than waited for: a lease is let run out by its row.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -243,19 +245,22 @@ def _far_network() -> Iterator[tuple[str | None, str]]:
     killed one left, stays as it is.
     """
     name = f"chaos{os.getpid()}"
-    taken = _printed("ip -o addr") if shutil.which("ip") else ""
-    line = next(n for n in range(256) if LINES.format(n, "") not in taken)
-    near, far = LINES.format(line, 1), LINES.format(line, 2)
-    steps = (
-        f"ip netns add {name}",
-        f"ip link add {name} type veth peer name far netns {name}",
-        f"ip addr add {near}/30 dev {name}",
-        f"ip link set {name} up",
-        f"ip -n {name} addr add {far}/30 dev far",
-        f"ip -n {name} link set far up",
-        f"ip -n {name} link set lo up",
-    )
-    can = os.getuid() == 0 and shutil.which("ip") and all(map(_succeeds, steps))
+    with Path(tempfile.gettempdir(), "plumbline-chaos-lines").open("a") as one_at_a_time:
+        # Two arenas that begin together would choose the same line, and then lose it to each other.
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        taken = _printed("ip -o addr") if shutil.which("ip") else ""
+        line = next(n for n in range(256) if LINES.format(n, "") not in taken)
+        near, far = LINES.format(line, 1), LINES.format(line, 2)
+        steps = (
+            f"ip netns add {name}",
+            f"ip link add {name} type veth peer name far netns {name}",
+            f"ip addr add {near}/30 dev {name}",
+            f"ip link set {name} up",
+            f"ip -n {name} addr add {far}/30 dev far",
+            f"ip -n {name} link set far up",
+            f"ip -n {name} link set lo up",
+        )
+        can = os.getuid() == 0 and shutil.which("ip") and all(map(_succeeds, steps))
     try:
         yield (name, near) if can else (None, HERE)
     finally:
