@@ -260,8 +260,11 @@ def _why_not(way: Way) -> str | None:
         needs = Needs(folder=folder, write=[folder / "tmp"])
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         environment["TMPDIR"] = str(folder / "tmp")
-        with confined([python, "-I", "-c", PROBE], needs, way) as trial:
-            return failure(trial, environment, folder, seconds=60)
+        try:
+            with confined([python, "-I", "-c", PROBE], needs, way) as trial:
+                return failure(trial, environment, folder, seconds=60)
+        except OSError as problem:
+            return f"nothing can be given to another user: {problem}"
 
 
 def failure(

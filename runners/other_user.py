@@ -98,27 +98,26 @@ def _taken(places: Sequence[Path], downloads: bool) -> tuple[int, int] | None:
     folder = settings.PLUMBLINE_HOME / LEDGERS
     with (folder / "lock").open("a") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
-        free: dict[int, int] = {}
+        opened: dict[int, int] = {}
+        free = []
         try:
             for user in _numbers():
                 lock = os.open(folder / str(user), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                if _locks(lock):
-                    # What it has is that of a worker that was killed.
-                    if not _places(lock) or _ended(user, lock):
-                        free[user] = lock
-                        continue
-                elif any(_meet(place, other) for place in places for other in _places(lock)):
-                    os.close(lock)
-                    return None
-                os.close(lock)
+                opened[user] = lock
+                if not _locks(lock):
+                    if any(_meet(place, other) for place in places for other in _places(lock)):
+                        return None
+                # What it has is that of a worker that was killed.
+                elif not _places(lock) or _ended(user, lock):
+                    free.append(user)
             downloader, *others = _numbers()
             for user in [downloader] if downloads else others:
                 if user in free:
-                    _write(free[user], places)
-                    return user, free.pop(user)
+                    _write(opened[user], places)
+                    return user, opened.pop(user)
             return None
         finally:
-            for lock in free.values():
+            for lock in opened.values():
                 os.close(lock)
 
 
@@ -138,7 +137,9 @@ def _locks(lock: int) -> bool:
 
 def _places(lock: int) -> list[Path]:
     text = os.pread(lock, os.fstat(lock).st_size, 0)
-    return [Path(place) for place in json.loads(text or b"[]")]
+    with suppress(ValueError):  # the machine went down as it was written: nothing was given away
+        return [Path(place) for place in json.loads(text)]
+    return []
 
 
 def _write(lock: int, places: Sequence[Path]) -> None:

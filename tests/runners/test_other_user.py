@@ -193,6 +193,15 @@ def test_what_a_worker_that_was_killed_had_lent_is_taken_back_before_it_is_lent_
         assert owner_and_mode(work) == (0, 0o700)
 
 
+def test_a_number_whose_file_was_torn_as_it_was_written_is_lent_again(home: Path) -> None:
+    work = folder(home, "work/one")
+    with other_user.lent([work], downloads=False, wait=no_wait) as user:
+        pass
+    (home / "users" / str(user)).write_text('["/home/wo')
+    with other_user.lent([work], downloads=False, wait=no_wait) as again:
+        assert again == user
+
+
 @pytest.mark.parametrize("downloads", [True, False])
 def test_who_wants_what_another_has_waits_until_it_is_free_or_is_told_to_stop(
     home: Path, downloads: bool
@@ -240,6 +249,27 @@ def test_where_others_cannot_pass_or_pass_already_it_is_said_what_to_change(
     assert f"other users can reach {password}" in str(confinement._why_not(way))
     password.chmod(0o600)
     assert confinement._why_not(way) is None
+
+
+ASKED = """
+import django
+django.setup()
+from runners import backends, confinement
+backends.PYTHON = ("/usr/bin/python3",)
+print(confinement._why_not(confinement.WAYS[-1]))
+"""
+
+
+def test_where_root_has_no_other_users_that_is_said(home: Path) -> None:
+    """As in a namespace, or a container, that maps root alone."""
+    own = {"PLUMBLINE_HOME": str(home), "PLUMBLINE_DEBUG": "1"}
+    told = subprocess.run(
+        ["unshare", "--user", "--map-root-user", sys.executable, "-c", ASKED],
+        env={**os.environ, **own, "DJANGO_SETTINGS_MODULE": "leaderboard.settings"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("nothing can be given to another user")
 
 
 def test_a_command_runs_as_that_user_with_a_limit_on_its_processes_that_binds(home: Path) -> None:
