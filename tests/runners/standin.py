@@ -77,12 +77,13 @@ def wait_for_ever() -> None:
 
 def dig(place: Path) -> None:
     """Deeper than Python calls itself, with names that no path has room for."""
+    before = Path.cwd()
     os.chdir(place)
     for _ in range(1500):
         Path("x" * 100).mkdir()
         os.chdir("x" * 100)
     Path("treasure").write_text("nobody finds it")
-    os.chdir("/")
+    os.chdir(before)
 
 
 def evaluate(behaviour: str, tasks: list[str]) -> None:
