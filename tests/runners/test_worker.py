@@ -38,7 +38,7 @@ WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))
 def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A Hub with a few questions and one with very many."""
     few = place.write_content(tmp_path_factory.mktemp("few"), rows=12)
-    many = place.write_content(tmp_path_factory.mktemp("many"), rows=ENDLESS, words=WORDS)
+    many = place.write_content(tmp_path_factory.mktemp("many"), rows=4 * ENDLESS, words=WORDS)
     with serve([few]) as short, serve([many]) as endless:
         yield short, endless
 
