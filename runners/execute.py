@@ -33,12 +33,12 @@ from leaderboard.samples import store as artifacts
 from runners import backends, confinement, hub_cache, leftovers, trusted_code
 from runners.capacity import hardware
 from runners.confinement import Needs
-from runners.folders import hides_files, remove
+from runners.folders import empty, hides_files, remove
 from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded
 from runners.heartbeat import Heartbeat
 from runners.kept import RESULTS, Keeper
-from runners.leftovers import empty, in_use
+from runners.leftovers import in_use
 from runners.logtail import harmless, tail
 from runners.process import Child
 from runners.protocol import ERRORS, Failure, TaskDone, Waits

@@ -34,18 +34,21 @@ def entries(top: str | Path) -> Iterator[Entry]:
 
     Raises Hidden once all that can be seen was told.
     """
-    hidden: list[object] = []
-    own_depth = len(Path(top).parts)
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for folder, inner, names, here in os.fwalk(top, onerror=hidden.append):
+    problems: list[OSError] = []
+    own_depth, too_deep = len(Path(top).parts), False
+    try:
+        for folder, inner, names, here in os.fwalk(top, onerror=problems.append):
             for name in (*inner, *names):
                 with suppress(OSError):
                     status = os.stat(name, dir_fd=here, follow_symlinks=False)
                     yield Entry(Path(folder, name), status)
             if inner and len(Path(folder).parts) - own_depth >= DEEPEST:
-                hidden.append(folder)
+                too_deep = True
                 inner.clear()
-    if any(not isinstance(reason, FileNotFoundError) for reason in hidden):
+    except OSError as problem:
+        problems.append(problem)
+    # Nobody's fault are folders that go meanwhile, and a machine that lets us open no more files.
+    if too_deep or any(isinstance(problem, PermissionError) for problem in problems):
         raise Hidden(str(top))
 
 
@@ -56,6 +59,22 @@ def hides_files(top: str | Path) -> bool:
     except Hidden:
         return True
     return False
+
+
+def empty(folder: Path, *, of: int | None = None) -> None:
+    """Remove all that lies in it, or what is `of` this user, through no link in its place."""
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for entry in list(os.scandir(held)):
+                if of is not None and entry.stat(follow_symlinks=False).st_uid != of:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    remove(entry.name, below=held)
+                else:
+                    os.unlink(entry.name, dir_fd=held)
+        finally:
+            os.close(held)
 
 
 def remove(folder: str | Path, *, below: int | None = None) -> None:

@@ -26,8 +26,8 @@ from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS
 from runners import backends, confinement
 from runners.confinement import Needs
-from runners.folders import remove
-from runners.leftovers import empty, in_use
+from runners.folders import empty, remove
+from runners.leftovers import in_use
 from runners.process import Child
 
 logger = logging.getLogger(__name__)

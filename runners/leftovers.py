@@ -38,20 +38,6 @@ def in_use(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def empty(folder: Path) -> None:
-    """Remove all that lies in it, through no link that a child has put in its place."""
-    with suppress(OSError):
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            for entry in list(os.scandir(held)):
-                if entry.is_dir(follow_symlinks=False):
-                    remove(entry.name, below=held)
-                else:
-                    os.unlink(entry.name, dir_fd=held)
-        finally:
-            os.close(held)
-
-
 def sweep() -> int:
     """Remove work folders of claims and workers that are gone, old logs and journals; how many."""
     gone = 0

@@ -23,7 +23,7 @@ import psutil
 from django.conf import settings
 
 from runners import hub_cache, owned, seccomp
-from runners.folders import remove
+from runners.folders import empty
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def _ended(user: int, lock: int) -> bool:
             return False
         sleep(0.02)
     for folder in OPEN_TO_ALL:
-        _remove_all_of(user, folder)
+        empty(folder.resolve(), of=user)
     for place in _places(lock):
         if _is_shared(place):
             owned.take_back(place)
@@ -185,21 +185,6 @@ def _runs(user: int) -> Callable[[psutil.Process], bool]:
         return False
 
     return lives
-
-
-def _remove_all_of(user: int, folder: Path) -> None:
-    with suppress(OSError):
-        here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for entry in list(os.scandir(here)):
-                if entry.stat(follow_symlinks=False).st_uid != user:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    remove(entry.name, below=here)
-                else:
-                    os.unlink(entry.name, dir_fd=here)
-        finally:
-            os.close(here)
 
 
 def _open_home() -> None:

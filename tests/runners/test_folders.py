@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,11 +77,32 @@ from runners.folders import hides_files, remove
 top = tempfile.mkdtemp()
 os.makedirs(f"{top}/a/b")
 open(f"{top}/a/b/file", "w").close()
-os.chmod(f"{top}/a", 0)
-assert hides_files(top), "a closed folder was passed over"
+for closed in (f"{top}/a", top):
+    os.chmod(closed, 0)
+    assert hides_files(top), f"{closed} was passed over"
 remove(top)
 assert not os.path.exists(top), "a closed folder stays"
 """
+
+
+NO_MORE_FILES = """
+import os, resource, sys
+from runners.folders import hides_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))  # of some sixty that it would take
+assert not hides_files(sys.argv[1])
+"""
+
+
+def test_a_machine_that_lets_us_open_no_more_files_is_not_taken_for_a_folder_that_hides_some(
+    place: Path,
+) -> None:
+    deep(place, DEEPEST - 1)
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_MORE_FILES, place],
+        cwd=Path(folders.__file__).parents[1],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
