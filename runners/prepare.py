@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import django
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+
+import evalcore
 
 
 def main() -> None:
@@ -23,6 +26,7 @@ def main() -> None:
     except SystemCheckError as problem:
         sys.exit(str(problem))
     keep_to_this_user()
+    compile_engine()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")
     while vectors.fill_missing():
@@ -31,6 +35,12 @@ def main() -> None:
         published.build_first(suite)
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def compile_engine() -> None:
+    """Write the engine's bytecode, where one may: a model's process sees the program read-only, and
+    would compile each module again at each start."""
+    compileall.compile_dir(*evalcore.__path__, quiet=2)
 
 
 def keep_to_this_user() -> None:

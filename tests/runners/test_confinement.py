@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
+import evalcore
 from leaderboard.models import Worker
 from leaderboard.queue import claims
-from runners import confinement, landlock, worker
+from runners import confinement, landlock, prepare, worker
 from runners.confinement import WAYS, Needs, Way
 from runners.process import Child
 from tests.runners import rows
@@ -164,3 +166,21 @@ def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
     assert (shown / "file").read_text() == "as it was"
     assert [entry.name for entry in shown.iterdir()] == ["file"]
     assert (own / "written").exists()
+
+
+@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.name)
+def test_a_models_process_finds_the_engine_compiled(way: Way, tmp_path: Path) -> None:
+    """It cannot write what it compiles itself, and would do so at each start."""
+    works(way)
+    source = Path(evalcore.__path__[0], "model", "conformance", "reading.py")
+    Path(cache_from_source(str(source))).unlink(missing_ok=True)
+    prepare.compile_engine()
+    program = [sys.executable, "-P", "-s", "-v", "-c", "import evalcore.model.conformance"]
+    told = subprocess.run(
+        confinement.command(program, Needs(folder=tmp_path), way),
+        env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr[-2000:]
+    engine = [line for line in told.stderr.splitlines() if f"{evalcore.__path__[0]}/" in line]
+    assert f" matches {source}" in " ".join(engine)
+    assert not [line for line in engine if "code object from" in line and ".pyc" not in line]
