@@ -151,7 +151,9 @@ def test_what_cannot_be_voted_for_is_refused_in_a_sentence(
     assert not Vote.objects.exists()
 
 
-def test_votes_from_one_network_are_throttled(client: Client, suite: Suite) -> None:
+def test_votes_from_one_network_are_throttled(
+    client: Client, suite: Suite, one_minute: None
+) -> None:
     submission = waiting("a/one", suite)
     address = f"{submission.get_absolute_url()}/vote"
     answers = [client.post(address).status_code for _ in range(11)]

@@ -130,7 +130,7 @@ def test_answers_whose_text_is_withheld_are_added_up_and_no_more(
     assert "texts are withheld" in said
 
 
-def test_who_asks_too_often_waits(client: Client, run: Run) -> None:
+def test_who_asks_too_often_waits(client: Client, run: Run, one_minute: None) -> None:
     address = f"/runs/{run.pk}/recount"
     answers = [client.get(address).status_code for _ in range(recount.PER_MINUTE + 1)]
     assert answers == [200] * recount.PER_MINUTE + [429]
