@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 
 from leaderboard.models import Run
 from leaderboard.models.run import REPLACEABLE, WAITING, ErrorClass, State
-from leaderboard.queue.listing import LIGHT, by_benchmark, listed, named, of_model
+from leaderboard.queue.listing import LIGHT, Named, by_benchmark, listed, named, of_model
 
 NAMED = 5
 """So many runs of a cause are named; the others are counted."""
@@ -29,7 +29,7 @@ class Cause:
 
     run: Run
     """The one that speaks for all."""
-    named: list[Run]
+    named: Sequence[Run | Named]
     n: int
 
     @property
@@ -107,7 +107,7 @@ class Causes:
         first = listed(Run.objects.filter(pk__in=[cause[0].pk for cause in chosen]))
         speakers = {run.pk: run for run in first.only(*LIGHT, "log_tail")}
         keys = [run.pk for cause in chosen for run in cause[:NAMED]]
-        names = {run.pk: run for run in named(Run.objects.filter(pk__in=keys))}
+        names = named(keys)
         return [
             Cause(
                 speakers[cause[0].pk],

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from django.db.models import CharField, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from leaderboard.models import Run, SuiteEntry
+from leaderboard.models.run import run_url
 from leaderboard.models.task import Style
 
 
@@ -27,10 +31,30 @@ LIGHT = (
 """What the queue shows of a run, of the hundred fields that `listed` has at hand."""
 
 
-def named(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Runs with no more than their title, benchmark and style: enough to be named in a list."""
-    light = runs.select_related("task").only("created", "task__benchmark", "task__style")
-    return _titled(light)
+class Asked(NamedTuple):
+    """Of a task what a list says."""
+
+    benchmark: str
+    style: str
+
+
+class Named(NamedTuple):
+    """Of a run no more than is said where it is one of many: a page names hundreds of them."""
+
+    pk: UUID
+    title: str
+    created: datetime
+    task: Asked
+
+    def get_absolute_url(self) -> str:
+        return run_url(self.pk)
+
+
+def named(wanted: Iterable[UUID]) -> dict[UUID, Named]:
+    """Runs by their primary keys, with one query."""
+    runs: QuerySet[Any] = _titled(Run.objects.filter(pk__in=list(wanted))).order_by()
+    rows = runs.values_list("pk", "title", "created", "task__benchmark", "task__style")
+    return {pk: Named(pk, title, created, Asked(*task)) for pk, title, created, *task in rows}
 
 
 def _titled(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -42,12 +66,15 @@ def _titled(runs: QuerySet[Run]) -> QuerySet[Run]:
     )
 
 
+ARun = TypeVar("ARun", Run, Named)
+
+
 def of_model(runs: QuerySet[Run], part: str) -> QuerySet[Run]:
     """The runs of models that have this text in their ID."""
     return runs.filter(variant__hub_model__repo_id__icontains=part) if part else runs
 
 
-def by_benchmark(runs: Iterable[Run]) -> list[Run]:
+def by_benchmark(runs: Iterable[ARun]) -> list[ARun]:
     """Benchmarks by name, each in the site's order of styles, older runs first."""
     place = {style: number for number, style in enumerate(Style.values)}
     return sorted(

@@ -15,7 +15,7 @@ from leaderboard.models.variant import NAMES, TRANSFORMERS
 from leaderboard.queue.claims import WAITS
 from leaderboard.queue.estimate import Obstacle, Plan, Running, Turn, largest_memory
 from leaderboard.queue.fairness import VOTE
-from leaderboard.queue.listing import LIGHT, listed, named
+from leaderboard.queue.listing import LIGHT, Named, listed, named
 from leaderboard.templatetags.figures import filesize
 from leaderboard.web import Span, total_span
 
@@ -32,7 +32,7 @@ class Line:
     turns: Sequence[Turn]
     run: Run
     """The first of them, with its model."""
-    named: list[tuple[int, Run]]
+    named: list[tuple[int, Named]]
     """The first few, each with its position."""
     takes: Span | None
     reason: str
@@ -84,8 +84,7 @@ def lines(groups: Sequence[Sequence[Turn]], plan: Plan) -> list[Line]:
     """The lines with their models, in three queries."""
     chosen = [_positions(turns)[:NAMED] for turns in groups]
     runs = _by_pk({turns[0].first.pk for turns in groups})
-    names = named(Run.objects.filter(pk__in={pk for of_line in chosen for _, pk in of_line}))
-    by_pk = {run.pk: run for run in names}
+    by_pk = named(pk for of_line in chosen for _, pk in of_line)
     return [
         Line(
             turns,

@@ -13,6 +13,8 @@ QUICK = 0.05
 """Seconds of computing: a value that takes no longer is simply made."""
 REST = 10
 """A slow one is made again after so many times as long as it took, so it takes a core's tenth."""
+AFTER = 0.3
+"""Seconds until then: first the page of whoever found the value old is made, by all of a core."""
 OLDEST = 60.0
 """Seconds: an older value is given to nobody, unless its maker says otherwise."""
 
@@ -25,10 +27,13 @@ class Refreshed(Generic[Value]):
     Who comes when a slow value has rested gets it once more, while the next is made in a thread.
     """
 
-    def __init__(self, make: Callable[[], Value], *, oldest: float = OLDEST) -> None:
-        """`oldest`: seconds after which a slow value is given to nobody any more."""
+    def __init__(
+        self, make: Callable[[], Value], *, oldest: float = OLDEST, rest: float = REST
+    ) -> None:
+        """`oldest` seconds after it was made a slow value is given to nobody; `rest` is as REST."""
         self._make = make
         self._oldest = oldest
+        self._rest = rest
         self._lock = threading.Lock()
         self._refreshing = False
         self._known: tuple[Value, float, float] | None = None
@@ -38,8 +43,8 @@ class Refreshed(Generic[Value]):
         if known is not None:
             value, cost, made = known
             age = time.monotonic() - made
-            if cost > QUICK and age < max(self._oldest, 2 * REST * cost):
-                if age > REST * cost:
+            if cost > QUICK and age < max(self._oldest, 2 * self._rest * cost):
+                if age > self._rest * cost:
                     self._refresh(known)
                 return value
         return self._renew()
@@ -55,7 +60,9 @@ class Refreshed(Generic[Value]):
             if self._refreshing or self._known is not known:
                 return
             self._refreshing = True
-        threading.Thread(target=self._in_thread, daemon=True).start()
+        later = threading.Timer(AFTER, self._in_thread)
+        later.daemon = True
+        later.start()
 
     def _in_thread(self) -> None:
         try:

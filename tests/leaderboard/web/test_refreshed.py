@@ -85,3 +85,18 @@ def test_what_keeps_for_longer_is_given_while_the_next_is_made(clock: Any) -> No
     made.gate.set()
     clock(3600 + 1)
     assert value.get() > 1
+
+
+@pytest.mark.django_db
+def test_a_value_that_rests_for_longer_is_not_made_meanwhile(clock: Any) -> None:
+    made = Counter(0.1)
+    value = Refreshed(made, oldest=3600, rest=200)
+    assert value.get() == 1
+    clock(0.1 * 200 - 1)
+    assert value.get() == 1
+    clock(10)
+    assert value.get() == 1, "the page of who asks is made first"
+    deadline = time.monotonic() + 20
+    while value.get() == 1:
+        assert time.monotonic() < deadline
+    assert made.calls == 2
