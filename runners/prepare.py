@@ -40,7 +40,7 @@ def main() -> None:
 def compile_engine() -> None:
     """Write the engine's bytecode, where one may: a model's process sees the program read-only, and
     would compile each module again at each start."""
-    compileall.compile_dir(*evalcore.__path__, quiet=2)
+    compileall.compile_dir(evalcore.__path__[0], quiet=2)
 
 
 def keep_to_this_user() -> None:
