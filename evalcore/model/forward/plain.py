@@ -32,8 +32,13 @@ Tokens = tuple[int, ...]
 Rows = Sequence[Sequence[int]]
 """The tokens of each of many requests: those that are fed, or those that are scored."""
 
-LOGITS_PER_BATCH = 1 << 25
-"""Logits that are held at once, 128 MiB in float32; a single row may need more."""
+LOGITS_CPU, LOGITS = 1 << 24, 1 << 25
+"""Logits that are held at once on a CPU and on an accelerator: 64 and 128 MiB in
+float32, and as much again while they are read. A single row may need more."""
+
+
+def logits_per_batch(device: torch.device) -> int:
+    return LOGITS_CPU if device.type == "cpu" else LOGITS
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class PlainPath:
 
     def _parts(self, batch: Sequence[Row], targets: Rows) -> Iterator[Sequence[Row]]:
         """The batch, halved until its logits are few enough."""
-        if len(batch) == 1 or self._n_logits(batch, targets) <= LOGITS_PER_BATCH:
+        if len(batch) == 1 or self._n_logits(batch, targets) <= self._at_once:
             yield batch
             return
         for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
@@ -124,7 +129,7 @@ class PlainPath:
             for request in row.requests
             for place, token in zip(_places(row, targets[request]), targets[request], strict=True)
         ]
-        if self.in_parts and len(batch) == 1 and self._n_logits(batch, targets) > LOGITS_PER_BATCH:
+        if self.in_parts and len(batch) == 1 and self._n_logits(batch, targets) > self._at_once:
             table = np.array(asked, np.int64)
             if found := self._long_rows.read(tokens, places, table[:, 1], table[:, 2]):
                 return _by_request(table, *found)
@@ -134,6 +139,10 @@ class PlainPath:
     def _n_logits(self, batch: Sequence[Row], targets: Rows) -> int:
         vocabulary = len(self.model.get_input_embeddings().weight)
         return len(batch) * len(_columns(batch, targets)) * vocabulary
+
+    @property
+    def _at_once(self) -> int:
+        return logits_per_batch(self.model.device)
 
     @cached_property
     def _long_rows(self) -> LongRows:

@@ -21,7 +21,7 @@ from evalcore.model.base import Answers, EncodedRequest
 from evalcore.model.faults import reason_of
 from evalcore.model.forward.head import ScoresByRequest, response_of
 from evalcore.model.forward.memory import release, token_budget
-from evalcore.model.forward.plain import LOGITS_PER_BATCH, Row, batches_of, rows_of, scores_of
+from evalcore.model.forward.plain import Row, batches_of, logits_per_batch, rows_of, scores_of
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.kept_checks import KeptChecks
 from evalcore.model.waves import in_waves
@@ -168,7 +168,7 @@ class SourceScorer:
             more = len(batch) + 1
             is_full = batch and (
                 max(width, steps) * more > self._budget
-                or steps * more * vocabulary > LOGITS_PER_BATCH
+                or steps * more * vocabulary > logits_per_batch(self._model.device)
                 or (self._batch_size is not None and more > self._batch_size)
             )
             if is_full:

@@ -26,7 +26,7 @@ LENGTH, AT_ONCE = 120, 10
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch):
     """Room for so few logits that a text of this length does not fit."""
-    monkeypatch.setattr(plain, "LOGITS_PER_BATCH", (LENGTH // 2) * VOCABULARY)
+    monkeypatch.setattr(plain, "LOGITS_CPU", (LENGTH // 2) * VOCABULARY)
     monkeypatch.setattr(head, "LOGITS_AT_ONCE", AT_ONCE * VOCABULARY)
 
 
