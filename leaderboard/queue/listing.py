@@ -66,12 +66,12 @@ def _titled(runs: QuerySet[Run]) -> QuerySet[Run]:
     )
 
 
-ARun = TypeVar("ARun", Run, Named)
-
-
 def of_model(runs: QuerySet[Run], part: str) -> QuerySet[Run]:
     """The runs of models that have this text in their ID."""
     return runs.filter(variant__hub_model__repo_id__icontains=part) if part else runs
+
+
+ARun = TypeVar("ARun", Run, Named)
 
 
 def by_benchmark(runs: Iterable[ARun]) -> list[ARun]:

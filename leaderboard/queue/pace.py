@@ -110,7 +110,7 @@ def read() -> Pace:
 
 
 # What thousands of runs say changes little within an hour; who comes after a quiet one waits not.
-# To read them takes a quarter of a second, several times as long as all else of the queue's page.
+# To read them takes a quarter of a second, longer than all else of the queue's page.
 _current = Refreshed(read, oldest=3600, rest=200)
 
 

@@ -88,14 +88,21 @@ def test_what_keeps_for_longer_is_given_while_the_next_is_made(clock: Any) -> No
 
 
 @pytest.mark.django_db
-def test_a_value_that_rests_for_longer_is_not_made_meanwhile(clock: Any) -> None:
+def test_a_value_that_rests_for_longer_is_not_made_meanwhile(
+    clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Counter(0.1)
     value = Refreshed(made, oldest=3600, rest=200)
     assert value.get() == 1
     clock(0.1 * 200 - 1)
     assert value.get() == 1
+    time.sleep(refreshed.AFTER + 0.3)
+    assert made.calls == 1
+    monkeypatch.setattr(refreshed, "AFTER", 1.0)
     clock(10)
-    assert value.get() == 1, "the page of who asks is made first"
+    assert value.get() == 1
+    time.sleep(0.2)
+    assert made.calls == 1, "the page of who asks is made first"
     deadline = time.monotonic() + 20
     while value.get() == 1:
         assert time.monotonic() < deadline
