@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -206,6 +207,7 @@ def test_folders_too_deep_to_be_seen_stop_their_model_and_no_worker(
     (run,) = evaluate("digger", worker=worker)
     assert (run.state, run.error_class) == ("failed", "ModelError")
     assert run.error_message.startswith("the model's process hides files")
+    monkeypatch.setattr("runners.watch.STORE_EVERY", math.inf)  # these end before a look
     for task in ("arc", "mmlu"):  # the second with the journal that the first has left
         (run,) = evaluate("digger-that-ends", task, worker=worker)
         assert (run.state, run.error_message) == ("failed", "its weights are spoilt")
