@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from evalcore.command.compiler import imported_when_compiling
+from evalcore.command.undivided import undivided
+
 if TYPE_CHECKING:
     from evalcore.model.base import Backend
 
@@ -30,15 +33,17 @@ def backend(name: str) -> Backend:
 def importing() -> Iterator[None]:
     """For a command's own process: imports within are quicker.
 
-    Nobody looks for garbage meanwhile, nor ever again among what was imported; and the functions of
-    `LATER` are imported when they are called.
+    Nobody looks for garbage meanwhile, nor ever again among what was imported; the functions of
+    `LATER` are imported when they are called, torch's compiler when something is compiled, and what
+    divides a model only where several processes were started for it.
     """
     collects, known = gc.isenabled(), len(sys.modules)
     gc.disable()
     stand_ins = [_StandIn(*later) for later in LATER.items() if later[0] not in sys.modules]
     sys.modules |= {each.__name__: each for each in stand_ins}
     try:
-        yield
+        with imported_when_compiling(), undivided():
+            yield
     finally:
         for each in stand_ins:
             each.leave()

@@ -6,6 +6,7 @@ Every one is a start of its own; a package that comes back here is named by its 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,10 @@ OF_MODELS = UNUSED | {"torch", "transformers", "accelerate", "sympy", "tokenizer
 OF_DATA = OF_MODELS | {"scipy", "numpy", "pyarrow", "huggingface_hub", "httpx2", "jinja2"}
 """And what reads data, downloads them, or writes prompts of them."""
 
-PARTS = {"scipy.optimize", "scipy.stats", "pyarrow.dataset", "pyarrow.compute"}
+PARTS = {
+    "pyarrow.compute", "pyarrow.dataset", "scipy.optimize", "scipy.stats",
+    "torch._dynamo.convert_frame", "torch._inductor", "torch.distributed.tensor",
+}  # fmt: skip
 """Parts of packages that take longest to import, where the packages are used."""
 
 AT_THE_END = """
@@ -150,10 +154,100 @@ assert sys.modules["scipy.optimize"].minimize is minimize
 assert linear_sum_assignment([[1]])[0].tolist() == [0]
 """
 
+COMPILED = """
+import contextlib, json, os, sys
+import torch
+from evalcore.command.importing import importing
+later = "AT_ONCE" not in os.environ
+begun = lambda: "torch._dynamo.convert_frame" in sys.modules
+graphs, compiling = [], []
+asked = lambda: compiling.append(torch.compiler.is_compiling())
+with importing() if later else contextlib.nullcontext():
+    from transformers import LlamaConfig, LlamaForCausalLM
+    import torch._dynamo as package
+    @torch.compiler.disable
+    def left_alone(x):
+        return asked() or x + 1
+    @torch.compiler.disable(recursive=False)
+    def left_alone_itself(x):
+        return asked() or x - 1
+    @torch.compiler.allow_in_graph
+    def kept_whole(x):
+        return x * 5
+    @torch.compiler.assume_constant_result
+    def constant():
+        return asked() or 2
+def computed(x):
+    return kept_whole(left_alone_itself(left_alone(x * 3) / 7) * constant())
+def keep(graph, inputs):
+    graphs.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
+    return graph
+expected = computed(torch.ones(2)).tolist()
+assert begun() != later
+assert torch.compile(computed, backend=keep)(torch.ones(2)).tolist() == expected
+assert begun() and torch._dynamo is package is sys.modules["torch._dynamo"]
+assert type(package) is type(sys)
 
-@pytest.mark.parametrize("program", [LATER, OTHER_PART], ids=["later", "another part"])
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(
+    hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=9))
+tokens = torch.tensor([[1, 2, 3]])
+with torch.inference_mode():
+    logits = torch.compile(model, backend=keep)(tokens).logits
+    torch.testing.assert_close(logits, model(tokens).logits)
+print(json.dumps([graphs, compiling, logits.tolist()]))
+"""
+
+FROM_A_PART = """
+import sys, torch
+from evalcore.command.importing import importing
+with importing():
+    from transformers import modeling_utils
+assert "torch._dynamo.convert_frame" not in sys.modules
+import torch._dynamo.utils as part
+assert sys.modules["torch._dynamo.utils"] is part is torch._dynamo.utils
+assert part.__spec__.loader.path == part.__file__
+assert torch._dynamo.symbolic_convert.counters is part.counters
+assert torch._dynamo.list_backends()
+"""
+
+UNDIVIDED = """
+import os, sys, torch
+from evalcore.command.importing import importing
+launched = "WORLD_SIZE" in os.environ
+with importing():
+    from transformers import modeling_utils
+    from transformers.utils.import_utils import is_torch_distributed_available
+assert is_torch_distributed_available() == launched
+assert ("torch.distributed.tensor" in sys.modules) == launched
+assert torch.distributed.is_available()
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [LATER, OTHER_PART, FROM_A_PART],
+    ids=["later", "another part", "a part of the compiler"],
+)
 def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program: str) -> None:
+    begin(program, {})
+
+
+def test_the_compiler_compiles_the_same_where_it_is_imported_later() -> None:
+    assert begin(COMPILED, {}) == begin(COMPILED, {"AT_ONCE": "yes"})
+
+
+@pytest.mark.parametrize("launcher", [{}, {"WORLD_SIZE": "1"}], ids=["by hand", "by torchrun"])
+def test_what_divides_a_model_is_there_where_a_launcher_may_want_it(
+    launcher: dict[str, str],
+) -> None:
+    begin(UNDIVIDED, launcher)
+
+
+def begin(program: str, variables: dict[str, str]) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
-    )
+        [sys.executable, "-c", program],
+        env=os.environ | variables, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
