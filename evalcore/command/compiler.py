@@ -87,8 +87,10 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # such as `inspect` asks of all modules
             raise AttributeError(name)
-        self.run()
-        return super().__getattribute__(name)
+        self.run()  # or its body is running now, and asks what it has so far
+        if name in vars(self):
+            return vars(self)[name]
+        raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
 
     def run(self) -> None:
         """Run its body, once; another thread waits for it."""

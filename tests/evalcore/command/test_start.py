@@ -211,6 +211,16 @@ assert torch._dynamo.symbolic_convert.counters is part.counters
 assert torch._dynamo.list_backends()
 """
 
+BY_NAME = """
+import sys, torch
+from evalcore.command.importing import importing
+with importing():
+    from transformers import modeling_utils
+assert "torch._dynamo.convert_frame" not in sys.modules
+assert torch._dynamo.trace_rules is sys.modules["torch._dynamo.trace_rules"]
+assert not hasattr(torch._dynamo, "no_such_thing")
+"""
+
 UNDIVIDED = """
 import os, sys, torch
 from evalcore.command.importing import importing
@@ -226,8 +236,8 @@ assert torch.distributed.is_available()
 
 @pytest.mark.parametrize(
     "program",
-    [LATER, OTHER_PART, FROM_A_PART],
-    ids=["later", "another part", "a part of the compiler"],
+    [LATER, OTHER_PART, FROM_A_PART, BY_NAME],
+    ids=["later", "another part", "a part of the compiler", "the compiler by name"],
 )
 def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program: str) -> None:
     begin(program, {})
