@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
+import platform
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import psutil
+from django.conf import settings
 
+from evalcore.errors import InfraError
+from evalcore.whole_file import write_whole
 from leaderboard.models.variant import Dtype
 from runners.devices import Gpu, NoSuchDevice, chosen
 
@@ -20,6 +25,7 @@ HOST_SHARE = 0.8
 """Part of the machine's memory that models may take; the rest is for the site and the system."""
 SINCE = {Dtype.FLOAT16: (5, 3), Dtype.BFLOAT16: (8, 0)}
 """Compute capability from which a GPU computes in them; in float32 all do."""
+KEPT = "precisions.json"
 PROBE = """
 import sys, torch
 for name in sys.argv[1:]:
@@ -84,15 +90,44 @@ def of_gpus(gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 @functools.cache
 def of_cpu(python: tuple[str, ...]) -> tuple[str, ...]:
-    """What torch computes in on this processor; a short process of its own says so."""
-    told = subprocess.run(
-        [*python, "-c", PROBE, *Dtype.values],
-        capture_output=True, text=True, check=False, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
+    """What torch computes in on this processor; a short process of its own says so.
+
+    It imports torch, which takes seconds: what it said of this torch and processor is kept in the
+    worker's home.
+    """
+    kept, here = settings.PLUMBLINE_HOME / KEPT, _torch_and_processor(python)
+    known = _read(kept)
+    if here in known:
+        return known[here]
+    told = _said_by(python, PROBE, *Dtype.values)
     if not (dtypes := tuple(told.stdout.split())):
         said = told.stderr.strip().rpartition("\n")[2]
         raise NoSuchDevice(f"torch computes in no precision on this processor: {said}")
+    with suppress(InfraError):  # it is asked again then
+        write_whole(kept, json.dumps({**known, here: dtypes}))
     return dtypes
+
+
+def _torch_and_processor(python: Sequence[str]) -> str:
+    """What the answer depends on: a home may be shared by machines, and outlives a version."""
+    version = _said_by(python, "from importlib.metadata import version as of; print(of('torch'))")
+    return " ".join([*python, version.stdout.strip(), platform.machine(), _processor()])
+
+
+def _said_by(python: Sequence[str], *program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*python, "-c", *program],
+        capture_output=True, text=True, check=False, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+
+
+def _read(kept: Path) -> dict[str, tuple[str, ...]]:
+    """By torch and processor; empty where nothing is kept, or nothing that can be read."""
+    try:
+        known = json.loads(kept.read_text())
+        return {here: tuple(map(str, dtypes)) for here, dtypes in known.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _cores() -> int:

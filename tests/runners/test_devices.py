@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,37 @@ def test_torch_says_in_what_the_processor_computes() -> None:
     assert 0 < holds.memory_bytes <= capacity.host_memory()
     with pytest.raises(NoSuchDevice, match="No module named 'torch'"):
         capacity.of_cpu((sys.executable, "-I", "-S"))
+
+
+def test_torch_is_asked_once_for_each_version_of_it_in_a_home(
+    tmp_path: Path, settings: Any
+) -> None:
+    settings.PLUMBLINE_HOME = tmp_path
+    version, asked = tmp_path / "version", tmp_path / "asked"
+    version.write_text("2.13.0\n")
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$2" in *importlib.metadata*) exec cat {version};; esac\n'
+        f'echo asked >>{asked}\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+
+    def of_another_worker() -> set[str]:
+        capacity.of_cpu.cache_clear()
+        return set(capacity.of_cpu((str(python),)))
+
+    assert "float32" in of_another_worker()
+    assert of_another_worker() == of_another_worker()
+    assert len(asked.read_text().split()) == 1
+    version.write_text("2.14.0\n")
+    assert "float32" in of_another_worker()
+    version.write_text("2.13.0\n")
+    assert "float32" in of_another_worker()
+    assert len(asked.read_text().split()) == 2
+    for spoilt in ("half a fi", "[1]", '{"a": 1}'):
+        (tmp_path / "precisions.json").write_text(spoilt)
+        assert "float32" in of_another_worker()
+    assert len(asked.read_text().split()) == 5
 
 
 def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
