@@ -140,7 +140,11 @@ class _Marks:
                 return
             self._has_begun = True
             package = self._package
-            self._loader.exec_module(package)
+            try:
+                self._loader.exec_module(package)
+            except BaseException:
+                self._has_begun = False  # the next wish tells the same error
+                raise
             package.__class__ = ModuleType
             del package.__dict__["_marks"]
             for function in self._allowed:

@@ -221,6 +221,23 @@ assert torch._dynamo.trace_rules is sys.modules["torch._dynamo.trace_rules"]
 assert not hasattr(torch._dynamo, "no_such_thing")
 """
 
+AT_THE_SECOND_TRY = """
+import sys, torch
+from evalcore.command.importing import importing
+with importing():
+    from transformers import modeling_utils
+sys.modules["torch._dynamo.eval_frame"] = None  # as a library that is broken
+for _ in range(2):
+    try:
+        torch._dynamo.trace_rules
+    except ImportError as error:
+        assert "eval_frame" in str(error)
+    else:
+        raise AssertionError
+del sys.modules["torch._dynamo.eval_frame"]
+assert torch._dynamo.trace_rules
+"""
+
 UNDIVIDED = """
 import os, sys, torch
 from evalcore.command.importing import importing
@@ -236,8 +253,8 @@ assert torch.distributed.is_available()
 
 @pytest.mark.parametrize(
     "program",
-    [LATER, OTHER_PART, FROM_A_PART, BY_NAME],
-    ids=["later", "another part", "a part of the compiler", "the compiler by name"],
+    [LATER, OTHER_PART, FROM_A_PART, BY_NAME, AT_THE_SECOND_TRY],
+    ids=["later", "another part", "a part of the compiler", "the compiler by name", "after errors"],
 )
 def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program: str) -> None:
     begin(program, {})
