@@ -226,6 +226,7 @@ def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
     settings = {
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
         "PLUMBLINE_SECRET_KEY_FILE": str(arena.home / "secret_key"),
+        "PYTHONFAULTHANDLER": "1",  # says where it is if it has to be aborted
     }
     with arena.log.open("ab") as output:
         second = subprocess.Popen(
@@ -237,7 +238,12 @@ def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
         alive = second.poll() is None
     finally:
         second.terminate()
-        second.wait(60)
+        try:
+            second.wait(60)
+        except subprocess.TimeoutExpired:
+            second.send_signal(signal.SIGABRT)
+            second.wait(60)
+            raise AssertionError(f"a beat goes on after SIGTERM: {arena.told()}") from None
     return "a second beat beside the first" if alive else None
 
 
