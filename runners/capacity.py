@@ -97,8 +97,8 @@ def of_cpu(python: tuple[str, ...]) -> tuple[str, ...]:
     """
     kept, here = settings.PLUMBLINE_HOME / KEPT, _torch_and_processor(python)
     known = _read(kept)
-    if here in known:
-        return known[here]
+    if dtypes := known.get(here):
+        return dtypes
     told = _said_by(python, PROBE, *Dtype.values)
     if not (dtypes := tuple(told.stdout.split())):
         said = told.stderr.strip().rpartition("\n")[2]

@@ -6,7 +6,7 @@ import gc
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,30 +20,32 @@ LATER = {"scipy.optimize": ("linear_sum_assignment",)}
 """Functions that transformers imports with every model and calls in the training of a few that find
 objects in pictures; to import their module takes a tenth of the whole start."""
 
+COMPUTES_HERE = "evalcore.model.hf."
+"""Backends whose code with torch is ours; vLLM, or a backend of one's own, compiles and divides."""
+
 
 def backend(name: str) -> Backend:
     """What `--model` names, imported as a command does it; raises as `backend_of`."""
     with importing():
-        from evalcore.model.registry import backend_of
+        from evalcore.model.registry import MODELS, backend_of
 
-        return backend_of(name)
+        with spared() if MODELS.get(name, "").startswith(COMPUTES_HERE) else nullcontext():
+            return backend_of(name)
 
 
 @contextmanager
 def importing() -> Iterator[None]:
     """For a command's own process: imports within are quicker.
 
-    Nobody looks for garbage meanwhile, nor ever again among what was imported; the functions of
-    `LATER` are imported when they are called, torch's compiler when something is compiled, and what
-    divides a model only where several processes were started for it.
+    Nobody looks for garbage meanwhile, nor ever again among what was imported; and the functions of
+    `LATER` are imported when they are called.
     """
     collects, known = gc.isenabled(), len(sys.modules)
     gc.disable()
     stand_ins = [_StandIn(*later) for later in LATER.items() if later[0] not in sys.modules]
     sys.modules |= {each.__name__: each for each in stand_ins}
     try:
-        with imported_when_compiling(), undivided():
-            yield
+        yield
     finally:
         for each in stand_ins:
             each.leave()
@@ -51,6 +53,14 @@ def importing() -> Iterator[None]:
             gc.freeze()
         if collects:
             gc.enable()
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """Torch's compiler is imported when something is compiled, and what divides a model only where
+    several processes were started for it. In effect from then on, not only while this lasts."""
+    with imported_when_compiling(), undivided():
+        yield
 
 
 class _StandIn(ModuleType):

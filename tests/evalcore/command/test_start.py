@@ -157,12 +157,12 @@ assert linear_sum_assignment([[1]])[0].tolist() == [0]
 COMPILED = """
 import contextlib, json, os, sys
 import torch
-from evalcore.command.importing import importing
+from evalcore.command.importing import importing, spared
 later = "AT_ONCE" not in os.environ
 begun = lambda: "torch._dynamo.convert_frame" in sys.modules
 graphs, compiling = [], []
 asked = lambda: compiling.append(torch.compiler.is_compiling())
-with importing() if later else contextlib.nullcontext():
+with spared() if later else contextlib.nullcontext():
     from transformers import LlamaConfig, LlamaForCausalLM
     import torch._dynamo as package
     @torch.compiler.disable
@@ -200,8 +200,8 @@ print(json.dumps([graphs, compiling, logits.tolist()]))
 
 FROM_A_PART = """
 import sys, torch
-from evalcore.command.importing import importing
-with importing():
+from evalcore.command.importing import importing, spared
+with importing(), spared():
     from transformers import modeling_utils
 assert "torch._dynamo.convert_frame" not in sys.modules
 import torch._dynamo.utils as part
@@ -213,8 +213,8 @@ assert torch._dynamo.list_backends()
 
 BY_NAME = """
 import sys, torch
-from evalcore.command.importing import importing
-with importing():
+from evalcore.command.importing import importing, spared
+with importing(), spared():
     from transformers import modeling_utils
 assert "torch._dynamo.convert_frame" not in sys.modules
 assert torch._dynamo.trace_rules is sys.modules["torch._dynamo.trace_rules"]
@@ -223,8 +223,8 @@ assert not hasattr(torch._dynamo, "no_such_thing")
 
 AT_THE_SECOND_TRY = """
 import sys, torch
-from evalcore.command.importing import importing
-with importing():
+from evalcore.command.importing import importing, spared
+with importing(), spared():
     from transformers import modeling_utils
 sys.modules["torch._dynamo.eval_frame"] = None  # as a library that is broken
 for _ in range(2):
@@ -238,11 +238,21 @@ del sys.modules["torch._dynamo.eval_frame"]
 assert torch._dynamo.trace_rules
 """
 
+BACKEND = """
+from evalcore.command.importing import backend
+backend({name!r})
+from transformers import modeling_utils
+from transformers.utils.import_utils import is_torch_distributed_available
+import sys, torch
+assert is_torch_distributed_available() != {later}
+assert ("torch._dynamo.convert_frame" in sys.modules) != {later}
+"""
+
 UNDIVIDED = """
 import os, sys, torch
-from evalcore.command.importing import importing
+from evalcore.command.importing import importing, spared
 launched = "WORLD_SIZE" in os.environ
-with importing():
+with importing(), spared():
     from transformers import modeling_utils
     from transformers.utils.import_utils import is_torch_distributed_available
 assert is_torch_distributed_available() == launched
@@ -262,6 +272,13 @@ def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program:
 
 def test_the_compiler_compiles_the_same_where_it_is_imported_later() -> None:
     assert begin(COMPILED, {}) == begin(COMPILED, {"AT_ONCE": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("name", "later"), [("hf", True), ("hf-multimodal", True), ("vllm-vlm", False)]
+)
+def test_backends_whose_code_is_not_ours_find_torch_whole(name: str, later: bool) -> None:
+    begin(BACKEND.format(name=name, later=later), {})
 
 
 @pytest.mark.parametrize("launcher", [{}, {"WORLD_SIZE": "1"}], ids=["by hand", "by torchrun"])
