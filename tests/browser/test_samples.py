@@ -91,6 +91,23 @@ def test_keys_lead_from_question_to_question_and_the_focus_stays(visit: Open) ->
     assert window.complaints == []
 
 
+def test_who_goes_on_at_once_stays_on_the_page(visit: Open) -> None:
+    window = visit()
+    page = window.go(f"{address()}?doc=10")
+    page.evaluate(
+        """() => {
+          window.notReloaded = true;
+          const goOn = () => document.getElementById('question-after').click();
+          const shown = () => queueMicrotask(goOn);
+          document.addEventListener('htmx:afterSwap', shown, { once: true });
+        }"""
+    )
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#question-h")).to_have_text("Question 13")
+    assert page.evaluate("window.notReloaded")
+    assert window.complaints == []
+
+
 def test_every_download_arrives_under_its_name(visit: Open, tmp_path: Path) -> None:
     page = visit().go(address())
     names = {
