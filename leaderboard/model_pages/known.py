@@ -41,12 +41,32 @@ def base_of(model: HubModel, variant: Variant | None, variants: Sequence[Variant
     return next(stated, model.repo_id)
 
 
-def relatives_of(model: HubModel, base: str) -> tuple[list[HubModel], int]:
-    """The first others of the family (the base, and all that state it as theirs), and how many."""
-    others = _family(model, base).exclude(pk=model.pk).order_by("repo_id")
-    counted = others.annotate(others=Window(Count("*")))
-    first: list[HubModel] = list(counted[:RELATIVES])
-    return first, getattr(first[0], "others") if first else 0  # noqa: B009
+@dataclass(frozen=True)
+class Family:
+    """The base, and all that state it as theirs."""
+
+    relatives: list[HubModel]
+    """The first of the others."""
+    n_relatives: int
+    """How many others there are."""
+    tries: list[Tries]
+
+
+def family_of(model: HubModel, base: str) -> Family:
+    family = _family(model, base)
+    others = family.exclude(pk=model.pk).order_by("repo_id").annotate(n=Window(Count("*")))
+    first: list[HubModel] = list(others[:RELATIVES])
+    n = getattr(first[0], "n") if first else 0  # noqa: B009
+    # Of few the keys are at hand: Django takes longer to write that condition than the database to
+    # answer it.
+    few = n == len(first)
+    return Family(
+        first,
+        n,
+        _tries_of(
+            model, [model.pk, *(other.pk for other in first)] if few else family.values("pk")
+        ),
+    )
 
 
 def _family(model: HubModel, base: str) -> QuerySet[HubModel]:
@@ -56,10 +76,11 @@ def _family(model: HubModel, base: str) -> QuerySet[HubModel]:
     return HubModel.objects.filter(pk__in=stated.union(named))
 
 
-def tries_of(model: HubModel, base: str) -> list[Tries]:
-    """Of each who submitted this model and more of its family: how much; most tries first."""
+def _tries_of(model: HubModel, family: Sequence[int] | QuerySet[HubModel, Any]) -> list[Tries]:
+    """Of each who submitted this model and more of its family (all models of it, by primary key):
+    how much; most tries first."""
     submitters = Submission.objects.filter(variant__hub_model=model).values("submitter")
-    of_family = Submission.objects.filter(variant__hub_model__in=_family(model, base).values("pk"))
+    of_family = Submission.objects.filter(variant__hub_model__in=family)
     by_them = Q(submitter__in=submitters.exclude(submitter=None))
     if_visitors = Q(submitter=None, variant__hub_model=model)
     rows = (

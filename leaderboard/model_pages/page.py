@@ -13,7 +13,7 @@ from leaderboard.model_pages import picture as model_picture
 from leaderboard.model_pages import places as model_places
 from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
-from leaderboard.model_pages.known import Known, known, relatives_of, tries_of
+from leaderboard.model_pages.known import Known, family_of, known
 from leaderboard.model_pages.portrait import portrait
 from leaderboard.models import Run, Suite, Variant
 from leaderboard.models import edition as editions
@@ -89,12 +89,12 @@ def _portrait(found: Known, variant: Variant) -> dict[str, Any]:
 
 
 def _relations(found: Known, variant: Variant) -> dict[str, Any]:
-    relatives, n_relatives = relatives_of(found.model, found.base)
+    family = family_of(found.model, found.base)
     return {
         "same_weights": found.same_weights,
         "base": found.base,
-        "tries": tries_of(found.model, found.base),
-        "relatives": relatives,
-        "n_relatives": n_relatives,
+        "tries": family.tries,
+        "relatives": family.relatives,
+        "n_relatives": family.n_relatives,
         "base_here": found.here.get(variant.base_model),
     }

@@ -102,6 +102,8 @@ def _ran(
 
 def _read(runs: Sequence[Run]) -> list[Ran]:
     """Those of which no number is known yet."""
+    if not runs:
+        return []
     whole = Prefetch("results", Result.objects.filter(subset="").only(*_OF_RESULT))
     prefetch_related_objects(runs, whole)
     keys = {run.run_key for run in runs}

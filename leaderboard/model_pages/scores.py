@@ -185,6 +185,8 @@ def _results(
         for run in runs
         if run.state == Run.State.DONE and run.pk not in there
     }
+    if not column:  # Django would build the query before it finds that nothing is asked for
+        return {}
     rows: QuerySet[Result, Any] = Result.objects.filter(
         run__in=list(column), subset="", task_name=F("run__task__name")
     ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
@@ -239,6 +241,8 @@ def _by_question(
 ) -> dict[UUID, Vector]:
     """By run the scores by question behind its number."""
     run_of = {results[run][0]: run for run in runs}
+    if not run_of:
+        return {}
     return {run_of[pk]: vector for pk, vector in by_result(list(run_of)).items()}
 
 
