@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from leaderboard.models import Run
 from leaderboard.models import edition as editions
-from leaderboard.queue import estimate
+from leaderboard.queue import estimate, table
 from leaderboard.queue.failures import FAULTS, Causes
 from leaderboard.queue.listing import LIGHT, listed, of_model
 from leaderboard.queue.turns import claims_of, held, lines, turns_of
@@ -73,7 +73,7 @@ def _page(request: HttpRequest) -> str | HttpResponseBase:
         .count(),
         "faults": _faults(address, failed_by),
         "running": held(claims[parts["running"].slice], plan),
-        "waiting": lines(turns[parts["waiting"].slice], plan),
+        "waiting": table.waiting(lines(turns[parts["waiting"].slice], plan), plan),
         "failed": causes[parts["failed"].slice],
         "done": done,
         "cancelled": cancelled,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlencode
 
 from django import template
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from evalcore.record import RunRecord
 from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
 from leaderboard.models.task import is_share
+from leaderboard.templatetags.figures import roughly, usual_range
+from leaderboard.web import Span
 
 MEANINGS = {
     "Commit": (
@@ -124,6 +127,44 @@ def state_mark(run: Run) -> SafeString:
     if run.recall_id and run.state != Run.State.RECALLED:
         words = f"{words}, recalled"
     return format_html('<span class="st {}">{}</span>', _MARKS[run.state], words)
+
+
+class Awaited(Protocol):
+    """A turn of the queue."""
+
+    @property
+    def obstacle(self) -> str: ...
+
+    @property
+    def begins(self) -> Span | None: ...
+
+
+_UNKNOWN = mark_safe('<span class="none">unknown</span>')
+
+
+@register.simple_tag
+def starts(turn: Awaited) -> SafeString:
+    """When a turn begins, or why that cannot be said."""
+    if turn.obstacle and turn.obstacle not in ("resting", "full"):
+        return mark_safe('<span class="none">no worker can take it</span>')
+    if turn.begins is None:
+        return _UNKNOWN
+    if turn.begins.high < 1:
+        return mark_safe("<b>next</b>")
+    return format_html("<b>{}</b>{}", roughly(turn.begins), _range_below(turn.begins))
+
+
+@register.simple_tag
+def takes(span: Span | None) -> SafeString:
+    """How long runs take, one after the other."""
+    if span is None:
+        return _UNKNOWN
+    return format_html("{}{}", roughly(span), _range_below(span))
+
+
+def _range_below(span: Span) -> SafeString | str:
+    found = usual_range(span)
+    return format_html(' <span class="pm below">{}</span>', found) if found else ""
 
 
 @register.filter
