@@ -24,7 +24,11 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         task, model = options["task"], options["model"]
-        name, _, version = task.partition("@")
+        name, at, version = task.partition("@")
+        if at and not version:
+            raise CommandError(
+                f"--task: {task!r} names no version: write {name}@VERSION, or {name} for all of them"
+            )
         versions = TaskVersion.objects.filter(name=name).values_list("version", flat=True)
         if not versions:
             raise CommandError(f"--task: no task is called {name!r}: see the pages of tasks")
