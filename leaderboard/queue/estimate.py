@@ -25,6 +25,9 @@ from leaderboard.queue import orders, pace
 from leaderboard.queue.pace import Pace
 from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
+EVALUATES = "evaluate"
+"""The phase in which a run's counts are of its requests."""
+
 
 class Obstacle(StrEnum):
     """What a run waits for besides its turn."""
@@ -191,8 +194,10 @@ def _running() -> list[Running]:
 
 
 def _left(run: Running, known: Pace) -> Span | None:
+    """Before it is asked anything its counts are of data sets, and nothing of its time is over."""
     span = known.span(run.task, run.parameters)
-    return span and span.times(1 - run.done / run.total if run.total else 1.0)
+    counts = run.phase == EVALUATES and run.total
+    return span and span.times(1 - run.done / run.total if counts else 1.0)
 
 
 def _together(waiting: Sequence[Waiting], now: datetime) -> list[tuple[Waiting, ...]]:

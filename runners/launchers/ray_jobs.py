@@ -44,19 +44,19 @@ class RayJobs:
             "runtime_env": {"env_vars": stated.get("env", {})},
             "metadata": {"kind": order.kind.name},
         }
-        return str(self._ask("POST", "", job)["submission_id"])
+        return str(self._ask("POST", "", job, expects="submission_id")["submission_id"])
 
     def alive(self, handle: str) -> bool | None:
-        told = self._ask("GET", f"/{handle}", none_at=404)
+        told = self._ask("GET", f"/{handle}", expects="status", none_at=404)
         return bool(told) and told["status"] not in OVER
 
     def cancel(self, handle: str) -> None:
         self._ask("POST", f"/{handle}/stop", none_at=404)
 
     def _ask(
-        self, method: str, path: str, content: Any = None, *, none_at: int = 0
+        self, method: str, path: str, content: Any = None, *, expects: str = "", none_at: int = 0
     ) -> dict[str, Any]:
-        """The answer; empty for the status `none_at`."""
+        """The answer, which has the field `expects`; empty for the status `none_at`."""
         url = f"{self._address}/api/jobs{path or '/'}"
         try:
             answer = httpx2.request(method, url, json=content, timeout=SECONDS)
@@ -67,7 +67,15 @@ class RayJobs:
         if not answer.is_success:
             said = " ".join(answer.text.split())[-300:]
             raise EngineTrouble(f"Ray at {self._address}: {answer.status_code}: {said}")
-        told: dict[str, Any] = answer.json()
+        try:
+            told = answer.json()
+        except ValueError:
+            told = None
+        if not isinstance(told, dict) or (expects and expects not in told):
+            said = " ".join(answer.text.split())[:300]
+            raise EngineTrouble(
+                f"Ray at {self._address}: expected JSON{expects and f' with {expects}'}: {said!r}"
+            )
         return told
 
 

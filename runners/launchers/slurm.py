@@ -47,8 +47,8 @@ class Slurm:
         told = {OPTIONS[name]: value for name, value in stated.items()}
         if order.kind.gpus and "gres" not in stated:
             told["gpus_per_node"] = order.kind.gpus
-        self._folder.mkdir(parents=True, exist_ok=True)
         try:
+            self._folder.mkdir(parents=True, exist_ok=True)
             executor = submitit.AutoExecutor(folder=self._folder / "%j", cluster="slurm")
             executor.update_parameters(
                 name=order.name, timeout_min=max(math.ceil(order.seconds / 60), 1), **told

@@ -23,14 +23,21 @@ class Command(BaseCommand):
             choices=(*PoolOrder.Kind.values, orders.RESUME),
             help="pause: take nothing new; drain: give back what is begun, too; resume: go on",
         )
-        parser.add_argument("--worker", default=orders.EVERYBODY, help="its name; without: all")
+        parser.add_argument("--worker", help="its name; without: all")
         parser.add_argument("--why", default="", help="one sentence for the page of workers")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        order, worker = options["order"], options["worker"]
+        order, named = options["order"], options["worker"]
+        # A script's variable that is not set must not drain the whole pool.
+        if named is not None and not named.strip():
+            raise CommandError(
+                "--worker: the name is empty: name one that `manage.py pool` lists, "
+                "or leave the option out for all of them"
+            )
         if order is None:
             self._list()
             return
+        worker = orders.EVERYBODY if named is None else named
         try:
             if order == orders.RESUME:
                 if not orders.lift(worker):

@@ -89,6 +89,14 @@ def test_what_is_left_of_a_running_run_is_waited_for(suite: Suite) -> None:
     assert begins(ask("waits", suite)) == 450.0
 
 
+@pytest.mark.parametrize("phase", ["download", "load", "prepare"])
+def test_a_run_that_is_asked_nothing_yet_has_all_of_its_time_left(suite: Suite, phase: str) -> None:
+    done(suite.entries.get(style="cloze").task, 600)
+    make.make_worker()
+    make.start(ask("runs", suite), 5, 5, phase=phase)
+    assert begins(ask("waits", suite)) == 600.0
+
+
 def takes(run: Run) -> Span | None:
     return estimate.plan().places()[run.pk][0].takes
 

@@ -152,3 +152,14 @@ def test_the_command_lists_the_workers_and_tells_them() -> None:
     assert told("resume", "--worker", "one") == "one had no order\none: at work\n"
     with pytest.raises(CommandError, match="no worker is called 'nobody': those seen last are"):
         told("pause", "--worker", "nobody")
+
+
+@pytest.mark.parametrize("order", ["drain", "resume"])
+def test_a_name_that_is_empty_is_not_taken_for_all_workers(order: str) -> None:
+    workers("one")
+    orders.give(PAUSE, "one", by="ada")
+    for name in ("", " "):
+        with pytest.raises(CommandError, match=r"--worker: the name is empty: .*leave the option"):
+            told(order, "--worker", name)
+    assert orders.standing("one").kind == PAUSE
+    assert not PoolOrder.objects.filter(worker=orders.EVERYBODY).exists()

@@ -18,6 +18,7 @@ from leaderboard.queue import claims, launches, orders
 from runners import launchers
 from runners.capacity import Capacity
 from runners.launchers import EngineTrouble, Order
+from runners.launchers.slurm import Slurm
 from runners.registration import write
 from tests.runners import rows
 
@@ -162,6 +163,19 @@ def test_an_engine_that_refuses_is_not_asked_again_at_once(
     assert Launch.objects.count() == 1
     assert the_launch().why == "the engine refused it: Slurm: Invalid partition"
     assert "no worker of kind a100: Slurm: Invalid partition" in caplog.text
+
+
+def test_a_disk_that_is_full_where_slurm_prints_to_takes_nothing_of_the_budget(
+    engine: StandIn, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").touch()  # nothing can be made in it
+    settings.PLUMBLINE_HOME = tmp_path / "home"
+    monkeypatch.setattr("runners.launchers.launching.launcher_of", lambda _: Slurm({}))
+    rows.queued("arc")
+    launchers.look()
+    assert the_launch().state == "failed"
+    assert the_launch().why.startswith("the engine refused it: Slurm: ")
+    assert "Not a directory" in the_launch().why
 
 
 def test_a_worker_that_is_cut_off_is_cancelled_and_replaced(engine: StandIn) -> None:
