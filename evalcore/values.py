@@ -32,8 +32,8 @@ def typed_pairs(given: Any) -> dict[str, Any]:
 
 
 def generation_pairs(given: Any) -> dict[str, Any]:
-    """As `typed_pairs`, but that white space at a value's ends counts: a stop sequence may be a line
-    break."""
+    """As `typed_pairs`, but that white space at a value's ends counts: a stop sequence may be a
+    line break."""
     return _pairs(given, typed)
 
 
