@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Max, Min, Sum
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
@@ -99,8 +100,8 @@ def pool(now: datetime) -> Pool:
     tokens = dict(known.order_by("name").values_list("name", "tokens"))
     here = known.filter(ended=None)
     counted = Counter({"busy": 0, "idle": 0, "resting": 0})
-    counted["unable"] = here.filter(seen__gte=now - ALIVE).exclude(refusal="").count()
-    counted["lost"] = here.filter(seen__lt=now - ALIVE).count()
+    counted["unable"] = here.filter(seen__gte=Now() - ALIVE).exclude(refusal="").count()
+    counted["lost"] = here.filter(seen__lt=Now() - ALIVE).count()
     memory: Counter[str] = Counter()
     for worker in alive:
         at = "busy" if worker.name in busy else "resting" if worker.name in resting else "idle"
