@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import io
-import json
 import logging
 import os
 import signal
@@ -18,13 +17,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
+from django.db import DataError, IntegrityError
 from structlog.contextvars import bound_contextvars
 
 from evalcore.errors import DISK_FULL, DISK_IS_FULL
-from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
@@ -35,7 +33,7 @@ from runners.capacity import hardware
 from runners.confinement import Needs
 from runners.folders import empty, hides_files, remove
 from runners.footprint import Footprint
-from runners.handed_over import open_inside, read_bounded
+from runners.handed_over import open_inside, read_bounded, read_record
 from runners.heartbeat import Heartbeat
 from runners.kept import RESULTS, Keeper
 from runners.leftovers import in_use
@@ -233,19 +231,16 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
 def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
     """Put a finished task's files into the store, and its numbers into the database."""
     run = watch.runs[event.task]
-    try:
+    with _told_of(event.task):
         with open_inside(folder, event.record) as file:
             # What is read is what is stored: the child could write into its file again.
             text = read_bounded(file)
-        record = RunRecord.of(_fields(text))
+        record = read_record(text)
         with open_inside(folder, event.samples) as file:
             samples = artifacts.store_open(
                 file, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows
             )
-    except (ValueError, OSError) as problem:
-        if isinstance(problem, OSError) and problem.errno in NO_ROOM:
-            raise _no_room(problem) from problem
-        raise Failed(ErrorClass.INFRA, f"{event.task}: {problem}", event.task) from problem
+        files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
     way = confinement.here()
     kept = {
         "network": way.network,
@@ -256,31 +251,33 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
     if samples.sha256 != record.samples.sha256:
         message = f"{event.task}: the sample file is not the one that its record describes"
         raise Failed(ErrorClass.INFRA, message, event.task)
-    files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
     try:
-        persistently(partial(claims.complete, watch.token, run, record, files))
+        with _told_of(event.task):
+            persistently(partial(claims.complete, watch.token, run, record, files))
     except claims.LeaseLost:
         raise Taken from None
-    except records.OtherTask as problem:
-        raise Failed(
-            ErrorClass.TASK,
-            f"{event.task}: the task files on this worker are not those of the queued version",
-            event.task,
-        ) from problem
-    except ValueError as problem:
-        raise Failed(ErrorClass.INFRA, str(problem), event.task) from problem
     watch.finished(event.task)
     logger.info("%s is done", run)
 
 
-def _fields(text: bytes) -> dict[str, Any]:
+@contextmanager
+def _told_of(task: str) -> Iterator[None]:
+    """What is wrong with a finished task's files, or keeps them from being stored, fails it."""
     try:
-        fields = json.loads(text)
-    except RecursionError:
-        raise ValueError("a record that is nested too deeply") from None
-    if not isinstance(fields, dict):
-        raise ValueError("a record that is no JSON object")
-    return fields
+        yield
+    except records.OtherTask as problem:
+        message = f"{task}: the task files on this worker are not those of the queued version"
+        raise Failed(ErrorClass.TASK, message, task) from problem
+    except OSError as problem:
+        if problem.errno in NO_ROOM:
+            raise _no_room(problem) from problem
+        raise Failed(ErrorClass.INFRA, f"{task}: {problem}", task) from problem
+    except (ValueError, TypeError, KeyError, AttributeError, DataError, IntegrityError) as problem:
+        # Of much of a record nobody has said which form it has.
+        logger.warning("%s: what was handed over cannot be stored", task, exc_info=True)
+        said = str(problem).partition("\n")[0]
+        message = said if task in said else f"{task}: {said}"
+        raise Failed(ErrorClass.INFRA, message, task) from problem
 
 
 def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
@@ -290,8 +287,11 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
     by_status = {error.exit_code: name for name, error in ERRORS.items()}
     if failure and by_status.get(status) == failure.error_class != ErrorClass.INFRA:
         raise _told(failure, watch)
-    if status == STOPPED or watch.must_stop():
+    if watch.must_stop() or (status == STOPPED and watch.hears_that_it_must_stop()):
         raise Stopping
+    if status == STOPPED:  # or it would be begun anew for ever
+        message = "the model's process ended as one that was asked to stop, and nobody had asked it"
+        raise Failed(ErrorClass.INFRA, message)
     if status == DISK_IS_FULL:
         said = _told(failure, watch).message if failure else "a file could not be written"
         message = f"the worker's disk is full: {said}"
@@ -301,10 +301,17 @@ def _judge(status: int, failure: Failure | None, watch: Watch) -> None:
     if status == -signal.SIGKILL and (failed := watch.out_of_memory()):
         raise failed
     if status < 0:
-        message = f"the model's process was ended by {signal.Signals(-status).name}"
+        message = f"the model's process was ended by {_name_of(-status)}"
         raise Failed(ErrorClass.INFRA, message)
     error_class = ErrorClass(by_status.get(status, ErrorClass.INFRA))
     raise Failed(error_class, f"the engine ended with exit status {status} and gave no reason")
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # between SIGRTMIN and SIGRTMAX
+        return f"signal {number}"
 
 
 def _told(failure: Failure, watch: Watch) -> Failed:

@@ -1,13 +1,20 @@
-"""Files that a child hands over: opened once, below its own folder, through no link."""
+"""Files that a child hands over: opened once, below its own folder, through no link; and the record
+among them, of which every field is what it should be."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
+
+from evalcore.record import RunRecord
 
 RECORD_BYTES = 64 << 20
 
@@ -50,6 +57,30 @@ def read_bounded(file: BinaryIO, most: int = RECORD_BYTES) -> bytes:
     if len(text) > most:
         raise ValueError(f"a record of more than {most >> 20} MiB")
     return text
+
+
+def read_record(text: bytes) -> RunRecord:
+    """The record in this JSON. Raises ValueError for one that no engine writes: a field of another
+    type, a number that is none. What the numbers say is for `leaderboard.queue.records`."""
+    try:
+        _shape().validate_json(text, strict=True)
+        fields = json.loads(text, parse_constant=_no_number)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise ValueError(f"record: {place}: {first['msg']}") from None
+    except RecursionError:
+        raise ValueError("a record that is nested too deeply") from None
+    return RunRecord.of(fields)
+
+
+@cache
+def _shape() -> TypeAdapter[RunRecord]:
+    return TypeAdapter(RunRecord)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"record: {name} is no number")
 
 
 def _refused(name: str) -> ValueError:

@@ -26,6 +26,8 @@ from runners.reconnect import persistently
 STORE_EVERY = 1.0
 STOP_GRACE = 3.0
 """How long a child may finish its pack when the worker stops; well inside the supervisor's 5 s."""
+HEARD_WITHIN = 2.0
+"""Seconds after which a worker has heard a signal that its child has heard."""
 STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.0}
 """Seconds without a sign of life after which a child is given up, by phase."""
 DOWNLOAD, DOWNLOAD_SPEED = 3600.0, 2e6
@@ -146,6 +148,13 @@ class Watch:
     def must_stop(self) -> bool:
         """Whether the worker was asked to stop, or to give back what it has."""
         return self.stopping.is_set() or self._heartbeat.drains()
+
+    def hears_that_it_must_stop(self) -> bool:
+        """The same, in a moment: what is sent to all processes may reach the child before us."""
+        until = monotonic() + HEARD_WITHIN
+        while not self.must_stop() and monotonic() < until:
+            self.stopping.wait(0.1)
+        return self.must_stop()
 
     def finished(self, task: str) -> None:
         """The run of this task has ended; it is no longer watched."""

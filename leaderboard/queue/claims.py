@@ -205,6 +205,7 @@ def complete(
         by_question = vectors.read(path, own, same_questions=same)
     cost = costs.read(run, record, path_of(samples.sha256) if samples else None)
     with changing():
+        recalling.recalls_stay()
         supersession.take_place(run, by=holder(run))
         moved = (
             held(token)

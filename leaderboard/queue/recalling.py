@@ -2,6 +2,11 @@
 
 A state and not a flag: all that counts, ranks or averages finished runs asks for `done`, and so
 forgets a recalled one without knowing of recalls.
+
+A run that ends looks which recalls stand (`at_birth`), and a recall looks which runs have ended
+(`take`). So that no run slips through between, which recalls stand changes only while no run is in
+the middle of ending: `recalls_stay` for the run, `recalls_change` for the recall, which then begins
+to stand by a transaction of its own, and takes what had ended in the next.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -18,8 +24,33 @@ from leaderboard.queue.history import NOBODY, tell
 
 AT_ONCE = 1_000
 """Primary keys in one query."""
+WHICH_STAND, ONE_TAKES = 0x504C_5243, 0x504C_5244
+"""Locks of PostgreSQL that are of no row. SQLite needs none: it has one writer at a time."""
 OF_PAST = (State.DONE, State.SUPERSEDED)
 """Runs with numbers, which boards show or showed."""
+
+
+def recalls_stay() -> None:
+    """Until this transaction ends, the same recalls stand. Before it locks a row, please."""
+    _lock(WHICH_STAND, shared=True)
+
+
+def recalls_change() -> None:
+    """Wait for the runs that are just ending, and have the next ones wait for this transaction,
+    which should be short. Before it locks a row, please."""
+    _lock(WHICH_STAND)
+
+
+def one_takes() -> None:
+    """Until this transaction ends, no other takes runs or puts them back: two would wait for each
+    other's rows in a circle. Before anything else, please."""
+    _lock(ONE_TAKES)
+
+
+def _lock(key: int, *, shared: bool = False) -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_advisory_xact_lock{'_shared' * shared}(%s)", [key])
 
 
 def concerned(kind: str, named: Iterable[str]) -> QuerySet[Run]:
@@ -42,11 +73,12 @@ def concerned(kind: str, named: Iterable[str]) -> QuerySet[Run]:
 def take(runs: QuerySet[Run], recall: Recall) -> list[Run]:
     """Recall those that nobody recalled yet; the ones that stood until now. The caller is
     `changing`."""
-    free = runs.filter(recall=None)
+    # Locked, since a rerun may take the place of one right now: then it is found among the past.
+    free = runs.filter(recall=None).select_for_update(of=("self",), no_key=True)
     stood = list(
         free.filter(state=State.DONE).select_related("task", "variant").order_by("finished", "pk")
     )
-    past = list(free.filter(state=State.SUPERSEDED).values_list("pk", flat=True))
+    past = list(free.filter(state=State.SUPERSEDED).order_by("pk").values_list("pk", flat=True))
     for part in _parts([run.pk for run in stood]):
         Run.objects.filter(pk__in=part, state=State.DONE).update(
             state=State.RECALLED, recall=recall
@@ -65,7 +97,8 @@ def take(runs: QuerySet[Run], recall: Recall) -> list[Run]:
 def at_birth(run: Run) -> None:
     """Recall a run in the moment in which it ends, where its engine or task is recalled.
 
-    So an old worker that still computes with a recalled version puts nothing onto a board.
+    So an old worker that still computes with a recalled version puts nothing onto a board. The
+    caller's transaction began with `recalls_stay`.
     """
     for recall in Recall.objects.filter(undone=None).exclude(kind=Recall.Kind.RUNS).order_by("pk"):
         born = concerned(recall.kind, recall.named).filter(pk=run.pk, state=State.DONE)
@@ -78,7 +111,8 @@ def put_back(recall: Recall, *, by: str, why: str) -> list[Run]:
     """Let stand again what this recall took, and cancel what waits to replace it.
 
     What was replaced since stays so: its new number was measured, and nothing says that it is
-    wrong. The caller is `changing`.
+    wrong. The caller is `changing`, and began with `recalls_change`: else a run that is just ending
+    could join a recall that is undone.
     """
     runs = list(recall.runs.filter(state=State.RECALLED).select_related("task"))
     for part in _parts([run.pk for run in runs]):

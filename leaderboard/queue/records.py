@@ -5,11 +5,14 @@ A record is what a worker's child wrote: nothing in it is believed that the run 
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from math import isfinite
 
+from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef
 
-from evalcore.record import RunRecord
+from evalcore.record import ResultRow, RunRecord
 from leaderboard.models import Result, Run, SuiteEntry
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.samples import vectors
@@ -73,6 +76,52 @@ def check(run: Run, record: RunRecord) -> None:
         raise ValueError(f"record of {record.task}: only {record.limit} documents were scored")
     if not record.own_results():
         raise ValueError(f"record of {record.task}: no result for the task itself")
+    if "\\u0000" in json.dumps(record.environment):
+        raise ValueError(f"record of {record.task}: environment: PostgreSQL keeps no NUL in a text")
+    for row in record.results:
+        if wrong := _wrong_in(run, row):
+            raise ValueError(f"record of {record.task}: {row.metric} of {row.task}: {wrong}")
+
+
+def _wrong_in(run: Run, row: ResultRow) -> str:
+    """What keeps a number from being one; a board with it could not be built. Empty for nothing."""
+    bounds = f"value {row.value}, interval {row.low} to {row.high}, standard error {row.stderr}"
+    error = 0.0 if row.stderr is None else row.stderr
+    if not all(map(isfinite, (row.value, row.low, row.high, error))):
+        return f"{bounds}: not finite"
+    if not row.low <= row.value <= row.high or error < 0:
+        return f"{bounds}: the value is not in its interval, or the error below 0"
+    if row.n < 1:
+        return f"{row.n} documents"
+    result = _as_result(run, row)
+    empty = {
+        field.name
+        for field in Result._meta.concrete_fields
+        if getattr(result, field.attname) in (None, "")
+    }
+    try:
+        result.clean_fields(exclude={*empty, "run"})  # lengths of texts, sizes of whole numbers
+    except ValidationError as problem:
+        return "; ".join(f"{field}: {' '.join(of)}" for field, of in problem.message_dict.items())
+    return ""
+
+
+def _as_result(run: Run, row: ResultRow) -> Result:
+    return Result(
+        run=run,
+        task_name=row.task,
+        subset=row.subset,
+        metric=row.metric,
+        filter=row.filter,
+        value=row.value,
+        stderr=row.stderr,
+        low=row.low,
+        high=row.high,
+        n=row.n,
+        higher_is_better=row.higher_is_better,
+        comparability_key=row.comparability_key,
+        **(asdict(row.lengths) if row.lengths else {}),
+    )
 
 
 def store(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None:
@@ -81,24 +130,7 @@ def store(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None
     The first result of a suite's column fixes the comparability key that all others must share to
     stand in it.
     """
-    stored = Result.objects.bulk_create(
-        Result(
-            run=run,
-            task_name=row.task,
-            subset=row.subset,
-            metric=row.metric,
-            filter=row.filter,
-            value=row.value,
-            stderr=row.stderr,
-            low=row.low,
-            high=row.high,
-            n=row.n,
-            higher_is_better=row.higher_is_better,
-            comparability_key=row.comparability_key,
-            **(asdict(row.lengths) if row.lengths else {}),
-        )
-        for row in record.results
-    )
+    stored = Result.objects.bulk_create(_as_result(run, row) for row in record.results)
     if by_question is not None:
         own = [r for r in stored if r.task_name == record.task and not r.subset]
         vectors.store(own, by_question)

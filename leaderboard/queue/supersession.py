@@ -16,7 +16,9 @@ def take_place(run: Run, *, by: str) -> None:
     Of an older task version it stays, since the suites of then ask for nothing else, and says what
     is newer. Files and samples stay either way.
     """
-    old = Run.objects.filter(replacements=run.pk, state__in=REPLACEABLE).first()
+    # Locked, since it may be recalled right now.
+    replaced = Run.objects.filter(replacements=run.pk, state__in=REPLACEABLE)
+    old = replaced.select_for_update(of=("self",), no_key=True).first()
     if old is None:
         return
     stands = Run.objects.filter(pk=old.pk, state=old.state)

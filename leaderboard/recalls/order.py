@@ -1,13 +1,13 @@
 """To recall results, to undo that, and to look first at what it would concern.
 
-Whatever is recalled leaves every board with the transaction that says so (`snapshot/recalled.py`),
+Whatever is recalled leaves every board with the transaction that takes it (`snapshot/recalled.py`),
 before the next one is built.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -67,27 +67,31 @@ def look(kind: str, named: Sequence[str]) -> Concerned:
 
 
 def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Recall, Concerned]:
-    """Recall these results and queue them again, all or nothing. Raises Refused."""
+    """Recall these results and queue them again. Raises Refused.
+
+    Three transactions. From the first on it stands: what ends later is recalled as it ends. The
+    second takes what had ended before, the third queues reruns, which takes longest. Where it was
+    cut off between them, `again` goes on.
+    """
     reason, names = _reason(reason), _known(kind, named)
-    with changing():
+    if not recalling.concerned(kind, names).filter(recall=None).exists():
+        raise Refused(f"{kind}: all that {', '.join(names)} names is recalled already.")
+    with transaction.atomic(durable=True), changing():
+        recalling.recalls_change()
         made = Recall.objects.create(kind=kind, named=names, reason=reason, by=by, at=Now())
-        _take(made)
-        made.refresh_from_db()
-        stood = list(made.runs.filter(state=State.RECALLED).select_related("variant", "task"))
-        queued = _queue(made, stood, by)
-        if not made.results:
-            raise Refused(f"{kind}: all that {', '.join(names)} names is recalled already.")
-    _settled(made)
+    stood = _take_named(made)
+    queued = _queue(made, by)
+    made.refresh_from_db()
     return made, Concerned(stood, made.results - len(stood), queued)
 
 
 def again(made: Recall, *, by: str) -> int:
-    """Queue what nothing waits to replace: say once a newer version is there. Raises Refused."""
+    """Take what a recall that was cut off has not taken, and queue what nothing waits to replace:
+    say once a newer version is there. How many are queued. Raises Refused."""
     if not made.stands:
         raise Refused(f"again: recall {made.pk} was undone; there is nothing to measure again.")
-    waiting = Run.objects.filter(replaces=OuterRef("pk"), state__in=WAITING)
-    left = made.runs.filter(~Exists(waiting), state=State.RECALLED, superseded_by=None)
-    return _queue(made, list(left.select_related("variant", "task").order_by("finished")), by)
+    _take_named(made)
+    return _queue(made, by)
 
 
 def undo(made: Recall, *, reason: str, by: str) -> int:
@@ -96,17 +100,16 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
     What another recall names as well goes over to that one.
     """
     reason = _reason(reason)
-    with changing():
+    with transaction.atomic(durable=True), changing():
+        recalling.one_takes()
+        recalling.recalls_change()
         undone = Recall.objects.filter(pk=made.pk, undone=None)
         if not undone.update(undone=Now(), undone_by=by, undone_why=reason):
             raise Refused(f"undo: recall {made.pk} was undone before.")
         freed = recalling.put_back(made, by=by, why=reason)
         others = list(Recall.objects.filter(undone=None).order_by("pk"))
         for other in others:
-            if recalling.concerned(other.kind, other.named).filter(recall=None).exists():
-                # Boards that know of it may have been built with what it takes over now.
-                Recall.objects.filter(pk=other.pk).update(settled=None)
-                _take(other)
+            _take(other)
         items.forget(_columns(freed))
         sisters.forget(_columns(freed))
         note("data", "pages")
@@ -117,15 +120,46 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
     return stand
 
 
-def _take(made: Recall) -> None:
-    taken = recalling.take(recalling.concerned(made.kind, made.named), made)
+def _take_named(made: Recall) -> list[Run]:
+    """Take all that it names, in a transaction; what stood until now."""
+    with transaction.atomic(durable=True), changing():
+        recalling.one_takes()
+        if not Recall.objects.filter(pk=made.pk, undone=None).exists():
+            return []  # somebody was faster
+        taken = _take(made)
+    _settled(made)
+    return taken
+
+
+def _take(made: Recall) -> list[Run]:
+    named = recalling.concerned(made.kind, made.named)
+    if not named.filter(recall=None).exists():
+        return []
+    # Boards that know of it may have been built with what it takes now.
+    Recall.objects.filter(pk=made.pk).update(settled=None)
+    taken = recalling.take(named, made)
     items.forget(_columns(taken))
     sisters.forget(_columns(taken))
     note("data", "pages")
+    return taken
 
 
-def _queue(made: Recall, runs: Sequence[Run], by: str) -> int:
-    """Queue each once more, but where the newest version of its task is itself recalled."""
+def _queue(made: Recall, by: str) -> int:
+    """Queue once more what it took and nothing waits to replace, where that can be measured."""
+    with transaction.atomic(durable=True), changing():
+        recalling.one_takes()
+        if not Recall.objects.filter(pk=made.pk, undone=None).exists():
+            return 0
+        waiting = Run.objects.filter(replaces=OuterRef("pk"), state__in=WAITING)
+        left = made.runs.filter(~Exists(waiting), state=State.RECALLED, superseded_by=None)
+        runs = _measurable(left.select_related("variant", "task").order_by("finished", "pk"))
+        if not runs:
+            return 0
+        return len(reruns.rerun(runs, by=by, reason=f"recall {made.pk}: {made.reason}").queued)
+
+
+def _measurable(runs: Iterable[Run]) -> list[Run]:
+    """All but those whose task's newest version is itself recalled."""
     tasks = Recall.objects.filter(undone=None, kind=Recall.Kind.TASK)
     wrong = {name for named in tasks.values_list("named", flat=True) for name in named}
     newest: dict[str, str] = {}
@@ -133,10 +167,7 @@ def _queue(made: Recall, runs: Sequence[Run], by: str) -> int:
         "name", "version"
     ):
         newest[name] = f"{name}@{version}"
-    measurable = [run for run in runs if newest[run.task.name] not in wrong]
-    if not measurable:
-        return 0
-    return len(reruns.rerun(measurable, by=by, reason=f"recall {made.pk}: {made.reason}").queued)
+    return [run for run in runs if newest[run.task.name] not in wrong]
 
 
 def _settled(made: Recall) -> None:

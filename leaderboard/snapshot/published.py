@@ -211,21 +211,35 @@ def forget() -> None:
 
 
 def build_due() -> int:
-    """Build the boards of which something changed, each at its own pace; how many were built."""
+    """Build the boards of which something changed, each at its own pace; how many were built.
+
+    One that cannot be built keeps none of the others from it. Raises what was raised, at the end.
+    """
     built = 0
     numbers = editions.of_data()
+    problems: list[Exception] = []
     for suite in Suite.objects.order_by("-created"):
-        number = numbers.get(suite.pk, 0)
         for style in styles_of(suite):
-            last = _published(suite, style)
-            if last and not _rested(last):
-                continue
-            if last and _shown.get(last.pk) == number and _is_whole(last):
-                continue
-            row = build(suite, style)
-            _shown[row.pk] = number
-            built += row != last
+            try:
+                built += _build_if_due(suite, style, numbers.get(suite.pk, 0))
+            except Exception as problem:
+                problem.add_note(f"suite {suite.name}, board of style {style}")
+                problems.append(problem)
+    if problems:
+        raise ExceptionGroup("boards that could not be built", problems)
     return built
+
+
+def _build_if_due(suite: Suite, style: str, number: int) -> bool:
+    """Whether there is a new board; `number` is the edition of the suite's data."""
+    last = _published(suite, style)
+    if last and not _rested(last):
+        return False
+    if last and _shown.get(last.pk) == number and _is_whole(last):
+        return False
+    row = build(suite, style)
+    _shown[row.pk] = number
+    return row != last
 
 
 def thin_out() -> int:

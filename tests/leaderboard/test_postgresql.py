@@ -23,7 +23,17 @@ def test_submissions_and_tasks_behave_the_same_on_postgresql() -> None:
         "test_middleware",
         "queue/test_estimate",
     )
-    files = [f"tests/leaderboard/{name}.py" for name in (*names, "queue/test_page")]
+    run_there(*names, "queue/test_page")
+
+
+@pytest.mark.services
+def test_recalls_and_what_ends_beside_them_miss_each_other_on_no_database() -> None:
+    require_postgresql()
+    run_there("recalls/test_at_once")
+
+
+def run_there(*names: str) -> None:
+    files = [f"tests/leaderboard/{name}.py" for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT,

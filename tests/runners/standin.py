@@ -7,6 +7,7 @@ answers `standin/<behaviour>`; run keys are those of `tests.runners.rows.key_of`
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import signal
@@ -63,6 +64,34 @@ def results(task: str, **wrong: Any) -> None:
     record = folder / f"record_{task}.json"
     RunRecord(**{**fields, **wrong}).write(record)
     say(event="task", task=task, record=str(record), samples=str(samples))
+
+
+WRONG = {
+    "infinite": lambda text: text.replace('"high": 0.7', '"high": Infinity'),
+    "beyond-floats": lambda text: text.replace('"high": 0.7', '"high": 1e999'),
+    "outside-its-interval": lambda text: text.replace('"high": 0.7', '"high": 0.4'),
+    "text-for-a-number": lambda text: text.replace('"value": 0.5', '"value": "0.5"'),
+    "without-documents": lambda text: text.replace('"n": 20', '"n": 0'),
+    "long-name": lambda text: text.replace('"filter": "none"', f'"filter": "{"x" * 500}"'),
+    "engine-in-a-list": lambda text: text.replace('"engine": {', '"engine": [], "old": {'),
+    "code-of-numbers": lambda text: text.replace('"model": {', '"model": {"code": [1], '),
+    "nul-in-environment": lambda text: text.replace(
+        '"environment": {}', '"environment": {"torch": "\\u0000"}'
+    ),
+}
+"""What no engine writes into its record."""
+
+
+def wrong_results(task: str, name: str) -> None:
+    said, sys.stdout = sys.stdout, io.StringIO()
+    results(task)
+    said, sys.stdout = sys.stdout, said
+    record = Path(option("--output_path"), f"record_{task}.json")
+    before = record.read_text()
+    record.write_text(after := WRONG[name](before))
+    assert after != before
+    sys.stdout.write(said.getvalue())
+    sys.stdout.flush()
 
 
 def fail(error_class: str, status: int, message: str, **more: Any) -> None:
@@ -156,6 +185,13 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             fail("InfraError", 12, "the disk is full")
         case "disk-full":
             fail("InfraError", 13, "the journal cannot be written")
+        case "says-that-it-was-stopped":
+            sys.exit(75)
+        case "nameless-signal":
+            os.kill(os.getpid(), 40)
+        case name if name in WRONG:
+            for task in tasks:
+                wrong_results(task, name) if task == "arc" else results(task)
         case "other-version":
             results(tasks[0], run_key="0" * 64)
         case "foreign-file":

@@ -151,6 +151,16 @@ def test_a_file_outside_the_work_folder_is_never_stored() -> None:
     assert not mmlu.artifacts.exists()
 
 
+@pytest.mark.parametrize("wrong", standin.WRONG)
+def test_a_record_that_no_engine_writes_is_never_stored_and_is_told_of(wrong: str) -> None:
+    arc, mmlu = evaluate(wrong, "arc", "mmlu")
+    assert (arc.state, arc.error_class, arc.attempt) == ("queued", "InfraError", 1)
+    assert "arc" in arc.error_message
+    assert not arc.results.exists()
+    assert not arc.artifacts.exists()
+    assert mmlu.state == "done"
+
+
 @pytest.mark.parametrize(
     ("behaviour", "says"),
     [
@@ -158,6 +168,8 @@ def test_a_file_outside_the_work_folder_is_never_stored() -> None:
         ("segfault", "SIGSEGV"),
         ("killed", "SIGKILL"),
         ("silent-end", "without results for arc"),
+        ("nameless-signal", "signal 40"),
+        ("says-that-it-was-stopped", "nobody had asked it"),
     ],
 )
 def test_what_is_our_fault_goes_back_to_the_queue(behaviour: str, says: str) -> None:

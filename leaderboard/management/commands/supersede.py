@@ -27,7 +27,7 @@ class Command(BaseCommand):
         name, at, version = task.partition("@")
         if at and not version:
             raise CommandError(
-                f"--task: {task!r} names no version: write {name}@VERSION, or {name} for all of them"
+                f"--task: {task!r} names no version: write {name}@VERSION, or {name} for all"
             )
         versions = TaskVersion.objects.filter(name=name).values_list("version", flat=True)
         if not versions:

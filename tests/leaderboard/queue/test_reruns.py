@@ -183,7 +183,7 @@ def test_the_command_says_what_it_did_and_refuses_what_it_does_not_know(heron: V
     for wrong, says in (
         ({"task": "fact"}, "no task is called 'fact'"),
         ({"task": "facts@2"}, "facts has no version '2', only 1.0"),
-        ({"task": "facts@"}, "--task: 'facts@' names no version: write facts@VERSION, or facts for"),
+        ({"task": "facts@"}, "--task: 'facts@' names no version: write facts@VERSION, or facts"),
         ({"task": "facts", "model": "x/y"}, "no model 'x/y'"),
         ({"task": "facts", "reason": " "}, "say why"),
     ):

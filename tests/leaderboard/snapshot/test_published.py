@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
 import time
@@ -202,6 +203,19 @@ def test_a_new_result_gives_a_new_board_and_the_old_one_stays(
     assert "lab/new" in {model.repo_id for model in now.models}
     assert "lab/new" not in {model.repo_id for model in then.models}
     assert published.at(suite, OWN, moment - timedelta(days=1)) is None
+
+
+def test_a_board_that_cannot_be_built_keeps_no_other_from_it(suite: Suite, db: None) -> None:
+    other = make.make_suite("other", benchmarks=("letters",))
+    for name in ("lab/usual", "lab/endless"):
+        make.evaluated(name, other, skill(0.8), n=120)
+    endless = Result.objects.filter(run__variant__hub_model__repo_id="lab/endless")
+    endless.update(value=math.inf, high=math.inf)
+    with pytest.raises(ExceptionGroup, match="could not be built") as raised:
+        published.build_due()
+    assert all("suite other" in problem.__notes__[0] for problem in raised.value.exceptions)
+    built = set(BoardSnapshot.objects.filter(suite=suite).values_list("style", flat=True))
+    assert built == set(published.styles_of(suite))
 
 
 def test_a_board_rests_after_it_was_built(suite: Suite, monkeypatch: Any) -> None:
