@@ -12,7 +12,7 @@ from leaderboard.queue import claims
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items, sisters
-from runners import apps, broker, hub_cache, launchers, leftovers
+from runners import apps, broker, housekeeping, launchers
 from runners.celery import EXPIRES, app
 
 
@@ -80,7 +80,6 @@ def read_costs() -> None:
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def sweep() -> None:
     """Remove what dead workers and unread hints left here, old models, and boards of past hours."""
-    leftovers.sweep()
-    hub_cache.make_room()
+    housekeeping.sweep()
     broker.sweep(settings.PLUMBLINE_HOME / "broker")
     published.thin_out()

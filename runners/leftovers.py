@@ -1,4 +1,4 @@
-"""Files that no living evaluation needs any more."""
+"""Files of this machine that no living evaluation needs any more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from uuid import UUID
 
 from django.conf import settings
 
-from leaderboard.models import Run
-from leaderboard.models.run import State
+from leaderboard.models import Launch, Run
+from leaderboard.models.run import WAITING
+from runners import own_name
 from runners.folders import Hidden, entries, remove
 
 KEEP_LOGS = timedelta(days=14)
+"""Of claims, and of what an engine was asked to launch."""
+KEEP_NAMES = timedelta(days=14)
 KEEP_JOURNALS = timedelta(days=14)
 """A failed run that is submitted again takes up what was answered before."""
 
@@ -39,7 +42,8 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def sweep() -> int:
-    """Remove work folders of claims and workers that are gone, old logs and journals; how many."""
+    """Remove work folders of claims and workers that are gone, and old logs, journals, launches and
+    names of workers; how many."""
     gone = 0
     for folder in (settings.PLUMBLINE_HOME / "work").glob("*"):
         if _is_abandoned(folder):
@@ -53,7 +57,10 @@ def sweep() -> int:
             if time() - log.stat().st_mtime > KEEP_LOGS.total_seconds():
                 log.unlink()
                 gone += 1
-    return gone
+    for launch in _old_launches():
+        remove(launch)
+        gone += 1
+    return gone + own_name.forget(settings.PLUMBLINE_HOME, KEEP_NAMES)
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -97,23 +104,37 @@ def _unwanted_journals() -> Iterator[Path]:
         for folder in (settings.PLUMBLINE_HOME / "journal").glob("*")
         if re.fullmatch(r"\d+(-\d+)?", folder.name)
     ]
-    alive = Run.objects.filter(state__in=(State.QUEUED, State.RUNNING))
-    needed = {journal_of(run) for run in alive.order_by().only("variant", "rerun")}
     found = {journal: _written(journal) for journal in journals}
     surplus = sum(size for _, size in found.values()) - settings.PLUMBLINE_JOURNAL_BYTES
     for journal, (written, size) in sorted(found.items(), key=lambda pair: pair[1]):
         too_old = time() - written > KEEP_JOURNALS.total_seconds()
-        if journal.name not in needed and (too_old or surplus > 0):
+        # Asked of each in the moment before it goes: others claim runs while this one sweeps.
+        if (too_old or surplus > 0) and not _is_needed(journal):
             surplus -= size
             yield journal
 
 
-def _written(journal: Path) -> tuple[float, int]:
+def _is_needed(journal: Path) -> bool:
+    variant, _, rerun = journal.name.partition("-")
+    runs = Run.objects.filter(variant=int(variant), rerun=int(rerun) if rerun else None)
+    return runs.filter(state__in=WAITING).exists()
+
+
+def _old_launches() -> Iterator[Path]:
+    """What was said by workers that an engine was asked for, and are gone for long."""
+    alive = set(Launch.objects.filter(state__in=Launch.OPEN).values_list("handle", flat=True))
+    for folder in (settings.PLUMBLINE_HOME / "launches").glob("*"):
+        is_old = time() - _written(folder)[0] > KEEP_LOGS.total_seconds()
+        if folder.is_dir() and is_old and folder.name not in alive:
+            yield folder
+
+
+def _written(folder: Path) -> tuple[float, int]:
     """When something was last written into it, and its bytes."""
     with suppress(FileNotFoundError):
-        last, size = journal.stat().st_mtime, 0
+        last, size = folder.stat().st_mtime, 0
         with suppress(Hidden):
-            for entry in entries(journal):
+            for entry in entries(folder):
                 last = max(last, entry.status.st_mtime)
                 size += entry.status.st_size if stat.S_ISREG(entry.status.st_mode) else 0
         return last, size

@@ -7,9 +7,11 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from time import time
 
 from runners.devices import Gpu, NoSuchDevice, stated
 
@@ -39,15 +41,39 @@ def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
         yield name
 
 
+def forget(home: Path, unused_for: timedelta) -> int:
+    """Remove the locks that no worker has, nor began to have for so long; how many."""
+    gone = 0
+    for file in (home / "workers").glob("*.lock"):
+        with ExitStack() as held, suppress(FileNotFoundError):
+            is_old = time() - file.stat().st_mtime > unused_for.total_seconds()
+            if is_old and _lock(file, held):
+                file.unlink()
+                gone += 1
+    return gone
+
+
 def _lock(file: Path, held: ExitStack) -> bool:
-    lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    while True:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        # Of a file that was forgotten in between, another could have its own in this place.
+        if _lies_there(file, lock):
+            break
         os.close(lock)
-        return False
+    os.utime(lock)
     held.callback(os.close, lock)
     return True
+
+
+def _lies_there(file: Path, descriptor: int) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    return False
 
 
 def _file_name(name: str) -> str:

@@ -102,6 +102,7 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
     from leaderboard.queue import claims
     from runners.execute import evaluate_claim
     from runners.hints import Hints
+    from runners.housekeeping import Sweeper
     from runners.kept import Keeper
     from runners.reconnect import persistently
     from runners.registration import Registration
@@ -111,7 +112,9 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
         Registration(name, stated, options.launch) as here,
         Hints(stopping) as hints,
         Keeper() as keeper,
+        Sweeper(stopping) as sweeper,
     ):
+        sweeper.sweep_if_due()
         busy = monotonic()
         while not stopping.is_set():
             try:
@@ -131,6 +134,7 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
                 logger.info("%s ends: nothing that waits fits it", name)
                 break
             keeper.release_idle()
+            sweeper.sweep_if_due()
             hints.wait(LOOK_EVERY)
 
 

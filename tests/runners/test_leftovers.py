@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from huggingface_hub import scan_cache_dir
 
-from leaderboard.models import Variant
+from leaderboard.models import Launch, Run, Variant
 from leaderboard.queue import claims
 from runners import hub_cache, leftovers
+from runners.own_name import own_name
 from tests.runners import rows
 
 DAY = 24 * 3600
@@ -149,3 +151,65 @@ def test_journals_are_bounded_in_size_and_the_oldest_that_no_run_needs_go_first(
     assert leftovers.sweep() == 2
     left = {path.name for path in (home / "journal").iterdir()}
     assert left == {str(found["needed"].pk), str(found["third"].pk)}
+
+
+def test_a_journal_that_a_run_needs_since_the_sweep_began_stays(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = rows.variant("org/a")
+    journal = home / "journal" / str(variant.pk)
+    journal.mkdir(parents=True)
+    os.utime(journal, (0, 0))
+    look = leftovers._written
+
+    def while_somebody_submits(folder: Path) -> tuple[float, int]:
+        if not Run.objects.exists():
+            rows.queued("arc", variant=variant)
+        return look(folder)
+
+    monkeypatch.setattr(leftovers, "_written", while_somebody_submits)
+    assert leftovers.sweep() == 0
+    assert journal.is_dir()
+
+
+def test_work_folders_of_claims_that_live_stay_and_others_go(home: Path) -> None:
+    rows.queued("arc")
+    claim = claims.claim_next(rows.worker("of another process"))
+    assert claim is not None
+    abandoned = "11111111-1111-4111-8111-111111111111"
+    for name in (str(claim.token), abandoned):
+        (home / "work" / name / "results").mkdir(parents=True)
+    assert leftovers.sweep() == 1
+    assert [folder.name for folder in (home / "work").iterdir()] == [str(claim.token)]
+
+
+def test_what_launches_said_goes_after_two_weeks_but_not_while_one_is_at_work(home: Path) -> None:
+    Launch.objects.create(
+        kind="small", engine="slurm", handle="7", state=Launch.State.UP,
+        gpus=1, hours=1.0, price=1.0, asked=timezone.now(),
+    )  # fmt: skip
+    for job, days in (("7", 15), ("8", 15), ("9", 13)):
+        folder = home / "launches" / job
+        folder.mkdir(parents=True)
+        (folder / f"{job}_0_log.out").write_text("a worker's words")
+        then = time.time() - days * DAY
+        for path in (folder / f"{job}_0_log.out", folder):
+            os.utime(path, (then, then))
+    assert leftovers.sweep() == 1
+    assert {folder.name for folder in (home / "launches").iterdir()} == {"7", "9"}
+
+
+def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(home: Path) -> None:
+    with own_name(home, []) as lives, own_name(home, []):
+        pass
+    with own_name(home, []) as again:
+        assert again == lives
+        for lock in (home / "workers").iterdir():
+            os.utime(lock, (time.time() - 15 * DAY,) * 2)
+        assert leftovers.sweep() == 1
+        (left,) = (home / "workers").iterdir()
+        assert left.name.endswith("_cpu.lock"), "that of the one which lives"
+        with own_name(home, []) as second:
+            assert second == f"{lives}.2"
+    with own_name(home, []):
+        assert leftovers.sweep() == 0, "it has just begun to have it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ for family in families(page.content.decode()):
 """
 """What a scrape says of each worker."""
 NO_BROKER = "redis://127.0.0.1:9/0"
+NO_HUB = "http://127.0.0.1:9"
 WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))"
 
 
@@ -92,6 +94,23 @@ def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
         assert onlooker.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
     finally:
         onlooker.end()
+
+
+def test_it_sweeps_its_own_machine_where_no_chores_run(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    databases.begin_at(home)
+    (home / "secret_key").write_text("of a test")
+    work = home / "work" / "11111111-1111-4111-8111-111111111111"
+    journal, log = home / "journal" / "7", home / "logs" / "old.log"
+    for folder in (work, journal, log.parent):
+        folder.mkdir(parents=True)
+    log.write_text("of last month")
+    for path in (journal, log):
+        os.utime(path, (0, 0))
+    variables = place.environment(home, tmp_path, NO_HUB, PLUMBLINE_BROKER_URL=NO_BROKER)
+    drained = place.command(variables, "worker", "--drain", "--devices", "cpu")
+    assert drained.returncode == 0, drained.stderr
+    assert [path.name for path in (work, journal, log) if path.exists()] == []
 
 
 def test_a_gpu_that_the_model_cannot_use_is_not_replaced_by_the_processor(
