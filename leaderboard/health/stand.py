@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
 from leaderboard.models import BoardSnapshot, Run, Worker
-from leaderboard.models.run import State
+from leaderboard.models.run import WAITING_SINCE, State
 from leaderboard.queue import ALIVE, live_workers, orders
 from leaderboard.snapshot import OWN
 
@@ -35,9 +35,10 @@ class Waiting:
 
 
 def waiting(now: datetime) -> Waiting:
-    """The runs in the queue, and for how long the first of them has been there."""
+    """The runs in the queue, and since when the one has been there that was queued first; a run
+    that was queued again counts from then on."""
     queued = Run.objects.filter(state=State.QUEUED).order_by()
-    oldest = queued.aggregate(oldest=Min("created"))["oldest"]
+    oldest = queued.aggregate(oldest=Min(WAITING_SINCE))["oldest"]
     return Waiting(queued.count(), since(oldest, now))
 
 

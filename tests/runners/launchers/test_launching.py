@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
+from leaderboard.health import stand
 from leaderboard.models import Launch, Run, User, Worker
 from leaderboard.queue import claims, estimate, launches, live_workers, orders
 from runners import launchers
@@ -304,6 +306,50 @@ def test_a_worker_is_asked_for_while_the_machine_of_the_only_one_is_full(engine:
     Worker.objects.filter(pk=worker.pk).update(full_until=None)
     launchers.look()
     assert engine.cancelled == ["job-1"]
+
+
+def give_back(claim: claims.Claim) -> None:
+    claims.give_back(claim.token, why="drained")
+
+
+def stall(claim: claims.Claim) -> None:
+    Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1), phase="evaluate")
+    assert claims.release_stalled() == 1
+
+
+def stall_before_it_begins(claim: claims.Claim) -> None:
+    Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
+    assert claims.release_stalled() == 1
+
+
+def rest(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="InfraError", message="the Hub is down")
+    Run.objects.update(not_before=F("not_before") - timedelta(seconds=31))
+
+
+def try_again(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="ModelError", message="no tokenizer")
+    assert claims.retry(Run.objects.get(), by="the operator")
+
+
+@pytest.mark.parametrize("happens", [give_back, stall, stall_before_it_begins, rest, try_again])
+def test_a_run_that_is_queued_again_waits_from_then_on(engine: StandIn, happens: Any) -> None:
+    idle = rows.worker()
+    rows.queued("arc")
+    Run.objects.update(created=timezone.now() - timedelta(days=30))
+    claim = claims.claim_next(idle)
+    assert claim is not None
+    happens(claim)
+    assert Run.objects.get().state == "queued"
+    oldest = stand.waiting(timezone.now()).oldest_seconds
+    assert oldest is not None
+    assert oldest < 60
+    launchers.look()
+    assert engine.orders == [], "the idle worker takes it in a second"
+    Run.objects.update(not_before=timezone.now() - timedelta(minutes=16))
+    launchers.look()
+    assert len(engine.orders) == 1
+    assert claims.claim_next(idle) is not None
 
 
 def test_one_that_came_and_found_less_memory_is_not_asked_for_again(engine: StandIn) -> None:
