@@ -10,7 +10,7 @@ import ast
 import json
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,22 @@ SEEDS = (0, 1234, 1234, 1234)
 
 def pairs(given: Any) -> dict[str, Any]:
     """`name=value` by commas or spaces, a JSON object, or a mapping; texts stay texts."""
+    return _pairs(given, str.strip)
+
+
+def typed_pairs(given: Any) -> dict[str, Any]:
+    """As `pairs`, with the texts of `name=value` typed: true, 8, 0.5, [1, 2]; what is nothing of it
+    stays text. An object or a mapping says by itself what is text."""
+    return _pairs(given, lambda text: typed(text.strip()))
+
+
+def generation_pairs(given: Any) -> dict[str, Any]:
+    """As `typed_pairs`, but that white space at a value's ends counts: a stop sequence may be a
+    line break."""
+    return _pairs(given, typed)
+
+
+def _pairs(given: Any, read: Callable[[str], Any]) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return {str(name): value for name, value in given.items()}
     texts = [given] if isinstance(given, str) else given
@@ -29,16 +45,11 @@ def pairs(given: Any) -> dict[str, Any]:
     _expect(right, "name=value by commas, or a mapping", given)
     found: dict[str, Any] = {}
     for text in texts:
-        found |= _object(text) if text.lstrip().startswith("{") else _pairs(text)
+        if text.lstrip().startswith("{"):
+            found |= _object(text)
+        else:
+            found |= {name: read(value) for name, value in _named(text)}
     return found
-
-
-def typed_pairs(given: Any) -> dict[str, Any]:
-    """As `pairs`, with the texts typed: true, 8, 0.5, [1, 2]; what is nothing of it stays text."""
-    return {
-        name: typed(value) if isinstance(value, str) else value
-        for name, value in pairs(given).items()
-    }
 
 
 def typed(text: str) -> Any:
@@ -238,14 +249,12 @@ def _content_of(path: str) -> str:
         raise ValueError(f"expected a JSON object or a file with one: {error}") from None
 
 
-def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _named(text: str) -> Iterator[tuple[str, str]]:
     for part in split_outside_brackets(text):
         name, sign, value = part.partition("=")
         if not sign:
             raise ValueError(f"expected name=value by commas, got {part!r}")
-        found[name.strip()] = value.strip()
-    return found
+        yield name.strip(), value
 
 
 def split_outside_brackets(text: str) -> list[str]:

@@ -51,7 +51,7 @@ _ALL = (
            short="-L"),
     Option("samples", 'rows to score, such as {"arc_easy": [0, 7]}, or a file with that',
            values.rows_by_task, short="-E", metavar="JSON"),
-    Option("gen_kwargs", "generation arguments over those of the tasks", values.typed_pairs,
+    Option("gen_kwargs", "generation arguments over those of the tasks", values.generation_pairs,
            short=None, form="several", metavar="NAME=VALUE"),
     Option("batch_size", "most rows in a batch, or auto", values.batch_size, short="-b"),
     Option("max_batch_size", "most rows in a batch under auto", values.positive),

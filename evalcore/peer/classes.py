@@ -74,9 +74,8 @@ class ConfigurableTask:
         download_mode: Any = None,  # noqa: ARG002
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        # What OUTPUT_TYPE says is overruled by the configuration's default, there as here.
         stated = {**(self.CONFIG or {}), **(config or {})}
-        if self.OUTPUT_TYPE:
-            stated.setdefault("output_type", self.OUTPUT_TYPE)
         stated = {key: value for key, value in stated.items() if value is not None}
         self._config = Config({**_DEFAULTS, **stated})
         self.DATASET_PATH = self.config.dataset_path or self.DATASET_PATH
@@ -89,8 +88,9 @@ class ConfigurableTask:
         self.fewshot_rnd: random.Random | None = None
         self.write_prompt: Callable[[Doc], str] | None = None
         """Set by the engine: the prompt of a document, with its examples."""
-        self.ask: Callable[[Doc], list[Instance]] | None = None
-        """Set by the engine: the requests of a document, as its configuration says."""
+        self.ask: Callable[[Doc, Any], list[Instance]] | None = None
+        """Set by the engine: the requests of a document after this prompt, as its configuration
+        says."""
         self.configured: OfConfiguration | None = None
         """Set by the engine: what the metrics of the configuration give."""
 
@@ -215,8 +215,8 @@ class ConfigurableTask:
     def fewshot_context(self, doc: Doc, *_: Any, **__: Any) -> str:
         return self.write_prompt(doc) if self.write_prompt else ""
 
-    def construct_requests(self, doc: Doc, ctx: Any, **_: Any) -> Any:  # noqa: ARG002
-        return self.ask(doc) if self.ask else []
+    def construct_requests(self, doc: Doc, ctx: Any, **_: Any) -> Any:
+        return self.ask(doc, ctx) if self.ask else []
 
     def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
         if callable(self.config.process_results):

@@ -42,6 +42,14 @@ _METHODS = (
 
 _ASKING = ("fewshot_context", "construct_requests")
 
+_NEVER_CALLED = (
+    *("apply_filters", "build_all_requests", "build_qa_turn", "count_bytes", "count_words"),
+    *("doc_iterator", "doc_to_audio", "doc_to_prefix", "multiple_input_context"),
+    *("override_metric", "resolve_field"),
+)
+"""Methods of lm-evaluation-harness's class that nothing here calls: what a class does there with
+one of them would be another task here, without a word."""
+
 
 class PythonTask(Task):
     """A task whose class is made at once; its data are loaded at the first need of them."""
@@ -85,8 +93,8 @@ class PythonTask(Task):
         """The item with the requests that the class constructs from its prompt."""
         instance, chat = self.instance, self.chat
         instance.write_prompt = lambda _doc: item.prompt
-        instance.ask = lambda doc: [
-            Instance(request.kind, doc, request.arguments, number)
+        instance.ask = lambda doc, prompt: [
+            Instance(request.kind, doc, _after(prompt, request, item.prompt), number)
             for number, request in enumerate(item.requests)
         ]
         options = {
@@ -132,6 +140,16 @@ class PythonTask(Task):
         )
 
 
+def _after(prompt: Any, request: Request, written: Any) -> tuple[Any, ...]:
+    """The request's arguments after another prompt than the one that was written for it."""
+    if request.kind == "loglikelihood_rolling" or not isinstance(prompt, str):
+        return request.arguments
+    context, *others = request.arguments
+    if not context.startswith(written):  # of a choice by itself
+        return request.arguments
+    return prompt + context.removeprefix(written), *others
+
+
 def _template_of(chat: Chat) -> Callable[..., str]:
     def render(turns: Any, add_generation_prompt: bool = True) -> str:
         return chat.template.render(turns, add_generation_prompt)
@@ -156,8 +174,26 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
             f"The task {spec.name}: {spec.python_class} must derive from ConfigurableTask, which "
             f"{type(made).__name__} does not"
         )
+    _refuse_what_is_never_called(spec, made)
     made.config["task"] = spec.name
     return made
+
+
+def _refuse_what_is_never_called(spec: TaskSpec, made: ConfigurableTask) -> None:
+    for method in _NEVER_CALLED:
+        if _overrides(made, method):
+            raise TaskError(
+                f"The task {spec.name}: {spec.python_class} has a {method} of its own, which "
+                "evalcore does not call: the task would be another one than in "
+                "lm-evaluation-harness. Say the same by keys, or in construct_requests and "
+                "process_results"
+            )
+    scores = _overrides(made, "process_results") or callable(made.config.process_results)
+    if _overrides(made, "aggregation") and not scores:
+        raise TaskError(
+            f"The task {spec.name}: {spec.python_class} has an aggregation of its own and no "
+            "process_results, which names the numbers that it is for: add that"
+        )
 
 
 def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:
@@ -180,6 +216,8 @@ def _described(spec: TaskSpec, instance: ConfigurableTask) -> TaskSpec:
         for name in _METHODS
         if _overrides(instance, name)
     }
+    if own.output_type == "generate_until" and own.doc_to_choice is None:
+        methods.pop("doc_to_choice", None)  # asked for where the key is there
     few: dict[str, Any] = {
         name: _of_examples(spec, instance, name, getattr(own.fewshot, name))
         for name in _METHODS[:3]
@@ -216,8 +254,9 @@ def _of_examples(
 
 
 def _overrides(instance: ConfigurableTask, method: str) -> bool:
-    own = getattr(type(instance), method, None)
-    return own is not None and own is not getattr(ConfigurableTask, method, None)
+    # Static, since a class method is another object at each look.
+    own = inspect.getattr_static(type(instance), method, None)
+    return own is not None and own is not inspect.getattr_static(ConfigurableTask, method, None)
 
 
 @dataclass(frozen=True)

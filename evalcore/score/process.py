@@ -9,7 +9,7 @@ takes the best over the right answers of the document itself.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -139,6 +139,8 @@ class AsLmEval:
         if measure.name == "exact_match":
             # From here on the later metrics, too, see the text once for each answer.
             self._result = [self._result] * len(golds)
+            if _compares_whole_lists(measure.arguments):
+                return float(self._result == golds)
             function: Any = measure.metric.generate_until
             matches = function(references=golds, predictions=self._result, **measure.arguments)
             return float(matches["exact_match"] > 0)
@@ -147,6 +149,13 @@ class AsLmEval:
             value = _call(measure, gold, self._result)
             scores.append(value[measure.name] if isinstance(value, dict) else value)
         return float(any(scores))
+
+
+def _compares_whole_lists(arguments: Mapping[str, Any]) -> bool:
+    """lm-evaluation-harness makes arrays of the texts only where no list of patterns is given, or
+    something is taken out; else it compares two lists, which have to be equal in every entry."""
+    takes_out = (arguments.get(f"ignore_{what}") for what in ("case", "punctuation", "numbers"))
+    return arguments.get("regexes_to_ignore") == [] and not any(takes_out)
 
 
 def best(answered: Answered, measure: Measure, higher_is_better: bool) -> Results:

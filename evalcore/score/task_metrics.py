@@ -62,7 +62,7 @@ class Measures:
             return
         for name, function in own_aggregations.items():
             self.aggregations[name] = aggregation_from(function)
-            self.higher_is_better[name] = own_higher_is_better.get(name, True)
+            self.higher_is_better[name] = True
         for entry in () if own_aggregations else spec.metric_list:
             self._add(entry)
         if spec.output_type != "generate_until":
@@ -70,6 +70,8 @@ class Measures:
             self.of_task.sort(
                 key=lambda metric: order.index(metric.name) if metric.name in order else len(order)
             )
+        for name in self.higher_is_better.keys() & own_higher_is_better.keys():
+            self.higher_is_better[name] = own_higher_is_better[name]
         for name in spec.about.extra_metrics:
             if name not in self.aggregations and name not in self.problems:
                 self._add(MetricSpec(metric=name), extra=True)

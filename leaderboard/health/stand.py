@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Max, Min, Sum
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
 from leaderboard.models import BoardSnapshot, Run, Worker
-from leaderboard.models.run import State
+from leaderboard.models.run import WAITING_SINCE, State
 from leaderboard.queue import ALIVE, live_workers, orders
 from leaderboard.snapshot import OWN
 
@@ -34,9 +35,10 @@ class Waiting:
 
 
 def waiting(now: datetime) -> Waiting:
-    """The runs in the queue, and for how long the first of them has been there."""
+    """The runs in the queue, and since when the one has been there that was queued first; a run
+    that was queued again counts from then on."""
     queued = Run.objects.filter(state=State.QUEUED).order_by()
-    oldest = queued.aggregate(oldest=Min("created"))["oldest"]
+    oldest = queued.aggregate(oldest=Min(WAITING_SINCE))["oldest"]
     return Waiting(queued.count(), since(oldest, now))
 
 
@@ -99,8 +101,8 @@ def pool(now: datetime) -> Pool:
     tokens = dict(known.order_by("name").values_list("name", "tokens"))
     here = known.filter(ended=None)
     counted = Counter({"busy": 0, "idle": 0, "resting": 0})
-    counted["unable"] = here.filter(seen__gte=now - ALIVE).exclude(refusal="").count()
-    counted["lost"] = here.filter(seen__lt=now - ALIVE).count()
+    counted["unable"] = here.filter(seen__gte=Now() - ALIVE).exclude(refusal="").count()
+    counted["lost"] = here.filter(seen__lt=Now() - ALIVE).count()
     memory: Counter[str] = Counter()
     for worker in alive:
         at = "busy" if worker.name in busy else "resting" if worker.name in resting else "idle"

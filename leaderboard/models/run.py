@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils import timezone
 
@@ -46,6 +47,8 @@ MEASURED = (State.DONE, State.SUPERSEDED, State.RECALLED)
 
 IN_TURN = ("-priority", "due", "id")
 """The order in which queued runs are taken."""
+WAITING_SINCE = Coalesce("not_before", "created")
+"""When a queued run was queued last, or may be taken from."""
 
 
 class ErrorClass(models.TextChoices):
@@ -141,7 +144,7 @@ class Run(models.Model):
     votes = models.PositiveSmallIntegerField(default=0)
     """By how many votes its turn was moved forward."""
     not_before = models.DateTimeField(null=True, blank=True)
-    """After a failure of ours: not to be tried again before this time."""
+    """Of a run that was queued again: when, or until when it rests after a failure of ours."""
     started = models.DateTimeField(null=True, blank=True)
     finished = models.DateTimeField(null=True, blank=True)
 
@@ -192,9 +195,7 @@ class Run(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["state", "-priority", "due"], name="queue_order"),
             models.Index(fields=["state", "-finished"], name="newest_ended"),
-            models.Index(
-                fields=["created"], condition=Q(state=State.QUEUED), name="oldest_waiting"
-            ),
+            models.Index(WAITING_SINCE, condition=Q(state=State.QUEUED), name="waiting_longest"),
             # All that a model's page asks of hundreds of runs: it reads a few pages of this index,
             # where the rows lie on as many pages of the table as there are runs.
             models.Index(

@@ -2,6 +2,7 @@
 
 from leaderboard.queue import (
     claims,
+    clock,
     estimate,
     fairness,
     launches,
@@ -26,6 +27,7 @@ __all__ = [
     "by_benchmark",
     "by_cause",
     "claims",
+    "clock",
     "estimate",
     "fairness",
     "launches",

@@ -50,8 +50,10 @@ BLANK: dict[str, Any] = {
     "so_far": {},
 }
 """What a new attempt knows of those before it."""
+AGAIN: dict[str, Any] = {**NOBODY, "state": State.QUEUED, "not_before": Now()}
+"""Of a run that is queued once more: it waits from now on, not since it was asked for."""
 UNTRIED = {
-    **{**BLANK, **NOBODY, "state": State.QUEUED, "attempt": 0, "worker": None},
+    **{**BLANK, **AGAIN, "attempt": 0, "worker": None},
     **{"times_full": 0, "full_on": "", "full_until": None},
 }
 
@@ -289,7 +291,7 @@ def give_back(token: uuid.UUID, *, why: str) -> int:
     """Queue the claim's unfinished runs again, as if they had not been tried; how many."""
     with changing():
         runs = list(held(token).select_for_update())
-        back = held(token).update(state=State.QUEUED, attempt=F("attempt") - 1, **NOBODY)
+        back = held(token).update(attempt=F("attempt") - 1, **AGAIN)
         for run in runs:
             tell([run], State.QUEUED, by=run.worker_id or GONE, why=why)
     return back
@@ -356,9 +358,9 @@ def release_stalled() -> int:
             state = State.QUEUED
             if run.phase in NOT_BEGUN:
                 why = f"{holder(run)} stopped reporting before it began"
-                moved = theirs.update(state=state, attempt=F("attempt") - 1, **NOBODY)
+                moved = theirs.update(attempt=F("attempt") - 1, **AGAIN)
             elif run.attempt < MAX_ATTEMPTS:
-                moved = theirs.update(state=state, **NOBODY)
+                moved = theirs.update(**AGAIN)
             else:
                 state = State.FAILED
                 moved = theirs.update(

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.models.run import IN_TURN
-from leaderboard.queue import orders, pace
+from leaderboard.queue import clock, orders, pace
 from leaderboard.queue.pace import Pace
 from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
@@ -134,7 +134,7 @@ def plan() -> Plan:
 
 def made() -> Plan:
     """The queue as it stands, in a fixed number of queries."""
-    now = timezone.now()
+    now = clock.now()
     alive = sorted(live_workers(), key=lambda worker: worker.name)
     told = orders.by_name(worker.name for worker in alive)
     workers = [worker for worker in alive if worker.name not in told]
@@ -325,7 +325,7 @@ ALIVE = timedelta(minutes=2)
 
 def live_workers() -> list[Worker]:
     """Those that can evaluate: not one whose GPUs cannot be used."""
-    seen = Worker.objects.filter(seen__gte=timezone.now() - ALIVE, ended=None)
+    seen = Worker.objects.filter(seen__gte=Now() - ALIVE, ended=None)
     return list(seen.filter(refusal=""))
 
 

@@ -9,7 +9,7 @@ from django.db.models import Max, Min, Q
 from django.db.models.functions import Now
 
 from leaderboard.models import PoolOrder, Run, Worker
-from leaderboard.models.run import State
+from leaderboard.models.run import WAITING_SINCE, State
 from leaderboard.queue import orders
 from leaderboard.queue.estimate import live_workers
 
@@ -37,7 +37,7 @@ def groups() -> list[Group]:
         "variant__code",
     )
     found = by_variant.annotate(
-        needed=Max("needed_bytes"), since=Min("created"), first=Max("priority"), due=Min("due")
+        needed=Max("needed_bytes"), since=Min(WAITING_SINCE), first=Max("priority"), due=Min("due")
     )
     return [
         Group(*row)

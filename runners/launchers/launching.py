@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
-from django.utils import timezone
+from django.db.models import Exists, Max, OuterRef, Q
 
 from leaderboard.models import Launch, Worker
-from leaderboard.queue import estimate, launches, unserved
+from leaderboard.queue import clock, estimate, launches, unserved
 from runners.launchers.engine import EngineTrouble, Launcher, Order, launcher_of
 from runners.launchers.kinds import Configuration, Kind, WrongFile, read
+from runners.launchers.looks import Looks
 from runners.launchers.need import DAY, Standing, superfluous, wanted
 
 logger = logging.getLogger(__name__)
@@ -29,8 +30,11 @@ AT_MOST = 20
 """Workers that one look asks for."""
 NO_ANSWER = timedelta(minutes=5)
 """Since the engine was asked, by a process that must have died over it."""
+BIRTH = timedelta(minutes=5)
+"""In which a worker that has come finds out what it holds; 40 seconds on a busy machine."""
 OVERTIME = timedelta(minutes=10)
 """After which a worker is cancelled that its engine should have ended."""
+LOOKS = Looks()
 LOCK = 0x504C_554D
 """Of PostgreSQL, for the one who decides; SQLite has one writer anyway."""
 State = Launch.State
@@ -47,6 +51,8 @@ def look() -> None:
         logger.error("no worker is launched: %s", problem)
         return
     settle(plan, engine)
+    if LOOKS.resumed:
+        return  # workers that live will have said so by the next look
     for _ in range(AT_MOST):
         if (order := decide(plan)) is None or not hand_over(order, engine):
             break
@@ -54,7 +60,8 @@ def look() -> None:
 
 def settle(plan: Configuration, engine: Launcher) -> None:
     """Note which launches are over, and cancel those that should be."""
-    now = timezone.now()
+    now = clock.now()
+    LOOKS.note(now)
     for launch in list(Launch.objects.filter(state__in=Launch.OPEN)):
         if why := _over(launch, plan, engine, now):
             _end(launch, engine, why)
@@ -71,7 +78,7 @@ def decide(plan: Configuration) -> Order | None:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         if unserved.all_rest():
             return None
-        now = timezone.now()
+        now = clock.now()
         kind = wanted(standing(plan, now), plan)
         if kind is None:
             return None
@@ -104,7 +111,15 @@ def standing(plan: Configuration, now: datetime) -> Standing:
         workers=unserved.takers(),
         launches=list(known.order_by("-asked")),
         measured=_measured(plan.kinds, now),
+        arriving=_arriving(),
     )
+
+
+def _arriving() -> frozenset[UUID]:
+    """Launches whose worker has come, and has not said yet what it holds."""
+    said = Worker.objects.filter(launch=OuterRef("pk"), seen__gte=OuterRef("came"))
+    come = Launch.objects.filter(~Exists(said), state=State.UP)
+    return frozenset(come.values_list("pk", flat=True))
 
 
 def _measured(kinds: Iterable[Kind], now: datetime) -> dict[str, int]:
@@ -117,20 +132,29 @@ def _measured(kinds: Iterable[Kind], now: datetime) -> dict[str, int]:
 
 def _over(launch: Launch, plan: Configuration, engine: Launcher, now: datetime) -> str:
     """Why a launch is at its end; empty where it is not."""
+    attentive = LOOKS.lasted(now) > estimate.ALIVE
     if launch.state == State.ASKING:
         return "nobody knows what the engine answered" if now - launch.asked > NO_ANSWER else ""
     if launch.state == State.WAITING:
         if _alive(launch, engine) is False:
             return "the engine has ended it, and its worker never came"
-        if now - launch.asked > timedelta(minutes=plan.show_up_minutes):
+        if attentive and now - launch.asked > timedelta(minutes=plan.show_up_minutes):
             return f"its worker did not come within {plan.show_up_minutes:g} minutes"
         return ""
-    worker = launch.workers.first()
-    if worker is None or now - worker.seen > estimate.ALIVE:
+    if attentive and _is_silent(launch, now):
         return "its worker is not seen any more"
     if launch.came and now - launch.came > timedelta(hours=launch.hours) + OVERTIME:
         return f"its {launch.hours:g} hours are over"
     return ""
+
+
+def _is_silent(launch: Launch, now: datetime) -> bool:
+    """A worker's row is written a while after it came; what is there of before says nothing."""
+    came = launch.came or launch.asked
+    seen = launch.workers.aggregate(seen=Max("seen"))["seen"]
+    if seen is None or seen < came:
+        return now - came > BIRTH
+    return bool(now - seen > estimate.ALIVE)
 
 
 def _alive(launch: Launch, engine: Launcher) -> bool | None:

@@ -6,9 +6,10 @@ Nothing here asks a database, an engine or a clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from leaderboard.models import Launch, Worker
 from leaderboard.queue import launches, unserved
@@ -29,11 +30,22 @@ class Standing:
     """The open ones, and all of the last day, the newest first."""
     measured: Mapping[str, int]
     """By kind the bytes that its last worker found free."""
+    arriving: Set[UUID] = frozenset()
+    """Launches whose worker has come and is not yet among `workers`."""
+
+    def on_their_way(self) -> Counter[str]:
+        """How many, by kind."""
+        return Counter(
+            launch.kind
+            for launch in self.launches
+            if launch.state in (State.ASKING, State.WAITING) or launch.pk in self.arriving
+        )
 
 
 def wanted(standing: Standing, plan: Configuration) -> Kind | None:
     """The kind of worker to ask for now; None where none is missing or none may be had."""
-    for group in _unserved(standing, plan):
+    left, _ = _matched(standing, plan)
+    for group in left:
         for kind in _fitting(group, standing, plan):
             rests = launches.resting_until(kind.name, standing.launches)
             if rests and rests > standing.now:
@@ -44,12 +56,14 @@ def wanted(standing: Standing, plan: Configuration) -> Kind | None:
 
 
 def superfluous(standing: Standing, plan: Configuration) -> list[Launch]:
-    """Launches whose worker has not come and that nothing waits for any more."""
-    waiting = [launch for launch in standing.launches if launch.state == State.WAITING]
-    needed = Counter(
-        kind.name for group in _lacking(standing, plan) for kind in _fitting(group, standing, plan)
-    )
-    return [launch for launch in waiting if not needed[launch.kind]]
+    """Launches whose worker has not come and that nothing waits for any more, the newest first."""
+    _, spare = _matched(standing, plan)
+    left = []
+    for launch in standing.launches:
+        if launch.state == State.WAITING and spare[launch.kind]:
+            spare[launch.kind] -= 1
+            left.append(launch)
+    return left
 
 
 def obstacle(kind: Kind, budget: Budget, standing: Standing) -> str | None:
@@ -100,11 +114,12 @@ def _lacking(standing: Standing, plan: Configuration) -> list[unserved.Group]:
     ]
 
 
-def _unserved(standing: Standing, plan: Configuration) -> list[unserved.Group]:
-    """Of those, the ones for which no worker is on its way; each worker is for one of them."""
-    coming = Counter(
-        launch.kind for launch in standing.launches if launch.state in (State.ASKING, State.WAITING)
-    )
+def _matched(standing: Standing, plan: Configuration) -> tuple[list[unserved.Group], Counter[str]]:
+    """For what of it no worker is on its way, and how many by kind are on theirs for nothing.
+
+    Each worker is for one group.
+    """
+    coming = standing.on_their_way()
     left = []
     for group in _lacking(standing, plan):
         on_its_way = next((k for k in _fitting(group, standing, plan) if coming[k.name]), None)
@@ -112,7 +127,7 @@ def _unserved(standing: Standing, plan: Configuration) -> list[unserved.Group]:
             coming[on_its_way.name] -= 1
         else:
             left.append(group)
-    return left
+    return left, coming
 
 
 def _fitting(group: unserved.Group, standing: Standing, plan: Configuration) -> list[Kind]:

@@ -29,8 +29,10 @@ class RegexFilter(EachFilter):
         self.regex = re.compile(self.regex_pattern)
 
     def of(self, result: Any) -> Any:
-        found = _find(self.regex, result, self.group_select)
-        return self.fallback if found is None else found
+        fallback = self.fallback
+        if_empty = fallback.strip() if isinstance(fallback, str) else None  # as lm-eval strips it
+        found = _find(self.regex, result, self.group_select, if_empty)
+        return fallback if found is None else found
 
 
 @dataclass(eq=False)
@@ -85,7 +87,8 @@ class MultiChoiceRegexFilter(RegexFilter):
             letter = _find(self.regex, text, self.group_select, none_if_empty="")
             if not letter:
                 choice = _find(any_choice, self._plain(text), self.group_select) or ""
-                letter = of_choice.get(choice, choice)
+                # What finds nothing is no choice, not even one of which nothing is left.
+                letter = of_choice.get(choice, choice) if choice else ""
             if not letter:
                 after_colon = _find(any_letter, text, self.group_select)
                 letter = f"({after_colon})" if after_colon else None

@@ -7,10 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q
-from django.utils import timezone
 
 from leaderboard.models import PoolOrder, Run, Worker
-from leaderboard.queue import estimate, orders
+from leaderboard.queue import clock, estimate, orders
 
 
 class Command(BaseCommand):
@@ -56,7 +55,7 @@ class Command(BaseCommand):
         told = orders.by_name([orders.EVERYBODY, *(worker.name for worker in workers)])
         if everybody := told.get(orders.EVERYBODY):
             self.stdout.write(f"all workers: {everybody.get_kind_display().lower()}")
-        now = timezone.now()
+        now = clock.now()
         for worker in workers:
             silent = now - worker.seen
             state = "alive" if silent <= estimate.ALIVE else "not seen lately"

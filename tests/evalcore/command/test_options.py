@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalcore import cli, values
@@ -67,6 +67,25 @@ def test_pairs_are_typed_as_they_type_them(wanted):
 
     text = ",".join(f"{name}={value}" for name, value in wanted.items())
     assert values.typed_pairs([text]) == key_val_to_dict(text)
+
+
+@pytest.mark.peer
+@given(st.sampled_from(["until", "stop"]), st.text("xQ: \n\t-'", min_size=1, max_size=6))
+@example("until", "\n")
+@example("until", " Q:")
+def test_a_generation_argument_keeps_the_white_space_of_its_text(name, text):
+    """A stop sequence may be a line break."""
+    from lm_eval._cli.utils import key_val_to_dict
+
+    ours = parsed("--gen_kwargs", f"{name}={text}").gen_kwargs
+    assert ours == key_val_to_dict(f"{name}={text}")
+
+
+def test_what_an_object_or_a_mapping_calls_text_stays_text():
+    wanted = {"until": "7", "revision": "0012", "temperature": 0.5}
+    assert values.typed_pairs(wanted) == wanted
+    assert values.typed_pairs([json.dumps(wanted)]) == wanted
+    assert values.typed_pairs("until=7") == {"until": 7}
 
 
 @given(st.dictionaries(NAMES, PLAIN, min_size=1, max_size=4))

@@ -12,6 +12,7 @@ import pytest
 from evalcore.building import task_of
 from evalcore.errors import TaskError
 from evalcore.score.filters.registry import FILTERS
+from evalcore.score.task_metrics import Measures
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
@@ -163,6 +164,77 @@ def test_a_class_may_leave_everything_but_one_method_to_its_keys(tmp_path: Path)
         ("Q: one?", " b"),
     ]
     assert (item.gold, task.own_process_results, task.own_aggregations) == ([1], None, {})
+
+
+OF_KEYS = """
+from lm_eval.api.task import ConfigurableTask
+class Capitals(ConfigurableTask):
+    def __init__(self, config=None):
+        super().__init__(config=config)
+"""
+
+
+def by_keys(tmp_path: Path, method: str, keys: str, **options: Any) -> Task:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"question": "one?", "choices": ["a", "b"], "answer": 1}\n')
+    file = (
+        f"{FILE}dataset_path: json\ndataset_kwargs: {{data_files: {{test: {rows}}}}}\n"
+        f"test_split: test\ndoc_to_text: question\ndoc_to_target: answer\n{keys}"
+    )
+    return capitals_task(tmp_path / "tasks", f"{OF_KEYS}    {method}\n", file, **options)
+
+
+CHOICE = "output_type: multiple_choice\ndoc_to_choice: choices\nmetric_list: [{metric: acc}]\n"
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "def construct_requests(self, doc, ctx, **more):\n"
+        "        return super().construct_requests(doc, 'X ' + ctx, **more)",
+        "def fewshot_context(self, doc, *args, **more):\n"
+        "        return 'X ' + super().fewshot_context(doc, *args, **more)",
+    ],
+)
+def test_a_prompt_that_a_class_changes_is_what_is_asked(tmp_path: Path, method: str) -> None:
+    (item,) = by_keys(tmp_path, method, CHOICE).items()
+    assert [request.arguments for request in item.requests] == [("X one?", " a"), ("X one?", " b")]
+    assert item.prompt == "X one?"
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["apply_filters", "build_qa_turn", "count_words", "doc_to_prefix", "multiple_input_context"],
+)
+def test_a_method_that_is_never_called_here_is_refused(tmp_path: Path, method: str) -> None:
+    with pytest.raises(TaskError, match=f"a {method} of its own, which evalcore does not call"):
+        by_keys(tmp_path, f"def {method}(self, *_): return 1", CHOICE)
+
+
+def test_an_aggregation_without_numbers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="no process_results"):
+        by_keys(tmp_path, "def aggregation(self): return {'acc': max}", CHOICE)
+
+
+def test_what_lm_eval_passes_over_in_a_class_is_passed_over(tmp_path: Path) -> None:
+    generated = "metric_list: [{metric: exact_match}]\n"
+    task = by_keys(tmp_path, "OUTPUT_TYPE = 'loglikelihood'", generated)
+    assert task.spec.output_type == "generate_until"
+    task = by_keys(tmp_path, "def doc_to_choice(self, doc): return ['x', 'y']", generated)
+    assert [item.choices for item in task.items()] == [[]]
+
+
+def test_a_class_may_say_only_what_is_better(tmp_path: Path) -> None:
+    task = by_keys(tmp_path, "def higher_is_better(self): return {'acc': False}", CHOICE)
+    by_the_task = task.own_process_results is not None
+    measures = Measures(
+        task.spec,
+        task.mode,
+        by_the_task=by_the_task,
+        own_aggregations=task.own_aggregations,
+        own_higher_is_better=task.own_higher_is_better,
+    )
+    assert measures.higher_is_better == {"acc": False}
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,8 @@ PIECES += [
     "é",
     "date:",
 ]
+ODD_CHOICES = [["guilty", "", "of"], [" ", "Romance"], ["A", "...", "of"], ["of", "of of"]]
+"""Nothing is left of some of them, or of two the same."""
 WORDS = st.lists(st.sampled_from(PIECES), max_size=8)
 TEXTS = st.one_of(WORDS.map(" ".join), WORDS.map("".join))
 ARGUMENTS = {
@@ -127,9 +129,10 @@ ARGUMENTS = {
         {},
         optional={
             "regex_pattern": st.sampled_from(
-                [r"\d+", r"(A)|(\(B\))", r"(\w)(\s)?", r"#### (.*)", ""]
+                [r"\d+", r"(A)|(\(B\))", r"(\w)(\s)?", r"(12)?(é)?", r"#### (.*)", ""]
             ),
             "group_select": st.sampled_from([0, -1]),
+            "fallback": st.sampled_from(["[invalid]", " none\n"]),
         },
     ),
     "multi_choice_regex": st.fixed_dictionaries(
@@ -167,7 +170,7 @@ def test_every_filter_makes_what_lm_eval_makes_of_any_text(name, data):
     punctuation.find_once()
     arguments = data.draw(ARGUMENTS[name])
     texts = data.draw(st.lists(TEXTS, min_size=2, max_size=4))
-    docs = [{"choices": CHOICES}]
+    docs = [{"choices": data.draw(st.sampled_from([CHOICES, *ODD_CHOICES]))}]
     theirs = list(get_filter(name)(**arguments).apply([texts], docs))
     assert list(FILTERS[name](**arguments).apply([texts], docs)) == theirs
 

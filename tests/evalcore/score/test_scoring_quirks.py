@@ -82,6 +82,28 @@ def test_after_an_exact_match_of_several_answers_lm_eval_s_metrics_see_a_list(tm
     assert scene.ours(texts("a"), mode="strict")[0]["is_list,none"] == 0.0
 
 
+@peer
+@pytest.mark.parametrize(
+    ("arguments", "score"),
+    [
+        ("regexes_to_ignore: []", 0.0),
+        ("regexes_to_ignore: [], ignore_case: true", 1.0),
+        ("regexes_to_ignore: [','], ignore_case: false", 1.0),
+        ("ignore_case: false", 1.0),
+    ],
+)
+def test_an_empty_list_of_patterns_makes_lm_eval_want_all_answers_at_once(
+    tmp_path, arguments, score
+):
+    rows = [{"question": "1", "answer": ["a", "x"]}, {"question": "2", "answer": ["a", "a"]}]
+    keys = GENERATE + f"    metric_list: [{{metric: exact_match, {arguments}}}]\n"
+    scene = Scene(tmp_path, rows, keys)
+    both = (score + 1) / 2
+    assert scene.theirs(texts("a"))["exact_match,none"] == both
+    assert scene.ours(texts("a"))[0]["exact_match,none"] == both
+    assert scene.ours(texts("a"), mode="strict")[0]["exact_match,none"] == 1.0
+
+
 def test_an_answer_that_is_no_choice_scores_nothing_in_compat(tmp_path):
     """Strict refuses it before the model is asked, which the tests of tasks say."""
     rows = [{"question": "Q", "choices": ["a", "b"], "answer": 2}]

@@ -286,5 +286,5 @@ def test_the_queries_do_not_grow_with_the_queue(
     make.make_worker()
     for number in range(30):
         ask(f"m{number}", suite)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         estimate.plan()

@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 import yaml
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
+from leaderboard.health import stand
 from leaderboard.models import Launch, Run, User, Worker
-from leaderboard.queue import claims, launches, orders
+from leaderboard.queue import claims, estimate, launches, live_workers, orders
 from runners import launchers
 from runners.capacity import Capacity
-from runners.launchers import EngineTrouble, Order
+from runners.launchers import EngineTrouble, Order, launching
+from runners.launchers.looks import Looks
 from runners.launchers.slurm import Slurm
-from runners.registration import write
+from runners.registration import Registration, write
 from tests.runners import rows
 
 pytestmark = pytest.mark.django_db
@@ -58,8 +61,19 @@ def engine(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> St
     (tmp_path / "launch.yaml").write_text(yaml.safe_dump(PLAN))
     settings.PLUMBLINE_LAUNCH = str(tmp_path / "launch.yaml")
     engine = StandIn()
+    looked(monkeypatch)
     monkeypatch.setattr("runners.launchers.launching.launcher_of", lambda _: engine)
     return engine
+
+
+def looked(
+    monkeypatch: pytest.MonkeyPatch,
+    since: timedelta = timedelta(hours=1),
+    last: timedelta = timedelta(seconds=15),
+) -> None:
+    """The part that looks has done so since then, and last then."""
+    now = timezone.now()
+    monkeypatch.setattr(launching, "LOOKS", Looks(now - since, now - last))
 
 
 def the_launch() -> Launch:
@@ -183,10 +197,102 @@ def test_a_worker_that_is_cut_off_is_cancelled_and_replaced(engine: StandIn) -> 
     launchers.look()
     show_up(engine.orders[0])
     launches.took(engine.orders[0].launch)
+    earlier(came=timedelta(hours=1))
     Worker.objects.update(seen=timezone.now() - timedelta(minutes=3))
     launchers.look()
     assert engine.cancelled == ["job-1"]
     assert [launch.state for launch in Launch.objects.order_by("asked")] == ["ended", "waiting"]
+
+
+def test_a_worker_that_has_come_is_given_minutes_to_find_out_what_it_holds(
+    engine: StandIn,
+) -> None:
+    rows.queued("arc")
+    launchers.look()
+    (order,) = engine.orders
+    with Registration("evaluate@node/cuda:0", "cpu", order.launch):
+        launchers.look()
+        earlier(came=timedelta(minutes=4))
+        launchers.look()
+        assert (the_launch().state, engine.cancelled, len(engine.orders)) == ("up", [], 1)
+        earlier(came=timedelta(minutes=6))
+        launchers.look()
+        assert (the_launch().state, engine.cancelled) == ("ended", ["job-1"])
+
+
+def test_the_row_of_an_earlier_worker_of_that_name_says_nothing_of_the_new_one(
+    engine: StandIn,
+) -> None:
+    rows.queued("arc")
+    launchers.look()
+    show_up(engine.orders[0])
+    launches.took(engine.orders[0].launch)
+    launches.end(engine.orders[0].launch, "its worker ended")
+    Worker.objects.update(seen=timezone.now() - timedelta(days=2), ended=timezone.now())
+    for _ in range(2):
+        # The second time the engine starts the same launch anew, as Slurm does after a node fails.
+        launchers.look()
+        launches.came(engine.orders[-1].launch)
+        launchers.look()
+        assert (the_launch().state, engine.cancelled, len(engine.orders)) == ("up", [], 2)
+        show_up(engine.orders[-1])
+        launches.took(engine.orders[-1].launch)
+        Worker.objects.update(seen=timezone.now() - timedelta(hours=2))
+        earlier(came=timedelta(hours=3))
+        launches.end(engine.orders[-1].launch, "its worker ended")
+        Run.objects.update(state="cancelled")
+
+
+def test_a_host_whose_clock_is_minutes_ahead_misses_nobody(
+    engine: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows.queued("arc")
+    launchers.look()
+    worker = show_up(engine.orders[0])
+    rows.queued("mmlu")
+    now = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(minutes=3))
+    launchers.look()
+    assert (the_launch().state, engine.cancelled, len(engine.orders)) == ("up", [], 1)
+    assert [live.name for live in live_workers()] == [worker.name]
+    assert estimate.made().turns[0].takers == (worker.name,)
+
+
+def test_while_the_database_was_away_nobody_could_be_seen(
+    engine: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows.queued("arc")
+    launchers.look()
+    show_up(engine.orders[0])
+    launches.took(engine.orders[0].launch)
+    away = timedelta(minutes=10)
+    earlier(came=timedelta(hours=1))
+    Worker.objects.update(seen=timezone.now() - away)
+    looked(monkeypatch, last=away)
+    launchers.look()
+    # It is back for a minute, and the worker has not been seen yet.
+    looked(monkeypatch, since=timedelta(minutes=1))
+    launches.ask("a100", "slurm", gpus=1, hours=8, price=1.9, at=timezone.now() - away * 60)
+    Launch.objects.filter(state="asking").update(state="waiting")
+    launchers.look()
+    assert engine.cancelled == []
+    assert not Launch.objects.filter(state="failed").exists()
+    looked(monkeypatch, since=timedelta(minutes=3))
+    launchers.look()
+    assert "job-1" in engine.cancelled
+
+
+def test_after_a_pause_workers_say_that_they_live_before_others_are_asked_for(
+    engine: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows.queued("arc")
+    worker = rows.worker()
+    Worker.objects.update(seen=timezone.now() - timedelta(minutes=10))
+    looked(monkeypatch, last=timedelta(minutes=10))
+    launchers.look()
+    assert engine.orders == []
+    launchers.look()
+    assert len(engine.orders) == 1, f"{worker} is not there"
 
 
 def test_a_worker_is_asked_for_while_the_machine_of_the_only_one_is_full(engine: StandIn) -> None:
@@ -200,6 +306,50 @@ def test_a_worker_is_asked_for_while_the_machine_of_the_only_one_is_full(engine:
     Worker.objects.filter(pk=worker.pk).update(full_until=None)
     launchers.look()
     assert engine.cancelled == ["job-1"]
+
+
+def give_back(claim: claims.Claim) -> None:
+    claims.give_back(claim.token, why="drained")
+
+
+def stall(claim: claims.Claim) -> None:
+    Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1), phase="evaluate")
+    assert claims.release_stalled() == 1
+
+
+def stall_before_it_begins(claim: claims.Claim) -> None:
+    Run.objects.update(lease_until=timezone.now() - timedelta(minutes=1))
+    assert claims.release_stalled() == 1
+
+
+def rest(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="InfraError", message="the Hub is down")
+    Run.objects.update(not_before=F("not_before") - timedelta(seconds=31))
+
+
+def try_again(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="ModelError", message="no tokenizer")
+    assert claims.retry(Run.objects.get(), by="the operator")
+
+
+@pytest.mark.parametrize("happens", [give_back, stall, stall_before_it_begins, rest, try_again])
+def test_a_run_that_is_queued_again_waits_from_then_on(engine: StandIn, happens: Any) -> None:
+    idle = rows.worker()
+    rows.queued("arc")
+    Run.objects.update(created=timezone.now() - timedelta(days=30))
+    claim = claims.claim_next(idle)
+    assert claim is not None
+    happens(claim)
+    assert Run.objects.get().state == "queued"
+    oldest = stand.waiting(timezone.now()).oldest_seconds
+    assert oldest is not None
+    assert oldest < 60
+    launchers.look()
+    assert engine.orders == [], "the idle worker takes it in a second"
+    Run.objects.update(not_before=timezone.now() - timedelta(minutes=16))
+    launchers.look()
+    assert len(engine.orders) == 1
+    assert claims.claim_next(idle) is not None
 
 
 def test_one_that_came_and_found_less_memory_is_not_asked_for_again(engine: StandIn) -> None:

@@ -47,6 +47,18 @@ def test_one_that_nothing_waits_for_any_more_is_taken_back() -> None:
     assert superfluous(standing(launches=coming), plan(SMALL, LARGE)) == list(coming[:2])
 
 
+def test_of_two_on_their_way_one_is_taken_back_when_one_model_is_left() -> None:
+    newer, older = launch(SMALL, "waiting", minutes=1), launch(SMALL, "waiting", minutes=9)
+    both = standing(group(20), group(20), launches=(newer, older))
+    assert superfluous(both, plan(SMALL)) == []
+    assert superfluous(replace(both, waiting=[group(20)]), plan(SMALL)) == [newer]
+    # Who is being asked for, or has come and not yet said what it holds, serves one as well.
+    for first in (launch(SMALL, "asking"), launch(SMALL, "up", claims=0)):
+        more = replace(both, launches=(newer, older, first), arriving={first.pk})
+        assert superfluous(more, plan(SMALL)) == [newer]
+        assert wanted(more, plan(SMALL)) is None
+
+
 def test_each_limit_of_the_budget_holds() -> None:
     up = (launch(LARGE, "up"),)
     for limit, fits, exceeds in (
