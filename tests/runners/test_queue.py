@@ -240,10 +240,10 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing() -> None:
 def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
-    outside = rows.result("arc", subset="physics", value=0.9)
+    part = rows.result("arc", subset="physics")
     with pytest.raises(IntegrityError):
         claims.complete(
-            claim.token, run, rows.record(run, rows.result("arc"), outside), rows.files()
+            claim.token, run, rows.record(run, rows.result("arc"), part, part), rows.files()
         )
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.docs_digest) == ("running", claim.token, "")
@@ -261,6 +261,10 @@ def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
         ({"model": {"repository": "tiny/llama", "commit": "b" * 40}}, "was evaluated"),
         ({"datasets": {"arc": {"commit": None}}}, "no commit is known of the data of arc"),
         ({"results": [rows.result("arc", subset="physics")]}, "no result for the task itself"),
+        (
+            {"results": [rows.result("arc"), rows.result("arc", subset="physics", value=0.9)]},
+            "acc of arc: value 0.9, .*not in its interval",
+        ),
     ],
 )
 def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], says: str) -> None:
