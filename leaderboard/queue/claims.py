@@ -20,10 +20,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from evalcore.engine import VERSION
 from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, REPLACEABLE, ErrorClass, State
+from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.queue import orders, recalling, records, sharing, supersession
 from leaderboard.queue.history import GONE, NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, costs, path_of, vectors
@@ -199,6 +201,7 @@ def complete(
     record that is not this run's; either way nothing is stored.
     """
     records.check(run, record)
+    engine_version = _engine_version(run, record)
     samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
     by_question = None
     if samples:
@@ -219,7 +222,7 @@ def complete(
                 so_far={},
                 progress_done=F("progress_total"),
                 environment=record.environment,
-                engine_version=str(record.engine.get("version", "")),
+                engine_version=engine_version,
                 computed_by=records.computed_by(record),
                 docs_digest=record.docs_digest,
                 dataset_commits={
@@ -241,6 +244,22 @@ def complete(
         )
         tell([run], State.DONE, by=holder(run))
         recalling.at_birth(run)
+
+
+def _engine_version(run: Run, record: RunRecord) -> str:
+    """What measured it, by which it can be recalled. Raises ValueError where that is not so.
+
+    A model's process writes its record itself, but is of the same installation as the worker that
+    is here to store it. What vLLM computes has an installation of its own, whose word is taken.
+    """
+    told = str(record.engine.get("version", ""))
+    if run.variant.backend == TRANSFORMERS and told != VERSION:
+        raise ValueError(
+            f"record of {record.task}: it names version {told[:32]!r} of the engine, its "
+            f"worker has {VERSION}: the model's process wrote what is not so, or the worker is of "
+            "before an upgrade and has to be started anew"
+        )
+    return told
 
 
 def fail(token: uuid.UUID, run: Run, *, error_class: str, message: str, log_tail: str = "") -> None:

@@ -5,7 +5,7 @@ Ranges of ranks, paired differences and item analysis come from these, never fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import isclose
@@ -35,6 +35,8 @@ Packed = tuple[str, str, bytes]
 """A vector as it is stored: the digest of its questions, its weighting, its scores."""
 SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
+MOST_SCORES = 2**27
+"""Of one run: 1 GB in memory. 600,000 documents with 20 numbers each are a tenth of it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,16 +88,20 @@ def read(
     """The vectors of the results that are about a whole run, from its samples.
 
     With `same_questions` the run's tasks ask the same ones (in other languages, say), so that a
-    question depends on itself over all of them.
+    question depends on itself over all of them. Raises ValueError for more scores than any run has.
     """
+    with pq.ParquetFile(samples) as file:
+        rows = file.metadata.num_rows
+    if rows * len(own_results) > MOST_SCORES:
+        raise ValueError(f"{len(own_results)} numbers over {rows} documents: no run has so many")
     table = pq.read_table(
         samples, columns=["task", "doc_id", "doc_digest", "subset", "cluster", "scores"]
     )
     layout = _layout(table, same_questions=same_questions)
     vectors: dict[tuple[str, str], tuple[Weighting, bytes]] = {}
-    by_metric = _scores_by_metric(table)
-    for result in own_results:
-        key = (result.metric, result.filter)
+    wanted = [(result.metric, result.filter) for result in own_results]
+    by_metric = _scores_by_metric(table, set(wanted))
+    for key, result in zip(wanted, own_results, strict=True):
         values = by_metric.get(key)
         weighting = _weighting(values, result.value, layout)
         packed = b"" if weighting is Weighting.NONE or values is None else pack_values(values)
@@ -326,8 +332,10 @@ def _numbered(labels: Sequence[Any]) -> tuple[tuple[Any, ...], NDArray[np.int32]
     return tuple(places), np.array(numbers, dtype=np.int32)
 
 
-def _scores_by_metric(table: Any) -> dict[tuple[str, str], NDArray[np.float64]]:
-    """By metric and filter the score of each row, where every row has one."""
+def _scores_by_metric(
+    table: Any, wanted: Container[tuple[str, str]]
+) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """By metric and filter, of those `wanted`, the score of each row, where every row has one."""
     column = table["scores"].combine_chunks()
     row = pc.list_parent_indices(column).to_numpy()
     flat = column.flatten()
@@ -335,7 +343,11 @@ def _scores_by_metric(table: Any) -> dict[tuple[str, str], NDArray[np.float64]]:
     values = flat.field("value").to_numpy(zero_copy_only=False)
     by_metric: dict[tuple[str, str], NDArray[np.float64]] = {}
     for key, at, value in zip(zip(metrics, filters, strict=True), row, values, strict=True):
-        by_metric.setdefault(key, np.full(len(table), np.nan))[at] = value
+        if key not in by_metric:
+            if key not in wanted:
+                continue
+            by_metric[key] = np.full(len(table), np.nan)
+        by_metric[key][at] = value
     return {key: scores for key, scores in by_metric.items() if np.isfinite(scores).all()}
 
 

@@ -20,6 +20,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from evalcore.digest import digest_of
+from evalcore.engine import VERSION
 from evalcore.keys import comparability_key
 from evalcore.lengths import Lengths
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
@@ -400,7 +401,7 @@ def _record(run: Run, samples: Sequence[dict[str, Any]]) -> RunRecord:
             "run_key": run.run_key,
             "results": [row.as_json() for row in rows],
             "samples": {"file": "", "sha256": "", "rows": len(samples)},
-            "engine": {"name": "evalcore", "version": "0.1.0", "scoring_version": 1},
+            "engine": {"name": "evalcore", "version": VERSION, "scoring_version": 1},
             "model": {
                 "repository": run.variant.hub_model.repo_id,
                 "commit": run.variant.commit,

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from evalcore.engine import VERSION
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
 from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Variant, Worker
 from leaderboard.queue import claims
@@ -119,7 +120,7 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
         "run_key": run.run_key,
         "results": list(results) or [result(run.task.name)],
         "samples": SampleFile(file="samples.parquet", sha256="5" * 64, rows=100),
-        "engine": {"name": "evalcore", "version": "0.1.0"},
+        "engine": {"name": "evalcore", "version": VERSION},
         "model": {
             "repository": run.variant.hub_model.repo_id,
             "commit": run.variant.commit,

@@ -39,6 +39,7 @@ def pins() -> dict[str, str]:
 
 def results(task: str, **wrong: Any) -> None:
     """Write a record and a sample file as the engine does, and say so."""
+    from evalcore.engine import VERSION
     from evalcore.record import ResultRow, RunRecord, write_samples
 
     folder = Path(option("--output_path"))
@@ -57,7 +58,7 @@ def results(task: str, **wrong: Any) -> None:
         "shot_rule": "none", "shot_seed": None, "mode": option("--mode"), "limit": None,
         "config_digest": "c" * 64, "docs_digest": "d" * 64, "run_key": key, "results": [row],
         "samples": file,
-        "engine": {"version": "0.1.0"}, "model": pins(), "datasets": {task: {"commit": "e" * 40}},
+        "engine": {"version": VERSION}, "model": pins(), "datasets": {task: {"commit": "e" * 40}},
         "settings": {}, "environment": {}, "requests": {}, "paths": {},
         "started": "2026-11-01T00:00:00+00:00", "seconds": 1.0,
     }  # fmt: skip

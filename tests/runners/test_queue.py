@@ -10,6 +10,7 @@ from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from evalcore.engine import VERSION
 from leaderboard.models import Result, Run, TaskVersion, Worker
 from leaderboard.queue import claims, orders
 from leaderboard.signals import runs_queued
@@ -194,7 +195,7 @@ def test_a_completed_run_has_its_numbers_its_files_and_its_pins() -> None:
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.docs_digest) == ("done", None, "d" * 64)
     assert run.dataset_commits == {"arc": "e" * 40}
-    assert run.engine_version == "0.1.0"
+    assert run.engine_version == VERSION
     assert set(run.results.values_list("subset", "value")) == {("", 0.5), ("physics", 0.4)}
     assert set(run.artifacts.values_list("kind", "rows")) == {("record", None), ("samples", 100)}
     assert story(run)[-1] == ("done", "ada")
@@ -255,6 +256,7 @@ def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
     ("wrong", "says"),
     [
         ({"run_key": "f" * 64}, "run_key"),
+        ({"engine": {"version": "9.9.9"}}, f"names version '9.9.9' of .* worker has {VERSION}"),
         ({"limit": 10.0}, "only 10.0 documents"),
         ({"model": {"repository": "tiny/llama", "commit": "b" * 40}}, "was evaluated"),
         ({"datasets": {"arc": {"commit": None}}}, "no commit is known of the data of arc"),

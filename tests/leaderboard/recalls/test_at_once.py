@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from evalcore.engine import VERSION
 from leaderboard import recalls
 from leaderboard.models import Recall, Run, Suite
 from leaderboard.queue import claims, recalling, reruns
@@ -53,7 +54,7 @@ class Beside(threading.Thread):
 
 
 def recall_all() -> tuple[Recall, recalls.Concerned]:
-    return recalls.recall("engine", ["0.1.0"], reason=REASON, by="ada")
+    return recalls.recall("engine", [VERSION], reason=REASON, by="ada")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
 
+from evalcore.engine import VERSION
 from leaderboard import recalls
 from leaderboard.models import ItemAnalysis, Recall, Run, Suite, TaskVersion, User, Variant
 from leaderboard.queue import claims
@@ -47,7 +48,7 @@ def numbers_on(suite: Suite) -> int:
 
 
 def test_a_look_changes_nothing_and_says_what_would_be_taken(heron: Variant) -> None:
-    found = recalls.look("engine", ["0.1.0"])
+    found = recalls.look("engine", [VERSION])
     assert [run.pk for run in found.stand] == [run_of(heron).pk, run_of(heron, "sums").pk]
     assert found.words == "2 results of 1 model that stand"
     assert Recall.objects.count() == 0
@@ -98,9 +99,9 @@ def test_a_rerun_that_fails_leaves_the_cell_recalled_and_can_be_tried_again(
 def test_what_an_old_worker_measures_with_a_recalled_version_is_recalled_at_once(
     suite: Suite, heron: Variant
 ) -> None:
-    made, _ = recalls.recall("engine", ["0.1.0"], reason=REASON, by="ada")
+    made, _ = recalls.recall("engine", [VERSION], reason=REASON, by="ada")
     new = run_of(heron, state="queued")
-    make.finish(new, skill=0.9, n=20)  # records of these tests are by 0.1.0
+    make.finish(new, skill=0.9, n=20)  # records of these tests are by VERSION
     new.refresh_from_db()
     assert (new.state, new.recall) == ("recalled", made)
     assert numbers_on(suite) == 0
@@ -120,7 +121,7 @@ def test_undoing_lets_all_stand_as_before_and_cancels_the_reruns(
     suite: Suite, heron: Variant
 ) -> None:
     before = numbers_on(suite)
-    made, _ = recalls.recall("engine", ["0.1.0"], reason=REASON, by="ada")
+    made, _ = recalls.recall("engine", [VERSION], reason=REASON, by="ada")
     assert numbers_on(suite) == 0
     assert recalls.undo(made, reason="the key was right after all", by="bo") == 2
     assert numbers_on(suite) == before
@@ -136,7 +137,7 @@ def test_what_two_recalls_name_stays_recalled_when_one_is_undone(
 ) -> None:
     run = run_of(heron)
     first, _ = recalls.recall("runs", [str(run.pk)], reason=REASON, by="ada")
-    second, taken = recalls.recall("engine", ["0.1.0"], reason="all of it was wrong", by="ada")
+    second, taken = recalls.recall("engine", [VERSION], reason="all of it was wrong", by="ada")
     assert len(taken.stand) == 1
     make.publish(suite)
     Recall.objects.update(settled=timezone.now())
@@ -181,15 +182,15 @@ def test_the_database_refuses_a_result_that_stands_and_is_recalled(heron: Varian
 @pytest.mark.parametrize(
     ("kind", "named", "reason", "said"),
     [
-        ("engine", ["9.9"], REASON, "engine: no result is by version '9.9', only 0.1.0"),
+        ("engine", ["9.9"], REASON, f"engine: no result is by version '9.9', only {VERSION}"),
         ("task", ["facts"], REASON, "write NAME@VERSION"),
         ("task", ["facts@7"], REASON, "facts has no version '7', only 1.0"),
         ("task", ["nothing@1"], REASON, "nothing has no version '1', nor has it any other"),
         ("runs", ["abc"], REASON, "runs: 'abc' is neither the ID of a run nor the SHA-256"),
         ("runs", ["f" * 64], REASON, "there is no file with the digest"),
         ("runs", [], REASON, "runs: name at least one"),
-        ("engine", ["0.1.0"], " ", "reason: say in one sentence what is wrong"),
-        ("engine", ["0.1.0"], "x" * 300, "reason: 300 characters"),
+        ("engine", [VERSION], " ", "reason: say in one sentence what is wrong"),
+        ("engine", [VERSION], "x" * 300, "reason: 300 characters"),
     ],
 )
 def test_what_cannot_be_recalled_is_named_with_its_remedy(
@@ -208,7 +209,7 @@ def test_a_run_without_numbers_cannot_be_recalled(suite: Suite) -> None:
 
 
 def test_all_that_is_recalled_already_is_refused_and_leaves_no_trace(heron: Variant) -> None:
-    recalls.recall("engine", ["0.1.0"], reason=REASON, by="ada")
+    recalls.recall("engine", [VERSION], reason=REASON, by="ada")
     with pytest.raises(recalls.Refused, match="recalled already"):
         recalls.recall("runs", [str(run_of(heron, state="recalled").pk)], reason=REASON, by="bo")
     assert Recall.objects.count() == 1
@@ -221,16 +222,16 @@ def said_by(*args: str) -> str:
 
 
 def test_the_command_lists_recalls_and_undoes(heron: Variant) -> None:
-    told = said_by("--engine", "0.1.0", "--dry-run")
+    told = said_by("--engine", VERSION, "--dry-run")
     assert str(run_of(heron).pk) in told
     assert "nothing was changed" in told
-    assert "2 results of 1 model" in said_by("--engine", "0.1.0", "--reason", REASON)
+    assert "2 results of 1 model" in said_by("--engine", VERSION, "--reason", REASON)
     number = str(Recall.objects.get().pk)
     assert "holds 2 results" in said_by("--undo", number, "--dry-run")
     assert "stand again: 2" in said_by("--undo", number, "--reason", "a mistake")
     for args, message in (
         (("--undo", "99"), "there is no recall 99"),
-        (("--engine", "0.1.0"), "--reason: say in one sentence"),
+        (("--engine", VERSION), "--reason: say in one sentence"),
         (("--again", number), "was undone; there is nothing"),
     ):
         with pytest.raises(CommandError, match=message):
@@ -239,11 +240,11 @@ def test_the_command_lists_recalls_and_undoes(heron: Variant) -> None:
 
 def test_the_log_says_what_why_and_how_far(client: Client, heron: Variant) -> None:
     assert "Nothing was recalled yet" in client.get("/recalls").text
-    made, _ = recalls.recall("engine", ["0.1.0"], reason=REASON, by="ada")
+    made, _ = recalls.recall("engine", [VERSION], reason=REASON, by="ada")
     page = client.get("/recalls").text
     assert REASON in page
     assert "2 in the queue" in page
-    assert "<code>0.1.0</code>" in page
+    assert f"<code>{VERSION}</code>" in page
     own = client.get(f"/recalls/{made.pk}").text
     assert own.count("in the queue") == 3
     assert "workshop/" in own
@@ -258,7 +259,7 @@ def test_an_operator_looks_first_and_then_recalls_in_the_administration(
 ) -> None:
     operator = User.objects.create_superuser("op")
     client.force_login(operator)
-    form = {"kind": "engine", "names": "0.1.0\n", "reason": REASON}
+    form = {"kind": "engine", "names": f"{VERSION}\n", "reason": REASON}
     seen = client.post("/admin/leaderboard/recall/add/", {**form, "only_look": "on"})
     assert "Concerned: 2 results of 1 model that stand" in seen.text
     assert not Recall.objects.exists()

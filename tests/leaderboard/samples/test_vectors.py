@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,3 +150,31 @@ def test_translated_labels_are_matched_by_their_order(tmp_path: Path) -> None:
     same = vectors.read(path, [], same_questions=True).layout
     assert same.cluster is not None
     assert same.cluster.tolist() == [0, 1, 0, 0, 1, 0]
+
+
+def test_scores_that_no_number_is_about_take_no_memory(tmp_path: Path) -> None:
+    """A hostile file may name a metric of its own for each document."""
+    file = tmp_path / "samples.parquet"
+    score = {"filter": "none", "value": 0.5}
+    rows = (sample("arc", n, None) for n in range(3000))
+    write_samples(
+        file, ({**row, "scores": [{"metric": f"m{n}", **score}]} for n, row in enumerate(rows))
+    )
+    tracemalloc.start()
+    try:
+        vectors.read(
+            file, [Result(metric=name, filter="none", value=0.5) for name in ("acc", "m7")]
+        )
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_numbers_than_a_run_has_are_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    file = tmp_path / "samples.parquet"
+    write_samples(file, [sample("arc", n, None) for n in range(20)])
+    accuracy = Result(metric="acc", filter="none", value=1.0)
+    monkeypatch.setattr(vectors, "MOST_SCORES", 40)
+    vectors.read(file, [accuracy] * 2)
+    with pytest.raises(ValueError, match="3 numbers over 20 documents"):
+        vectors.read(file, [accuracy] * 3)
