@@ -3,7 +3,7 @@
 They start `python -m runners worker` and own nothing of the queue: read `launching.py` first.
 """
 
-from runners.launchers.engine import EngineTrouble, Launcher, Order, launcher_of
+from runners.launchers.engine import EngineTrouble, Launcher, NoAnswer, Order, launcher_of
 from runners.launchers.kinds import Configuration, Kind, WrongFile, read
 from runners.launchers.launching import look
 
@@ -12,6 +12,7 @@ __all__ = [
     "EngineTrouble",
     "Kind",
     "Launcher",
+    "NoAnswer",
     "Order",
     "WrongFile",
     "launcher_of",

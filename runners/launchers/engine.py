@@ -21,6 +21,15 @@ class EngineTrouble(Exception):
     """The engine did not do what it was asked; one sentence says why."""
 
 
+class NoAnswer(EngineTrouble):
+    """Whether the engine did what it was asked is not known."""
+
+
+def name_of(launch: UUID) -> str:
+    """What a worker is called in the engine's own list, for people and for who lost its handle."""
+    return f"plumbline-{launch}"
+
+
 @dataclass(frozen=True)
 class Order:
     """One worker that is asked for."""
@@ -30,8 +39,7 @@ class Order:
 
     @property
     def name(self) -> str:
-        """For people who look at the engine's own list."""
-        return f"plumbline-{self.launch}"
+        return name_of(self.launch)
 
     @property
     def arguments(self) -> list[str]:
@@ -48,10 +56,14 @@ class Order:
 
 
 class Launcher(Protocol):
-    """An engine. All three methods raise EngineTrouble, and none waits for long."""
+    """An engine. All methods raise EngineTrouble, and none waits for long."""
 
     def launch(self, order: Order) -> str:
-        """Ask for the worker; what the engine calls it."""
+        """Ask for the worker; what the engine calls it. Raises NoAnswer where it may be there."""
+        ...
+
+    def find(self, name: str) -> str | None:
+        """What the engine calls the worker of this name; None where it has none."""
         ...
 
     def alive(self, handle: str) -> bool | None:

@@ -14,9 +14,9 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
-from runners.launchers.engine import EngineTrouble, Order
+from runners.launchers.engine import EngineTrouble, NoAnswer, Order
 from runners.launchers.kinds import WrongFile
 
 OPTIONS: Mapping[str, str] = {
@@ -29,6 +29,7 @@ OPTIONS: Mapping[str, str] = {
 KUEUE = "kueue.x-k8s.io/queue-name"
 LABEL = "plumbline/launch"
 SECONDS = 10
+ALREADY_THERE = 409
 
 
 class KubernetesJobs:
@@ -49,18 +50,19 @@ class KubernetesJobs:
         try:
             self._batch().create_namespaced_job(self._namespace, job, _request_timeout=SECONDS)
         except (ApiException, HTTPError) as problem:
-            raise EngineTrouble(f"Kubernetes: {_said(problem)}") from problem
+            status = getattr(problem, "status", None)
+            if status != ALREADY_THERE:  # asked before, and the answer was lost
+                trouble = EngineTrouble if _is_refusal(problem) else NoAnswer
+                raise trouble(f"Kubernetes: {_said(problem)}") from problem
         return order.name
 
+    def find(self, name: str) -> str | None:
+        return name if self._read(name) else None
+
     def alive(self, handle: str) -> bool | None:
-        try:
-            job = self._batch().read_namespaced_job(
-                handle, self._namespace, _request_timeout=SECONDS
-            )
-        except (ApiException, HTTPError) as problem:
-            if getattr(problem, "status", None) == 404:
-                return False
-            raise EngineTrouble(f"Kubernetes: {_said(problem)}") from problem
+        job = self._read(handle)
+        if job is None:
+            return False
         over = {condition.type for condition in job.status.conditions or ()}
         return not over & {"Complete", "Failed"}
 
@@ -75,6 +77,16 @@ class KubernetesJobs:
         except (ApiException, HTTPError) as problem:
             if getattr(problem, "status", None) != 404:
                 raise EngineTrouble(f"Kubernetes: {_said(problem)}") from problem
+
+    def _read(self, name: str) -> client.V1Job | None:
+        try:
+            return self._batch().read_namespaced_job(
+                name, self._namespace, _request_timeout=SECONDS
+            )
+        except (ApiException, HTTPError) as problem:
+            if getattr(problem, "status", None) == 404:
+                return None
+            raise EngineTrouble(f"Kubernetes: {_said(problem)}") from problem
 
     def _batch(self) -> client.BatchV1Api:
         """As the service account of this pod, or as the user of a kubeconfig."""
@@ -119,6 +131,13 @@ def _read(file: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
         pass
     raise WrongFile(f"options: manifest: {file}: expected one Job with a container, as YAML")
+
+
+def _is_refusal(problem: ApiException | HTTPError) -> bool:
+    """Whether it made no Job for sure: it said no, or was not reached."""
+    if isinstance(problem, ApiException):
+        return bool(problem.status and problem.status < 500)
+    return isinstance(getattr(problem, "reason", problem), NewConnectionError | ConnectTimeoutError)
 
 
 def _said(problem: ApiException | HTTPError) -> str:

@@ -19,7 +19,7 @@ from django.db.models import Exists, Max, OuterRef, Q
 
 from leaderboard.models import Launch, Worker
 from leaderboard.queue import clock, estimate, launches, unserved
-from runners.launchers.engine import EngineTrouble, Launcher, Order, launcher_of
+from runners.launchers.engine import EngineTrouble, Launcher, NoAnswer, Order, launcher_of, name_of
 from runners.launchers.kinds import Configuration, Kind, WrongFile, read
 from runners.launchers.looks import Looks
 from runners.launchers.need import DAY, Standing, superfluous, wanted
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 AT_MOST = 20
 """Workers that one look asks for."""
 NO_ANSWER = timedelta(minutes=5)
-"""Since the engine was asked, by a process that must have died over it."""
+"""Since the engine was asked: what it does not have then, it will not get any more."""
 BIRTH = timedelta(minutes=5)
 """In which a worker that has come finds out what it holds; 40 seconds on a busy machine."""
 OVERTIME = timedelta(minutes=10)
@@ -89,9 +89,12 @@ def decide(plan: Configuration) -> Order | None:
 
 
 def hand_over(order: Order, engine: Launcher) -> bool:
-    """Ask the engine; False where it refused."""
+    """Ask the engine; False where it refused, or what it did is not known."""
     try:
         handle = engine.launch(order)
+    except NoAnswer as trouble:
+        logger.warning("perhaps a worker of kind %s: %s", order.kind.name, trouble)
+        return False
     except EngineTrouble as trouble:
         logger.warning("no worker of kind %s: %s", order.kind.name, trouble)
         launches.end(order.launch, f"the engine refused it: {trouble}")
@@ -134,7 +137,7 @@ def _over(launch: Launch, plan: Configuration, engine: Launcher, now: datetime) 
     """Why a launch is at its end; empty where it is not."""
     attentive = LOOKS.lasted(now) > estimate.ALIVE
     if launch.state == State.ASKING:
-        return "nobody knows what the engine answered" if now - launch.asked > NO_ANSWER else ""
+        return _unanswered(launch, plan, engine, now)
     if launch.state == State.WAITING:
         if _alive(launch, engine) is False:
             return "the engine has ended it, and its worker never came"
@@ -146,6 +149,24 @@ def _over(launch: Launch, plan: Configuration, engine: Launcher, now: datetime) 
     if launch.came and now - launch.came > timedelta(hours=launch.hours) + OVERTIME:
         return f"its {launch.hours:g} hours are over"
     return ""
+
+
+def _unanswered(launch: Launch, plan: Configuration, engine: Launcher, now: datetime) -> str:
+    """Its answer was lost, or who asked died over it: the engine may have the worker, or get it.
+
+    Until that is known it is one of the budget, and no other is asked for in its place.
+    """
+    waited = now - launch.asked
+    try:
+        handle = engine.find(name_of(launch.pk))
+    except EngineTrouble as trouble:
+        logger.warning("%s: what became of it is not known: %s", launch, trouble)
+        late = waited > timedelta(minutes=plan.show_up_minutes)
+        return "nobody knows what the engine answered" if late else ""
+    if handle:
+        launches.handed(launch.pk, handle)
+        return ""
+    return "the engine has no such worker" if waited > NO_ANSWER else ""
 
 
 def _is_silent(launch: Launch, now: datetime) -> bool:
@@ -172,6 +193,6 @@ def _end(launch: Launch, engine: Launcher, why: str) -> None:
 
 
 def _cancel(launch: Launch, engine: Launcher) -> None:
-    if launch.handle:
-        with suppress(EngineTrouble):
-            engine.cancel(launch.handle)
+    with suppress(EngineTrouble):
+        if handle := launch.handle or engine.find(name_of(launch.pk)):
+            engine.cancel(handle)

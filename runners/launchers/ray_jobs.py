@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from runners.launchers.engine import EngineTrouble, Order
+from runners.launchers.engine import EngineTrouble, NoAnswer, Order
 
 OPTIONS: Mapping[str, str] = {
     "address": "of the dashboard, such as http://head:8265",
@@ -22,6 +22,8 @@ OPTIONS: Mapping[str, str] = {
     "resources": "Ray's own names of resources, such as accelerator_type:A100, with amounts",
 }
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")
+BETWEEN = (502, 503, 504)
+"""Said by what stands before Ray, which may not have heard Ray's answer."""
 SECONDS = 10.0
 
 
@@ -46,6 +48,9 @@ class RayJobs:
         }
         return str(self._ask("POST", "", job, expects="submission_id")["submission_id"])
 
+    def find(self, name: str) -> str | None:
+        return name if self._ask("GET", f"/{name}", expects="status", none_at=404) else None
+
     def alive(self, handle: str) -> bool | None:
         told = self._ask("GET", f"/{handle}", expects="status", none_at=404)
         return bool(told) and told["status"] not in OVER
@@ -56,24 +61,30 @@ class RayJobs:
     def _ask(
         self, method: str, path: str, content: Any = None, *, expects: str = "", none_at: int = 0
     ) -> dict[str, Any]:
-        """The answer, which has the field `expects`; empty for the status `none_at`."""
+        """The answer, which has the field `expects`; empty for the status `none_at`.
+
+        Raises NoAnswer where Ray was reached and did not say what became of it.
+        """
         url = f"{self._address}/api/jobs{path or '/'}"
         try:
             answer = httpx2.request(method, url, json=content, timeout=SECONDS)
         except httpx2.HTTPError as problem:
-            raise EngineTrouble(f"Ray at {self._address}: {problem}") from None
+            refusal = isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout)
+            trouble = EngineTrouble if refusal else NoAnswer
+            raise trouble(f"Ray at {self._address}: {problem}") from None
         if answer.status_code == none_at:
             return {}
         if not answer.is_success:
             said = " ".join(answer.text.split())[-300:]
-            raise EngineTrouble(f"Ray at {self._address}: {answer.status_code}: {said}")
+            trouble = NoAnswer if answer.status_code in BETWEEN else EngineTrouble
+            raise trouble(f"Ray at {self._address}: {answer.status_code}: {said}")
         try:
             told = answer.json()
         except ValueError:
             told = None
         if not isinstance(told, dict) or (expects and expects not in told):
             said = " ".join(answer.text.split())[:300]
-            raise EngineTrouble(
+            raise NoAnswer(
                 f"Ray at {self._address}: expected JSON{expects and f' with {expects}'}: {said!r}"
             )
         return told

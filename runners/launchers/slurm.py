@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import submitit
 from django.conf import settings
 
-from runners.launchers.engine import EngineTrouble, Order
+from runners.launchers.engine import EngineTrouble, NoAnswer, Order
 
 OPTIONS: Mapping[str, str] = {
     "account": "slurm_account",
@@ -31,6 +32,8 @@ OPTIONS: Mapping[str, str] = {
     "setup": "slurm_setup",
 }
 """What a kind may say to Slurm, and what submitit calls it."""
+LOST = ("timed out", "Zero Bytes were transmitted", "Unexpected message received")
+"""What sbatch says where the controller may have made the job."""
 SECONDS = 20.0
 """For a command of Slurm's to answer."""
 
@@ -57,8 +60,20 @@ class Slurm:
             job = executor.submit(os.execv, sys.executable, [sys.executable, *order.arguments])
         # What submitit raises depends on the version of Slurm and on what is wrong with an option.
         except Exception as problem:
-            raise EngineTrouble(f"Slurm: {_short(str(problem))}") from problem
+            # The job may be there: sbatch did not hear of it, or submitit failed after it.
+            with suppress(EngineTrouble):
+                if made := self.find(order.name):
+                    return made
+            lost = any(words in str(problem) for words in LOST)
+            trouble = NoAnswer if lost else EngineTrouble
+            raise trouble(f"Slurm: {_short(str(problem))}") from problem
         return str(job.job_id)
+
+    def find(self, name: str) -> str | None:
+        told = _run("squeue", "--noheader", "--name", name, "--format", "%i")
+        if told.returncode != 0:
+            raise EngineTrouble(f"squeue: {_short(told.stderr)}")
+        return next(iter(told.stdout.split()), None)
 
     def alive(self, handle: str) -> bool | None:
         told = _run("squeue", "--noheader", "--jobs", handle, "--format", "%T")

@@ -15,7 +15,7 @@ from django.db import connection
 
 from leaderboard.queue import claims, orders
 from runners import launchers
-from runners.launchers import Configuration, EngineTrouble, Launcher, Order
+from runners.launchers import Configuration, EngineTrouble, Launcher, NoAnswer, Order
 from tests.runners import rows
 from tests.runners.launchers import batch_api
 from tests.runners.launchers.plans import kind
@@ -99,6 +99,30 @@ def test_what_the_cluster_refuses_is_one_sentence(api: batch_api.BatchApi) -> No
         jobs.launch(Order(LAUNCH, kind()))
     with pytest.raises(EngineTrouble, match="403"):
         jobs.alive("one")
+
+
+def test_a_job_that_was_made_and_nobody_heard_of_is_found_and_not_made_twice(
+    api: batch_api.BatchApi,
+) -> None:
+    jobs, order = engine(), Order(LAUNCH, kind())
+    assert jobs.find(order.name) is None
+    api.says_nothing = True
+    with pytest.raises(NoAnswer, match="Kubernetes"):
+        jobs.launch(order)
+    api.says_nothing = False
+    assert jobs.find(order.name) == jobs.launch(order) == order.name
+    assert list(api.jobs) == [order.name]
+
+
+def test_who_refuses_or_is_not_there_has_made_none(api: batch_api.BatchApi, tmp_path: Path) -> None:
+    jobs = engine()
+    api.forbidden = True
+    with pytest.raises(EngineTrouble) as refused:
+        jobs.launch(Order(LAUNCH, kind()))
+    (tmp_path / "config").write_text(CLUSTER.format(server="http://127.0.0.1:1"))
+    with pytest.raises(EngineTrouble) as away:
+        jobs.launch(Order(LAUNCH, kind()))
+    assert not {refused.type, away.type} & {NoAnswer}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from leaderboard.models import Launch, Run, User, Worker
 from leaderboard.queue import claims, estimate, launches, live_workers, orders
 from runners import launchers
 from runners.capacity import Capacity
-from runners.launchers import EngineTrouble, Order, launching
+from runners.launchers import EngineTrouble, NoAnswer, Order, launching
 from runners.launchers.looks import Looks
 from runners.launchers.slurm import Slurm
 from runners.registration import Registration, write
@@ -42,12 +42,23 @@ class StandIn:
         self.says: dict[str, bool | None] = {}
         self.cancelled: list[str] = []
         self.trouble = ""
+        self.lost = ""
+        """What is said where it makes the worker and nobody hears of it."""
+        self.is_away = False
 
     def launch(self, order: Order) -> str:
         if self.trouble:
             raise EngineTrouble(self.trouble)
         self.orders.append(order)
+        if self.lost:
+            raise NoAnswer(self.lost)
         return f"job-{len(self.orders)}"
+
+    def find(self, name: str) -> str | None:
+        if self.is_away:
+            raise EngineTrouble("not there")
+        made = [order.name for order in self.orders]
+        return f"job-{made.index(name) + 1}" if name in made else None
 
     def alive(self, handle: str) -> bool | None:
         return self.says.get(handle, True)
@@ -177,6 +188,56 @@ def test_an_engine_that_refuses_is_not_asked_again_at_once(
     assert Launch.objects.count() == 1
     assert the_launch().why == "the engine refused it: Slurm: Invalid partition"
     assert "no worker of kind a100: Slurm: Invalid partition" in caplog.text
+
+
+def test_a_worker_of_which_the_engine_said_nothing_is_found_by_its_name(engine: StandIn) -> None:
+    runs = [rows.queued("arc", variant=rows.variant(f"lab/{number}"))[0] for number in range(3)]
+    engine.lost = "Kubernetes: Read timed out"
+    launchers.look()
+    assert (the_launch().state, the_launch().handle) == ("asking", "")
+    for _ in range(4):
+        launchers.look()
+    assert len(engine.orders) == 2, "the budget has two GPUs"
+    assert {launch.handle for launch in Launch.objects.all()} == {"job-1", "job-2"}
+    for run in runs:
+        claims.cancel(run, by="the operator")
+    launchers.look()
+    assert sorted(engine.cancelled) == ["job-1", "job-2"]
+
+
+def test_a_worker_that_the_engine_denies_is_given_up_after_some_minutes(engine: StandIn) -> None:
+    rows.queued("arc")
+    engine.lost = "Ray: Read timed out"
+    launchers.look()
+    engine.orders.clear()
+    launchers.look()
+    assert the_launch().state == "asking", "it may still make it"
+    earlier(asked=timedelta(minutes=6))
+    launchers.look()
+    launch = the_launch()
+    assert (launch.state, launch.why) == ("failed", "the engine has no such worker")
+    assert engine.orders == [], "its kind rests"
+
+
+def test_an_engine_that_is_away_is_believed_to_have_the_worker_for_as_long_as_one_may_take(
+    engine: StandIn,
+) -> None:
+    rows.queued("arc")
+    engine.lost = "Ray: Read timed out"
+    launchers.look()
+    engine.is_away = True
+    for minutes, state in ((59, "asking"), (61, "failed")):
+        earlier(asked=timedelta(minutes=minutes))
+        launchers.look()
+        assert (the_launch().state, len(engine.orders)) == (state, 1)
+    # And if it comes after all, it is known, and ended by its name when it is over.
+    show_up(engine.orders[0])
+    launches.took(engine.orders[0].launch)
+    engine.is_away = False
+    earlier(came=timedelta(hours=1))
+    Worker.objects.update(seen=timezone.now() - timedelta(minutes=30))
+    launchers.look()
+    assert engine.cancelled == ["job-1"]
 
 
 def test_a_disk_that_is_full_where_slurm_prints_to_takes_nothing_of_the_budget(

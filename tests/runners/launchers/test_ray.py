@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from runners.launchers import EngineTrouble, Order
+from runners.launchers import EngineTrouble, NoAnswer, Order
 from runners.launchers.ray_jobs import RayJobs
 from tests.runners.launchers.plans import kind
 
@@ -62,3 +62,31 @@ def test_an_answer_that_is_none_of_rays_is_trouble_of_the_engine(
         jobs.launch(ORDER)
     with pytest.raises(EngineTrouble, match=r"Ray at http://127\.0\.0\.1"):
         jobs.alive(ORDER.name)
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "trouble"),
+    [
+        (200, "<html>", NoAnswer),
+        (504, "a gateway's time is over", NoAnswer),
+        (500, "runtime_env: not a dictionary", EngineTrouble),
+    ],
+)
+def test_ray_may_have_made_what_it_did_not_refuse(
+    dashboard: Dashboard, status: int, content: str, trouble: type[EngineTrouble]
+) -> None:
+    dashboard.status, dashboard.content = status, content
+    with pytest.raises(EngineTrouble) as met:
+        RayJobs({"address": dashboard.address}).launch(ORDER)
+    assert met.type is trouble
+    with pytest.raises(EngineTrouble) as away:
+        RayJobs({"address": "http://127.0.0.1:1"}).launch(ORDER)
+    assert away.type is EngineTrouble
+
+
+def test_a_job_of_rays_is_found_by_its_name(dashboard: Dashboard) -> None:
+    jobs = RayJobs({"address": dashboard.address})
+    dashboard.content = '{"status": "PENDING"}'
+    assert jobs.find(ORDER.name) == ORDER.name
+    dashboard.status = 404
+    assert jobs.find(ORDER.name) is None

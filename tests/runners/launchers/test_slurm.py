@@ -74,6 +74,9 @@ def test_slurm_starts_the_worker_that_is_missing_and_ends_it(
                 "print(Launch.objects.get().why)"
             )
             assert onlooker.ask(f"{ENGINE}print(engine.alive(launch.handle))") == "True"
+            found = f"{ENGINE}print(engine.find(launchers.engine.name_of(launch.pk)))"
+            assert onlooker.ask(found) == job
+            assert onlooker.ask(f"{ENGINE}print(engine.find('none'))") == "None"
             logs = tmp_path / "home" / "launches" / job
 
             def told() -> str:
