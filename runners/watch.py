@@ -250,8 +250,11 @@ class Watch:
     def _look(self, event: Look) -> None:
         """Told again by a child that goes on with what another had begun; more than the engine
         takes, or fewer questions than before, a model has made up."""
-        run, known = self.runs.get(event.task), self._looks.setdefault(event.task, [])
-        if run is None or len(known) == LOOKS:
+        run = self.runs.get(event.task)
+        if run is None:
+            return
+        known = self._looks.setdefault(event.task, [])
+        if len(known) == LOOKS:
             return
         earlier = known[-1] if known else None
         now = standing(event.strata, looks=LOOKS, earlier=earlier)
