@@ -26,27 +26,17 @@ models = {'accelerate', 'datasets', 'peft', 'torch', 'transformers'}; \
 engine = [one for one in project['dependencies'] if re.match('[A-Za-z0-9_-]+', one)[0] not in models]; \
 print(*engine, *extras['site'], *extras['runners'], *extras['launchers'], 'setuptools>=77', sep='\n')" > site.txt \
     && python3 -m venv /opt/plumbline \
+    && pip install --quiet --no-cache-dir --disable-pip-version-check pip==25.3 \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r site.txt
 
 FROM site-packages AS worker-packages
-RUN python3 -c "import tomllib; \
-project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print(*project['dependencies'], *project['optional-dependencies']['quantised'], sep='\n')" > worker.txt \
-    && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt torch \
-    && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r worker.txt
-
-FROM site-packages AS cuda-packages
-# Where pip finds builds of torch for CUDA; its own index has them for most platforms.
+# Where pip finds other builds of torch: its own index has those for CUDA on most platforms.
 ARG TORCH_INDEX=
 RUN python3 -c "import tomllib; \
 project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 print(*project['dependencies'], *project['optional-dependencies']['quantised'], sep='\n')" > worker.txt \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r worker.txt
-# Else the worker would compute on the processor, and nobody would be told. Empty: not looked at.
-ARG REQUIRE_CUDA=1
-RUN test -z "${REQUIRE_CUDA}" || python -c "import sys, torch; \
-torch.version.cuda or sys.exit('this torch was built without CUDA: name an index that has such builds, --build-arg TORCH_INDEX=...')"
 
 FROM python AS site
 COPY --from=site-packages /opt/plumbline /opt/plumbline
@@ -72,14 +62,10 @@ HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m"
 CMD ["python", "-m", "runners", "evaluate"]
 
 # The driver comes from the machine, by its container toolkit; everything else of CUDA with torch.
-FROM python AS worker-cuda
-COPY --from=cuda-packages /opt/plumbline /opt/plumbline
-WORKDIR /srv/plumbline
-COPY . .
-RUN pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation -e .
-USER plumbline
-VOLUME /var/lib/plumbline
+FROM worker AS worker-cuda
+# Else the worker would compute on the processor, and nobody would be told. Empty: not looked at.
+ARG REQUIRE_CUDA=1
+RUN test -z "${REQUIRE_CUDA}" || python -c "import sys, torch; \
+torch.version.cuda or sys.exit('this torch was built without CUDA: name an index that has such builds, --build-arg TORCH_INDEX=...')"
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m", "runners.health"]
-CMD ["python", "-m", "runners", "evaluate"]

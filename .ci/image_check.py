@@ -49,17 +49,16 @@ def main() -> int:
         stack.enter_context(images_removed())
         say("base image")
         base = os.environ.get("PLUMBLINE_IMAGE_BASE") or make_base(work)
-        with images_removed():  # it alone is larger than the others
-            say("image of the worker-cuda")
-            build("worker-cuda", base, work)
-            with container("localhost/plumbline-worker-cuda") as name:
-                check_image("worker-cuda", name)
         containers: dict[str, str] = {}
         for target in TARGETS:
             say(f"image of the {target}")
             build(target, base, work)
             containers[target] = stack.enter_context(container(f"localhost/plumbline-{target}"))
             check_image(target, containers[target])
+        say("image of the worker-cuda")
+        build("worker-cuda", base, work)
+        with container("localhost/plumbline-worker-cuda") as name:
+            check_image("worker-cuda", name)
         use(stack, containers, work)
     say("the images are built, start, and evaluate a model")
     return 0
@@ -110,7 +109,7 @@ def make_base(work: Path) -> str:
 def build(target: str, base: str, work: Path) -> None:
     """One image, by the machine's own pip configuration, and whatever folders that names.
 
-    Stages that both images begin with are built once. The base is another one in each run, so
+    Stages that images begin with are built once. The base is another one in each run, so
     nothing of an earlier run is taken.
     """
     # Where CI runs there is no build of torch for CUDA, and no GPU to try one on.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from demo.submit import models_in
@@ -23,6 +25,7 @@ CONTENT = ROOT / "demo" / "content"
 FEWEST = 4
 CHECK_SECONDS = 600
 PORTS_TO_TRY = 50
+ACCOUNT = "operator"
 
 
 def main() -> int:
@@ -84,11 +87,40 @@ def demo(home: Path, how: list[str], folders: Sequence[Path] = ()) -> Ended:
         variables = supervisor.settle(home, port)
         print(f"demo: files in {home}; preparing the database", flush=True)
         supervisor.prepare(variables)
+        make_account(variables, url)
         hub = [sys.executable, "-m", "demo.hub", str(CONTENT), *map(str, folders)]
         hub += ["--port", str(hub_port)]
         submit = [sys.executable, "-m", "demo.submit", url, str(CONTENT), *how]
         commands = {"hub": hub, **supervisor.parts(), "demo": submit}
         return supervisor.run(commands, variables)
+
+
+def make_account(variables: Mapping[str, str], url: str) -> None:
+    """Make the operator's account at the first start, and print its password that once.
+
+    Raises CannotStart where Django refuses it for another reason than that it exists.
+    """
+    password = secrets.token_urlsafe(9)
+    command = ["manage.py", "createsuperuser", "--noinput", "--username", ACCOUNT, "--email", ""]
+    made = subprocess.run(
+        [sys.executable, *command],
+        env={**variables, "DJANGO_SUPERUSER_PASSWORD": password},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    another = f"PLUMBLINE_HOME={variables['PLUMBLINE_HOME']} .venv/bin/python manage.py"
+    if made.returncode == 0:
+        print(f"demo: sign in at {url}/accounts/login as {ACCOUNT}, password {password}")
+        print(f"demo: shown only once; `{another} changepassword {ACCOUNT}` sets a new one")
+    elif "already taken" in made.stderr:
+        print(
+            f"demo: sign in at {url}/accounts/login as {ACCOUNT}; "
+            f"`{another} changepassword {ACCOUNT}` sets a new password"
+        )
+    else:
+        raise CannotStart(f"the account {ACCOUNT} could not be made: {made.stderr.strip()}")
 
 
 def choose_port(variable: str, default: int, taken: int | None = None) -> int:

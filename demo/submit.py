@@ -46,9 +46,11 @@ def main() -> int:
         # which is when we come back.
         limits = httpx2.Limits(max_keepalive_connections=0)
         with httpx2.Client(base_url=options.url, timeout=30, limits=limits) as site:
-            ranked = fill(site, models, options.within)
+            fill(site, models, options.within)
+            # A model that nobody submitted has no page.
+            nobody_has = left and site.get(f"/models/{left}").status_code == 404
         say(f"\n\n    The board is filled: {options.url}")
-        if left and left not in ranked:
+        if nobody_has:
             say(f"    Your turn: submit {left} at {options.url}/submit")
         say("    Ctrl-C stops everything.\n")
     except NotFilled as problem:
@@ -65,8 +67,8 @@ def models_in(folder: Path) -> Iterable[str]:
         yield f"{config.parent.parent.name}/{config.parent.name}"
 
 
-def fill(site: httpx2.Client, models: list[str], seconds: float) -> set[str]:
-    """Submit what is not there yet, and wait until the board ranks every model; all it ranks."""
+def fill(site: httpx2.Client, models: list[str], seconds: float) -> None:
+    """Submit what is not there yet, and wait until the board ranks every model."""
     deadline = time.monotonic() + seconds
     if not models:
         raise NotFilled("there are no models to submit")
@@ -92,7 +94,7 @@ def fill(site: httpx2.Client, models: list[str], seconds: float) -> set[str]:
         ranked = set(Page(site.get("/").raise_for_status().text).ranked_models())
         missing = set(models) - ranked
         if not missing:
-            return ranked
+            return
         if time.monotonic() > board_deadline:
             raise NotFilled(f"the board does not rank {', '.join(sorted(missing))}")
         time.sleep(EVERY)

@@ -96,21 +96,33 @@ def commits(name: str) -> dict[str, frozenset[str]]:
     return {repository: frozenset(known) for repository, known in found.items()}
 
 
-def secret(name: str, default: str | None) -> str:
-    """The content of the file that `name`_FILE names, else the value of `name`, else `default`.
+def secret(name: str, default: str | None, kept: Path | None = None) -> str:
+    """The content of the file that `name`_FILE names, else the value of `name`, else the content
+    of the file `kept` where there is one, else `default`.
 
     Raises ImproperlyConfigured for a file that cannot be read or is empty: a site would else start
     with another database, or a key that everybody knows.
     """
     if file := os.environ.get(f"{name}_FILE"):
         return _content(f"{name}_FILE", Path(file))
-    value = os.environ.get(name) or default
-    if value is None:
+    if value := os.environ.get(name):
+        return value
+    if kept is not None and _may_be_there(kept):
+        return _content(name, kept)
+    if default is None:
         raise ImproperlyConfigured(
-            f"{name} is not set: set it (or {name}_FILE) to a long random text, "
+            f"{name} is not set: set it (or {name}_FILE) to a long random text, start "
+            f"`python -m runners` once, which keeps one in {kept}, "
             "or set PLUMBLINE_DEBUG=1 on a machine of your own"
         )
-    return value
+    return default
+
+
+def _may_be_there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except PermissionError:
+        return True  # reading it says what stands in the way
 
 
 def _content(name: str, file: Path) -> str:

@@ -67,7 +67,11 @@ HF_TOKEN = env.secret("HF_TOKEN", "")
 HF_ENDPOINT = env.text("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
 
 DEBUG = env.boolean("PLUMBLINE_DEBUG")
-SECRET_KEY = env.secret("PLUMBLINE_SECRET_KEY", "for-development-only" if DEBUG else None)
+SECRET_KEY = env.secret(
+    "PLUMBLINE_SECRET_KEY",
+    "for-development-only" if DEBUG else None,
+    kept=PLUMBLINE_HOME / "secret_key",
+)
 # Keys of before, by spaces or lines: what they signed still counts until they are taken away.
 SECRET_KEY_FALLBACKS = env.secret("PLUMBLINE_SECRET_KEY_FALLBACKS", "").split()
 ALLOWED_HOSTS = env.text("PLUMBLINE_HOSTS", "127.0.0.1,localhost,[::1]").split(",")

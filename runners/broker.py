@@ -2,12 +2,14 @@
 
 The broker that needs no server: messages are files in a folder (kombu's `filesystem`).
 
-kombu writes a message into a file that readers can see already, and a reader that is quick enough
-takes an empty one and ends its worker. Here a message appears whole, by a rename.
+kombu writes a message, and the first line of an exchange's table, into a file that readers can see
+already, and a reader that is quick enough takes an empty one and ends its worker. Here each appears
+whole, by a rename or a link.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, time
 from typing import Any
@@ -30,6 +32,15 @@ class Channel(filesystem.Channel):
         unfinished = folder / f"{name}.part"
         unfinished.write_text(dumps(payload))  # type: ignore[no-untyped-call]
         unfinished.rename(folder / f"{name}.{queue}.msg")
+
+    def _queue_bind(self, exchange: str, *names: str) -> None:
+        table = self._exchange_file(exchange)  # type: ignore[no-untyped-call]
+        empty = table.with_name(f"{uuid4()}.part")
+        empty.write_text(dumps([]))  # type: ignore[no-untyped-call]
+        with suppress(OSError):  # it is there; or no links are here, and kombu makes it its own way
+            table.hardlink_to(empty)
+        empty.unlink()
+        super()._queue_bind(exchange, *names)  # type: ignore[no-untyped-call]
 
 
 class Transport(filesystem.Transport):

@@ -5,6 +5,7 @@ For the check of a container: 0 where it was, 1 with a sentence where not.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 
@@ -12,6 +13,7 @@ import django
 
 
 def main() -> int:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
     django.setup()
     from leaderboard.queue import live_workers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import evalcore
 
 
 def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
     django.setup()
     from leaderboard.catalogue import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup

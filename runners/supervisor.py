@@ -177,18 +177,18 @@ def settle(home: Path, port: int) -> dict[str, str]:
     }
     variables.setdefault("HF_HOME", str(home / "hf"))
     if not {"PLUMBLINE_SECRET_KEY", "PLUMBLINE_SECRET_KEY_FILE"} & variables.keys():
-        variables["PLUMBLINE_SECRET_KEY_FILE"] = str(_secret_key(home / "secret_key"))
+        _keep_secret_key(home / "secret_key")
     return variables
 
 
-def _secret_key(file: Path) -> Path:
+def _keep_secret_key(file: Path) -> None:
+    """Make the key where there is none; every program that is told the same home finds it there."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return file
+        return
     with os.fdopen(descriptor, "w") as key:
         key.write(secrets.token_urlsafe(64))
-    return file
 
 
 def prepare(variables: Mapping[str, str]) -> None:

@@ -23,6 +23,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from tests.tiny import change_config
+
 ORGANISATION = "awkward"
 DATASET = f"{ORGANISATION}/looks-like-a-model"
 TEXT = ["The quick brown fox jumps over the lazy dog.", "Question: 1 + 2 = ?\nAnswer: 3", "A B C D"]
@@ -202,11 +204,6 @@ def kept(**marker: object) -> Callable[[Path, Path], None]:
         (folder / ".hub.yaml").write_text(json.dumps(marker))
 
     return make
-
-
-def change_config(folder: Path, **changes: object) -> None:
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def write_safetensors_header(file: Path, shapes: dict[str, list[int]]) -> int:

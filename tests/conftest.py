@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from demo.screenshots import FLAGS
-from tests import databases, groups, shots
+from tests import databases, processes, shots, tiers
 from tests.services import missing
 from tests.tasks.exported import export_to
 
@@ -109,30 +109,33 @@ def shot(request: pytest.FixtureRequest) -> shots.Shots:
     return shots.Shots(shots.folder_of(request.node))
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> groups.Groups:
-    return groups.scheduler(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> processes.Scheduler:
+    return processes.make_scheduler(config, log)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    return groups.processes()
+    return processes.number_of_processes()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="only what takes two minutes in all")
+    tiers_ = ("quick", "test", "all", "none")
+    parser.addoption("--tier", choices=tiers_, default="all", help="see tests/tiers.py")
+    parser.addoption("--group", action="append", default=[], choices=sorted(tiers.GROUPS))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    is_slow = config.option.quick and groups.is_slow(collection_path)
-    return True if is_slow else None
+    tier, groups = config.option.tier, config.option.group
+    return True if tiers.left_out(collection_path, tier=tier, groups=groups) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.quick:
-        config.hook.pytest_deselected(items=[item for item in items if not groups.is_quick(item)])
-        items[:] = filter(groups.is_quick, items)
+    if config.option.tier == "quick":
+        slow = [item for item in items if not tiers.is_quick(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = filter(tiers.is_quick, items)
     # In each of several processes, after pytest-django has put them into its own order.
     if hasattr(config, "workerinput"):
-        groups.order(items)
+        processes.sort_longest_first(items)
 
 
 def pytest_collection_finish() -> None:
@@ -141,7 +144,12 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.config.option.durations:
-        groups.report_longest(terminalreporter)
+        processes.report_longest(terminalreporter)
+    processes.report_missing(terminalreporter)
+    if file := os.environ.get("PLUMBLINE_TESTS_FAILED"):  # for `python -m tests`
+        reports = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+        failed = sorted({report.nodeid for report in reports})
+        Path(file).write_text("".join(f"{test}\n" for test in failed))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from tests import tiny
 
@@ -42,8 +40,8 @@ def make(folder: Path, *, elsewhere: str = "", before: str = "") -> Path:
     """
     tiny.make(folder)
     place = f"{elsewhere}--" if elsewhere else ""
-    change(
-        folder / "config.json",
+    tiny.change_config(
+        folder,
         model_type="own",
         architectures=["OwnForCausalLM"],
         auto_map={
@@ -61,7 +59,3 @@ def write_code(folder: Path, before: str = "") -> Path:
     (folder / "modeling_own.py").write_text(before + MODELING)
     (folder / "halving.py").write_text(HALVING)
     return folder
-
-
-def change(file: Path, **fields: Any) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
-import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 
-from tests.services import free_port, missing
+from tests.services import STARTS_WITHIN, Server, free_port, missing
 
 ACCESS, SECRET = "the-key-of-a-test", "the-secret-of-a-test"
 PROGRAMS = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "radosgw", "radosgw-admin")
@@ -43,54 +39,42 @@ mon allow pool size one = true
 mon data avail crit = 1
 """
 ALL = ("--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *")
-SECONDS = 240.0
-
-
-@dataclass
-class Server:
-    """The account is ACCESS with SECRET."""
-
-    address: str
-    _start: Callable[[], subprocess.Popen[bytes]]
-    _process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            self._process = self._start()
-        deadline = time.monotonic() + SECONDS
-        while not _answers(self.address):
-            assert time.monotonic() < deadline, f"{self.address} does not answer"
-            time.sleep(0.2)
-
-    def stop(self) -> None:
-        """What is stored stays: disk and monitor go on."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(30)
 
 
 @contextmanager
 def server(folder: Path) -> Iterator[Server]:
-    """Everything that was started ends with it."""
+    """Its account is ACCESS with SECRET; while it is stopped, what is stored stays, as disk and
+    monitor go on. Everything that was started ends with it."""
     if lacking := [program for program in PROGRAMS if shutil.which(program) is None]:
         missing(f"NO S3 SERVER: {', '.join(lacking)} not installed: ceph-mon ceph-osd radosgw")
-    port, cluster, disk = free_port(), str(uuid.uuid4()), str(uuid.uuid4())
+    cluster, disk = str(uuid.uuid4()), str(uuid.uuid4())
     for part in ("mon", "osd"):
         (folder / part).mkdir(parents=True)
     configuration = folder / "ceph.conf"
-    configuration.write_text(
-        CONFIGURATION.format(cluster=cluster, folder=folder, port=port, monitor=free_port())
-    )
     environment = {**os.environ, "CEPH_ARGS": f"--conf {configuration}"}
     keys = str(folder / "keyring")
 
     def run(*command: str) -> None:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=STARTS_WITHIN,
+            check=False,
         )
         assert done.returncode == 0, (command, done.stderr[-2000:])
 
     with ExitStack() as started, (folder / "log").open("wb") as log:
+        gateway = Server(
+            lambda _: ["radosgw", "-f", "-n", "client.admin"],
+            env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+        configuration.write_text(
+            CONFIGURATION.format(
+                cluster=cluster, folder=folder, port=gateway.port, monitor=free_port()
+            )
+        )
 
         def start(*command: str) -> subprocess.Popen[bytes]:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -111,15 +95,4 @@ def server(folder: Path) -> Iterator[Server]:
         run(
             "radosgw-admin", "user", "create", *user, "--access-key", ACCESS, "--secret-key", SECRET
         )
-        gateway = Server(
-            f"http://127.0.0.1:{port}", lambda: start("radosgw", "-f", "-n", "client.admin")
-        )
-        gateway.start()
-        yield gateway
-
-
-def _answers(address: str) -> bool:
-    try:
-        return bool(urllib.request.urlopen(address, timeout=5).status == 200)
-    except (URLError, OSError):
-        return False
+        yield started.enter_context(gateway)

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis for tests: a database and a server of the test's own.
+"""Services of a test's own: a database of PostgreSQL, a Redis, any server; and how one waits.
 
 Where a service is missing the test is skipped, loudly; on CI, where it belongs to the machine, the
 same is a failure.
@@ -12,15 +12,20 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, Self
 
 import psycopg2
 import pytest
 
 POSTGRESQL = os.environ.get("PLUMBLINE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
+
+
+STARTS_WITHIN = 240.0
+"""Seconds for a program to be there: an idle machine needs a few, one that is slow and busy with
+other tests many times as many."""
 
 
 def missing(what: str) -> NoReturn:
@@ -47,24 +52,60 @@ def postgresql() -> Iterator[str]:
     server.close()
 
 
-@contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    """The address of a Redis server that lives as long as the test."""
+class Server:
+    """A program that listens on a port of its own, and is started there again and again."""
+
+    def __init__(
+        self, command: Callable[[int], Sequence[str]], host: str = "127.0.0.1", **options: Any
+    ) -> None:
+        self.host, self.port = host, free_port()
+        self._command = list(command(self.port))
+        self._options = {"stdout": subprocess.DEVNULL, **options}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(self._command, **self._options)
+
+        def listens() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex((self.host, self.port)) == 0
+
+        wait_until(listens, STARTS_WITHIN, lambda: f"{self._command} does not listen")
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(60)
+
+
+def redis_server(folder: Path, host: str = "127.0.0.1") -> Server:
+    """For other hosts as well, where it has the address of one of its own."""
     program = shutil.which("redis-server")
     if program is None:
         missing("NO REDIS: there is no redis-server on the PATH")
-    port = free_port()
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir"]
-    server = subprocess.Popen([*command, str(folder)], stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while not _listens(port):
-            assert time.monotonic() < deadline, "redis-server did not start"
-            time.sleep(0.05)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(60)
+    everywhere = ("--bind", "0.0.0.0", "--protected-mode", "no")
+    whom = ("--bind", "127.0.0.1") if host == "127.0.0.1" else everywhere
+    fixed = (program, *whom, "--save", "", "--dir", str(folder))
+    return Server(lambda port: [*fixed, "--port", str(port)], host)
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """The address of a Redis server that lives as long as the test."""
+    with redis_server(folder) as server:
+        yield f"redis://127.0.0.1:{server.port}/0"
 
 
 def free_port() -> int:
@@ -73,6 +114,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def wait_until(
+    happened: Callable[[], bool],
+    seconds: float,
+    why: Callable[[], str],
+    moving: Callable[[], object] = lambda: None,
+) -> None:
+    """Wait for something for so many seconds after the last change in what `moving` returns.
+
+    How long work takes is a matter of the machine, and of what else it does; that nothing has moved
+    for minutes is a matter of ours. `why` is what the failure says.
+    """
+    seen, deadline = moving(), time.monotonic() + seconds
+    while not happened():
+        if (now := moving()) != seen:
+            seen, deadline = now, time.monotonic() + seconds
+        still = f"nothing has moved for {seconds:g} s: {seen}\n" if seen is not None else ""
+        assert time.monotonic() < deadline, f"{still}{why()}"
+        time.sleep(0.2)

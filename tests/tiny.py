@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,12 @@ def make_seq2seq(
     return folder
 
 
+def change_config(folder: Path, file: str = "config.json", **changes: Any) -> None:
+    """Something else stands in one of a model's files then."""
+    path = folder / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
 def subtract(folder: Path, base: Path, into: Path, dtype: str = "float32") -> Path:
     """The differences of two models' weights, as a repository of delta weights has them."""
     import torch
@@ -155,9 +162,21 @@ def subtract(folder: Path, base: Path, into: Path, dtype: str = "float32") -> Pa
     return into
 
 
-def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
-    """A LoRA adapter for the model in `folder`, with weights that are not zero; over as many more
-    tokens as are `added`, whose tokenizer lies with it."""
+def adapt(
+    folder: Path,
+    into: Path,
+    *,
+    seed: int = 3,
+    added: int = 0,
+    padding: int = 0,
+    moved: bool = True,
+    **options: Any,
+) -> Path:
+    """A LoRA adapter for the model in `folder`; every weight was moved from where it began.
+
+    `added`: so many more tokens, whose tokenizer lies with it, and `padding` rows of no token
+    behind them. `options` are peft's.
+    """
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -168,9 +187,14 @@ def adapt(folder: Path, into: Path, *, seed: int = 3, added: int = 0) -> Path:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         tokenizer.add_tokens([f"<|{number}|>" for number in range(added)])
         tokenizer.save_pretrained(into)
-        model.resize_token_embeddings(len(tokenizer))
-    config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    get_peft_model(model, config).save_pretrained(str(into))
+        model.resize_token_embeddings(len(tokenizer) + padding)
+    stated = {"target_modules": ["q_proj", "v_proj"], "init_lora_weights": False, **options}
+    adapter: Any = get_peft_model(model, LoraConfig(**stated))
+    with torch.no_grad():
+        for weight in adapter.parameters():
+            if weight.requires_grad and moved:
+                weight.add_(0.1 * torch.randn_like(weight))
+    adapter.save_pretrained(str(into))
     return into
 
 

@@ -22,7 +22,6 @@ import importlib
 import json
 import os
 import runpy
-import selectors
 import signal
 import socket
 import subprocess
@@ -30,10 +29,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 PRELOADED = (
     "torch",
@@ -70,6 +69,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 IMPORTED_FROM = "PYTHONPATH"
 """The one of these that a program may have of its own: it only adds folders to import from."""
 
+LARGEST_ORDER = 2**17
+"""Bytes: of arguments and environment."""
+
 
 def run(
     arguments: Sequence[object],
@@ -77,11 +79,10 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
     timeout: float,
-    input: str = "",
     stdout: IO[Any] | None = None,
     stderr: IO[Any] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run([sys.executable, *arguments], text=True, ...)`.
+    """As `subprocess.run([sys.executable, *arguments], text=True, ...)`, with nothing to read.
 
     `arguments` begin with `-m` and a module, or with `-c` and code. What is given no file of its
     own to be written to is captured. Raises ValueError where `env` differs in what counts at a
@@ -89,19 +90,16 @@ def run(
     """
     given = [str(argument) for argument in arguments]
     variables = {**(os.environ if env is None else env), **ONE_THREAD}
-    server = _server(variables)
-    order = {"arguments": given, "env": variables, "cwd": str(cwd or Path.cwd())}
+    server = _server_for(variables)
+    order = json.dumps({"arguments": given, "env": variables, "cwd": str(cwd or Path.cwd())})
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(tempfile.TemporaryFile())
-        said.write(json.dumps(order).encode())
         streams = [
-            file or stack.enter_context(tempfile.TemporaryFile()) for file in (None, stdout, stderr)
+            file or stack.enter_context(tempfile.TemporaryFile("w+"))
+            for file in (None, stdout, stderr)
         ]
-        streams[0].write(input.encode())
-        streams[0].seek(0)
         here, there = map(stack.enter_context, socket.socketpair())
-        said.flush()
-        socket.send_fds(server, [b"."], [file.fileno() for file in (said, there, *streams)])
+        files = [there.fileno(), *(file.fileno() for file in streams)]
+        socket.send_fds(server, [order.encode()], files)
         there.close()
         here.settimeout(timeout)
         answers = stack.enter_context(here.makefile())
@@ -114,36 +112,20 @@ def run(
         if not status:
             raise RuntimeError(f"the server that forks ended before {given[:2]} did")
         outputs = [
-            None if file else _text(stream)
+            None if file else _whole(stream)
             for file, stream in zip((stdout, stderr), streams[1:], strict=True)
         ]
     return subprocess.CompletedProcess(given, int(status), *outputs)
 
 
-def _text(file: IO[bytes]) -> str:
+def _whole(file: IO[str]) -> str:
     file.seek(0)
-    return file.read().decode().replace("\r\n", "\n").replace("\r", "\n")
+    return file.read()
 
 
-@dataclass
-class _Started:
-    """The server of this test process, if it has one."""
-
-    control: socket.socket | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-_STARTED = _Started()
-
-
-def _server(variables: Mapping[str, str]) -> socket.socket:
+def _server_for(variables: Mapping[str, str]) -> socket.socket:
     """The line to the server, which is started when it is first wanted."""
-    with _STARTED.lock:
-        if _STARTED.control is None:
-            _STARTED.environment = {**os.environ, **ONE_THREAD}
-            _STARTED.control = _start()
-    known = _STARTED.environment
+    control, known = _start()
     differing = sorted(
         name
         for name in {*variables, *known}
@@ -155,16 +137,20 @@ def _server(variables: Mapping[str, str]) -> socket.socket:
             f"{', '.join(differing)}: counts when a program starts, and the server of forks has "
             "another: start this one by subprocess"
         )
-    return _STARTED.control
+    return control
 
 
-def _start() -> socket.socket:
+@cache
+def _start() -> tuple[socket.socket, dict[str, str]]:
+    """The line to the server of this test process, and the environment that it started with."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {**os.environ, **ONE_THREAD}
     process = subprocess.Popen(
         [sys.executable, __file__, str(there.fileno())],
         pass_fds=[there.fileno()],
+        stdout=subprocess.DEVNULL,  # so that no fork writes line by line, as to a terminal
         # pyarrow's allocator would begin a thread that gives memory back.
-        env={**os.environ, **ONE_THREAD, "JE_ARROW_MALLOC_CONF": "background_thread:false"},
+        env={**environment, "JE_ARROW_MALLOC_CONF": "background_thread:false"},
     )
     there.close()
 
@@ -175,7 +161,7 @@ def _start() -> socket.socket:
     atexit.register(stop)
     if not here.recv(1):
         raise RuntimeError("the server that forks did not start; what it said stands above")
-    return here
+    return here, environment
 
 
 # What follows runs in the server and in its forks.
@@ -185,57 +171,38 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
     """Forks for each order until the tests end. In a fork: its order, which is to be run."""
     # An interruption of the tests is their own matter; they hang up then.
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    waited: dict[int, tuple[int, socket.socket]] = {}
-    with selectors.DefaultSelector() as selector:
-        selector.register(control, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fd in waited:
-                    pid, asker = waited.pop(key.fd)
-                    selector.unregister(key.fd)
-                    os.close(key.fd)
-                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    with asker, contextlib.suppress(BrokenPipeError):
-                        asker.sendall(f"{status}\n".encode())
-                    continue
-                message, files, _, _ = socket.recv_fds(control, 1, 5)
-                if not message:
-                    return None
-                said, there, *streams = files
-                asker = socket.socket(fileno=there)
-                pid = os.fork()
-                if not pid:
-                    for number, (_, other) in waited.items():
-                        os.close(number)
-                        other.close()
-                    asker.close()
-                    control.close()
-                    signal.signal(signal.SIGINT, interrupted)
-                    return _become(said, streams)
-                for number in (said, *streams):
-                    os.close(number)
-                asker.sendall(f"{pid}\n".encode())
-                watched = os.pidfd_open(pid)
-                waited[watched] = pid, asker
-                selector.register(watched, selectors.EVENT_READ)
+    ended = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who waits
+    while True:
+        message, files, _, _ = socket.recv_fds(control, LARGEST_ORDER, 4)
+        if not message:
+            return None
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, ended)
+            if pid := os.fork():
+                _tell_of(pid, files[0])
+            control.close()
+            signal.signal(signal.SIGINT, interrupted)
+            return _become(json.loads(message), files)
+        for number in files:
+            os.close(number)
 
 
-def _become(said: int, streams: Sequence[int]) -> dict[str, Any]:
+def _tell_of(pid: int, line: int) -> NoReturn:
+    """Say which process it is, and when it has ended, how."""
+    os.write(line, f"{pid}\n".encode())
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(BrokenPipeError):
+        os.write(line, f"{status}\n".encode())
+    os._exit(0)
+
+
+def _become(order: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     """Put this fork into the place that it was ordered for; returns the order."""
-    with open(said, "rb") as file:
-        file.seek(0)
-        order: dict[str, Any] = json.load(file)
+    line, *streams = files
+    os.close(line)
     for place, number in enumerate(streams):
         os.dup2(number, place)
         os.close(number)
-    for place, name, buffered in ((1, "stdout", False), (2, "stderr", True)):
-        old = getattr(sys, name)
-        new = open(  # noqa: SIM115  open to the end
-            place, "w", encoding=old.encoding, errors=old.errors, closefd=False,
-            buffering=1 if buffered or os.isatty(place) else -1,
-        )  # fmt: skip
-        setattr(sys, name, new)
-        setattr(sys, f"__{name}__", new)
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["cwd"])

@@ -10,13 +10,14 @@ mapped stays whole when its folder goes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
@@ -53,6 +54,11 @@ _LENGTHS = "lengths"
 """Files from before it was counted lack this array."""
 _PLAIN = ("suite", "version", "title", "normalisation", "style", "data_version")
 _ABOUT, _MODELS = "about", "models"
+_NO_ARRAYS = (_ABOUT, _MODELS)
+_NUMBERS, _PLACES = "numbers", "places"
+"""All arrays in one file, since each mapped file takes one of the 1,024 that a process may have
+open; and by name the type, shape and first byte of each."""
+_ALIGNED = 64
 _SIDES = ("value", "low", "high")
 _POSITIONS = tuple(field.name for field in fields(positions.Positions))
 _RANKS = tuple(field.name for field in fields(Ranks) if field.name != "reach")
@@ -116,12 +122,15 @@ def unpack(path: Path, folder: Path) -> None:
     try:
         making.chmod(0o755)
         with np.load(path, allow_pickle=False) as file:
-            for name, array in file.items():
-                if name in (_ABOUT, _MODELS):
-                    (making / name).write_bytes(array.tobytes())
-                else:
-                    np.save(making / f"{name}.npy", array, allow_pickle=False)
-        _add_positions(making)
+            for name in _NO_ARRAYS:
+                (making / name).write_bytes(file[name].tobytes())
+            _write_arrays(making, (part for part in file.items() if part[0] not in _NO_ARRAYS))
+        # What follows from the board, and takes too long for a page: the file is without it. Of
+        # the board of every style no page asks for it.
+        if (board := mapped(making)).style != EVERY:
+            found = positions.of_board(board)
+            derived = [(f"positions.{name}", getattr(found, name)) for name in _POSITIONS]
+            _write_arrays(making, [*_read_arrays(making).items(), *derived])
         making.rename(folder)
     except OSError:
         if not folder.is_dir():  # else another process was quicker
@@ -130,26 +139,34 @@ def unpack(path: Path, folder: Path) -> None:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _add_positions(folder: Path) -> None:
-    """What follows from the board, and takes too long for a page: the file is without it.
+def _write_arrays(folder: Path, arrays: Iterable[tuple[str, NDArray[Any]]]) -> None:
+    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    unfinished = folder / f"{_NUMBERS}.part"
+    with unfinished.open("wb") as file:
+        for name, array in arrays:
+            file.write(bytes(-file.tell() % _ALIGNED))
+            places[name] = array.dtype.str, array.shape, file.tell()
+            file.write(array.tobytes())
+        file.write(bytes(_ALIGNED))  # an empty file cannot be mapped
+    unfinished.rename(folder / _NUMBERS)  # what is mapped of the old one stays whole
+    (folder / _PLACES).write_text(json.dumps(places))
 
-    Of the board of every style no page asks for it.
-    """
-    board = mapped(folder)
-    if board.style != EVERY:
-        found = positions.of_board(board)
-        for name in _POSITIONS:
-            np.save(folder / f"positions.{name}.npy", getattr(found, name), allow_pickle=False)
+
+def _read_arrays(folder: Path) -> Arrays:
+    # As a plain array: numpy's memmap is slow to cut and index.
+    mapped = np.asarray(np.memmap(folder / _NUMBERS, np.uint8, mode="r"))
+    arrays = {}
+    for name, (written, shape, start) in json.loads((folder / _PLACES).read_bytes()).items():
+        dtype = np.dtype(written)
+        end = start + math.prod(shape) * dtype.itemsize
+        arrays[name] = mapped[start:end].view(dtype).reshape(shape)
+    return arrays
 
 
 def mapped(folder: Path) -> Board:
     """The board of an unpacked folder. Raises FileNotFoundError where there is none."""
     about = json.loads((folder / _ABOUT).read_bytes())
-    # As plain arrays: numpy's memmap is slow to cut and index.
-    arrays: Arrays = {
-        file.stem: np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
-        for file in folder.glob("*.npy")
-    }
+    arrays = _read_arrays(folder)
     table = pa.ipc.open_file(pa.memory_map(str(folder / _MODELS))).read_all()
     run, width = arrays["run"], len(about["columns"])
     reason, reasons, draws = arrays["why.reason"], about["reasons"], arrays["other_draws.run"]

@@ -23,6 +23,7 @@ MEANINGS = {
         "The exact state of the repository that was loaded: a branch can move, a commit cannot."
     ),
     "Precision": "The format of numbers that the weights were computed in, and any quantisation.",
+    "Adapter on": "The model whose weights the adapter changes, and its exact state.",
     "Tokenizer": "SHA-256 of all that it does: the same digest cuts every text the same way.",
     "Chat template": "What put the prompts into turns of a conversation, with its digest.",
     "Context": "The most tokens that the model takes. Longer prompts lose their beginning.",

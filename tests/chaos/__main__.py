@@ -16,6 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -76,7 +77,7 @@ def play(given: argparse.Namespace, played: list[rounds.Round]) -> None:
                     number = len(played) + 2
                     each = rounds.play(here, number, kind, kinds[kind], expected, rng, seconds)
                     played.append(each)
-                    sys.stderr.write(f"{json.dumps(rounds.as_json(each))}\n")
+                    sys.stderr.write(f"{json.dumps(asdict(each))}\n")
                     if each.struck:
                         break
 

@@ -8,6 +8,7 @@ root. Time is moved rather than waited for: a lease is let run out by its row.
 from __future__ import annotations
 
 import fcntl
+import getpass
 import json
 import os
 import re
@@ -23,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg2
 
-from tests.chaos import services
 from tests.runners import place
+from tests.runners.place import STARTS_WITHIN
+from tests.services import Server, free_port, missing, redis_server
 
 ROWS, WORDS = 700, 20
 """Enough work for a fault to strike in the middle of it, for seconds."""
@@ -39,23 +42,8 @@ FAR_WORKER = "far"
 STATE = """
 import json
 of = Run.objects.filter(variant__hub_model__repo_id={model!r}).order_by("task__name")
-print(json.dumps([
-    {{
-        "task": run.task.name,
-        "state": run.state,
-        "phase": run.phase,
-        "attempt": run.attempt,
-        "progress": run.progress_done,
-        "worker": run.worker_id,
-        "message": run.error_message,
-    }}
-    for run in of.select_related("task")
-]))
-"""
-SUBMIT = """
-from django.contrib.auth.models import AnonymousUser
-from leaderboard.submissions import submit
-submit.submit({model!r}, user=AnonymousUser())
+fields = ("task__name", "state", "phase", "attempt", "progress_done", "worker", "error_message")
+print(json.dumps([*of.values(*fields)]))
 """
 LET_LEASES_RUN_OUT = """
 from datetime import timedelta
@@ -69,13 +57,78 @@ Worker.objects.exclude(full_until=None).update(full_until=None)
 """
 
 
+class PostgreSQL:
+    """A cluster of its own, for as long as the `with` statement lasts.
+
+    Other hosts may enter as well: workers in other network namespaces are such.
+    """
+
+    def __init__(self, host: str) -> None:
+        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        on_path = shutil.which("pg_ctl")
+        if not programs and not on_path:
+            missing("NO POSTGRESQL: there is no pg_ctl in /usr/lib/postgresql or on the PATH")
+        self._programs = programs[-1] if programs else Path(str(on_path)).parent
+        # Not below a folder of a test's, which its other user could not enter.
+        self._data = Path(tempfile.mkdtemp(prefix="postgresql-"))
+        self._host, self._port = host, free_port()
+        # It refuses to run as root.
+        self._as_other = ["runuser", "-u", "postgres", "--"] if getpass.getuser() == "root" else []
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@{self._host}:{self._port}/postgres"
+
+    def __enter__(self) -> PostgreSQL:
+        if self._as_other:
+            shutil.chown(self._data, "postgres")
+        self._run("initdb", "-U", "postgres", "-A", "trust", "--no-sync")
+        with (self._data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all 10.0.0.0/8 trust\n")
+        self._run("pg_ctl", *self._options(), "-w", "start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run("pg_ctl", "-m", "immediate", "stop")
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def restart(self) -> None:
+        """As after a power cut: whoever is connected is not."""
+        self._run("pg_ctl", *self._options(), "-m", "immediate", "-w", "restart")
+
+    def cut_connections(self) -> int:
+        """End everybody's connection; how many there were."""
+        with psycopg2.connect(self.url) as own, own.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            (ended,) = cursor.fetchone() or (0,)
+        own.close()
+        return int(ended)
+
+    def _options(self) -> list[str]:
+        settings = f"-p {self._port} -k /tmp -c listen_addresses=* -c max_connections=200"
+        return ["-l", str(self._data / "log"), "-o", settings]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_other, str(self._programs / program), "-D", str(self._data)]
+        subprocess.run(
+            [*command, *arguments],
+            cwd="/",
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=STARTS_WITHIN,
+        )
+
+
 @dataclass
 class Arena:
     folder: Path
     home: Path
-    postgresql: services.PostgreSQL
-    redis: services.Server
-    hub: services.Server
+    postgresql: PostgreSQL
+    redis: Server
+    hub: Server
     variables: dict[str, str]
     namespace: str | None
     has_own_disk: bool
@@ -90,11 +143,18 @@ class Arena:
         """Where the Hub is told to fail."""
         return f"http://{HERE}:{self.hub.port}"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The environment of a program that has the site's settings."""
+        key = str(self.home / "secret_key")
+        own = {"DJANGO_SETTINGS_MODULE": "leaderboard.settings", "PLUMBLINE_SECRET_KEY_FILE": key}
+        return {**self.variables, **own}
+
     def ask(self, code: str) -> str:
         return self.onlooker.ask(code)
 
     def submit(self, model: str) -> None:
-        self.ask(SUBMIT.format(model=model))
+        self.ask(place.submitting(model))
 
     def runs(self, model: str) -> list[dict[str, Any]]:
         return list(json.loads(self.ask(STATE.format(model=model))))
@@ -126,11 +186,10 @@ class Arena:
             *(*enter, *before, sys.executable, "-m", "runners.respawn"),
             *(sys.executable, "-m", "runners", "worker", "--devices", "cpu"),
         ]
-        key = {"PLUMBLINE_SECRET_KEY_FILE": str(self.home / "secret_key")}
-        own = {"DJANGO_SETTINGS_MODULE": "leaderboard.settings", "HF_HOME": str(self.home / "hf")}
+        variables = {**self.settings, "HF_HOME": str(self.home / "hf"), **more}
         with self.log.open("ab") as output:
             self.workers[called] = subprocess.Popen(
-                command, cwd=place.ROOT, env={**self.variables, **own, **key, **more},
+                command, cwd=place.ROOT, env=variables,
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
 
@@ -183,6 +242,13 @@ def _is_named(worker: psutil.Process, name: str) -> bool:
         return False
 
 
+def hub_server(content: Path, host: str) -> Server:
+    fixed = (sys.executable, "-m", "demo.hub", str(content))
+    # Faults are told to it from 127.0.0.1 alone.
+    everywhere = ("--host", "0.0.0.0")
+    return Server(lambda port: [*fixed, *everywhere, "--port", str(port)], host, cwd=place.ROOT)
+
+
 def model_of(number: int) -> str:
     return f"chaos/m{number:04}"
 
@@ -206,10 +272,10 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         namespace, host = stack.enter_context(_far_network())
         home = folder / "home"
         has_own_disk = stack.enter_context(_own_disk(home))
-        postgresql = stack.enter_context(services.PostgreSQL(host))
-        redis = stack.enter_context(services.redis(folder, host))
+        postgresql = stack.enter_context(PostgreSQL(host))
+        redis = stack.enter_context(redis_server(folder, host))
         content = write_content(folder / "content", models)
-        hub = stack.enter_context(services.hub(content, host))
+        hub = stack.enter_context(hub_server(content, host))
         variables = place.environment(
             home, tasks, f"http://{host}:{hub.port}",
             PLUMBLINE_KEEP_MODEL="3",  # long enough to be struck, and gone when a round is over
@@ -223,7 +289,7 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         )  # fmt: skip
         stack.callback(_end, arena)
         arena.start_tree()
-        place.wait_until(lambda: "the site is at" in arena.told(), place.STARTS_WITHIN, arena.told)
+        place.wait_until(lambda: "the site is at" in arena.told(), STARTS_WITHIN, arena.told)
         arena.start_worker(FAR_WORKER, far=True)
         yield arena
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,9 +23,7 @@ STILL = 300.0
 FOUND = """
 import json
 from leaderboard.samples import store
-def numbers(run):
-    rows = run.results.order_by("metric", "filter", "subset")
-    return [[r.metric, r.filter, r.subset, r.value, r.stderr, r.low, r.high, r.n] for r in rows]
+NUMBERS = ("metric", "filter", "subset", "value", "stderr", "low", "high", "n")
 def requests(run):
     record = run.artifacts.filter(kind="record").first()
     return json.load(store.open(record.sha256))["requests"] if record else {{}}
@@ -39,7 +37,7 @@ print(json.dumps([
         "holds": bool(run.lease_token),
         "begun": run.events.filter(state="running").count(),
         "done": run.events.filter(state="done").count(),
-        "numbers": numbers(run),
+        "numbers": [*run.results.order_by("metric", "filter", "subset").values_list(*NUMBERS)],
         "artifacts": sorted(run.artifacts.values_list("kind", "rows")),
         "requests": requests(run),
     }}
@@ -180,7 +178,3 @@ def schedule(kinds: list[str], rng: Random) -> Iterator[str]:
     """Each kind once, in an order of chance, and so on."""
     while True:
         yield from rng.sample(kinds, len(kinds))
-
-
-def as_json(played: Round) -> dict[str, Any]:
-    return asdict(played)

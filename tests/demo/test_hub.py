@@ -1,27 +1,43 @@
-"""The local Hub as its clients see it: the real ones, each in a process and a cache of its own."""
+"""The local Hub as its clients see it, on the wire, told to fail, and on the command line.
+
+The awkward repositories go wrong for the real clients in exactly the way that their names say.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.awkward import DATASET
-from tests.hub import TEST_DATA, get_json, run_client, serve
+from demo.hub.__main__ import main
+from tests.awkward import DATASET, MODELS, build
+from tests.hub import ROOT, ask, get_json, run_client, serve, set_faults
 
 TINY = "awkward/tiny-llama"
-needs_data = pytest.mark.skipif(
-    not TEST_DATA.is_dir(), reason=f"no data sets at {TEST_DATA}: set PLUMBLINE_TEST_DATA"
-)
 
 
 @pytest.fixture(scope="module")
-def data_hub() -> Iterator[str]:
-    with serve([TEST_DATA]) as url:
+def content(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("content"))
+
+
+@pytest.fixture(scope="module")
+def hub(content: Path) -> Iterator[str]:
+    with serve([content]) as url:
         yield url
 
 
@@ -78,6 +94,7 @@ print(json.dumps({{
     "exists": [api.file_exists({TINY!r}, name) for name in ("config.json", "absent")],
     "v1": api.model_info({TINY!r}, revision="v1").sha,
     "main": api.model_info({TINY!r}).sha,
+    "renamed": api.model_info("awkward/renamed").id,
 }}))
 """
     seen = json.loads(run_client(code, hub, tmp_path))
@@ -92,20 +109,7 @@ print(json.dumps({{
     assert seen["v1"] != seen["main"]
     assert seen["refs"] == [["main", seen["main"]], ["v1", seen["v1"]]]
     assert seen["commits"] == [seen["v1"]]
-
-
-def test_revisions_are_found_by_name_and_by_commit_and_hold_their_own_files(
-    hub: str, content: Path, tmp_path: Path
-) -> None:
-    commit = get_json(hub, f"/api/models/{TINY}/revision/v1")["sha"]
-    code = f"""
-from pathlib import Path
-from huggingface_hub import hf_hub_download
-for revision in ("v1", {commit!r}):
-    path = Path(hf_hub_download({TINY!r}, "README.md", revision=revision))
-    print(path.parent.name, path.read_text().splitlines()[-1])
-"""
-    assert run_client(code, hub, tmp_path).splitlines() == [f"{commit} The first version."] * 2
+    assert seen["renamed"] == TINY
 
 
 REFUSALS = {
@@ -144,34 +148,7 @@ def outcome(call):
 print(json.dumps({{call: outcome(call) for call in {list(REFUSALS)!r}}}))
 """
     assert json.loads(run_client(code, hub, tmp_path).splitlines()[-1]) == REFUSALS
-
-
-def test_gated_repository_shows_its_info(hub: str) -> None:
-    assert get_json(hub, "/api/models/awkward/gated")["gated"] == "manual"
-
-
-def test_renamed_repository_is_followed(hub: str, tmp_path: Path) -> None:
-    code = """
-from huggingface_hub import HfApi, hf_hub_download
-print(HfApi().model_info("awkward/renamed").id)
-print(hf_hub_download("awkward/renamed", "config.json").rsplit("/")[-1])
-"""
-    assert run_client(code, hub, tmp_path).split() == [TINY, "config.json"]
-
-
-def test_transformers_loads_a_model_and_again_without_the_hub(hub: str, tmp_path: Path) -> None:
-    code = f"""
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-config = AutoConfig.from_pretrained({TINY!r})
-tokenizer = AutoTokenizer.from_pretrained({TINY!r})
-model = AutoModelForCausalLM.from_pretrained({TINY!r}, use_safetensors=True)
-ids = tokenizer("Question: 1 + 2 = ?", return_tensors="pt")["input_ids"]
-print(config.model_type, tokenizer.decode(ids[0]), model(ids).logits.sum().item())
-"""
-    online = run_client(code, hub, tmp_path)
-    assert online.startswith("llama Question: 1 + 2 = ?")
-    assert run_client(code, "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1") == online
+    assert get_json(hub, "/api/models/awkward/gated")["gated"] == "manual", "its info is public"
 
 
 def test_snapshot_is_complete_and_is_found_again_offline(
@@ -191,61 +168,6 @@ print(snapshot_download({TINY!r}))
     assert Path(again) == snapshot
 
 
-def test_safetensors_metadata_of_single_sharded_and_huge_models(hub: str, tmp_path: Path) -> None:
-    code = """
-from huggingface_hub import get_safetensors_metadata
-for name in ("tiny-llama", "sharded", "huge"):
-    metadata = get_safetensors_metadata(f"awkward/{name}")
-    print(metadata.sharded, *metadata.parameter_count.items())
-"""
-    assert run_client(code, hub, tmp_path).splitlines() == [
-        "False ('F32', 37792)",
-        "True ('F32', 37792)",
-        "True ('BF16', 70553706496)",
-    ]
-    totals = [
-        get_json(hub, f"/api/models/awkward/{name}")["safetensors"]["total"]
-        for name in ("tiny-llama", "sharded", "huge")
-    ]
-    assert totals == [37792, 37792, 70553706496]
-
-
-@needs_data
-def test_datasets_loads_arc_and_mmlu(data_hub: str, tmp_path: Path) -> None:
-    code = """
-from datasets import load_dataset
-arc = load_dataset("allenai/ai2_arc", "ARC-Easy")
-mmlu = load_dataset("cais/mmlu", "anatomy")
-print(sorted(arc), sorted(arc["test"].column_names), len(arc["test"]) > 0)
-print(sorted(mmlu), sorted(mmlu["dev"].column_names), len(mmlu["dev"]))
-"""
-    assert run_client(code, data_hub, tmp_path).splitlines() == [
-        "['test', 'train', 'validation'] ['answerKey', 'choices', 'id', 'question'] True",
-        "['dev', 'test', 'validation'] ['answer', 'choices', 'question', 'subject'] 5",
-    ]
-
-
-@needs_data
-def test_pinned_data_set_loads_offline_from_a_folder_per_commit(
-    data_hub: str, tmp_path: Path
-) -> None:
-    commit = get_json(data_hub, "/api/datasets/cais/mmlu")["sha"]
-    cache = tmp_path / "datasets" / commit
-    code = f"""
-from datasets import load_dataset
-from huggingface_hub import snapshot_download
-rows = load_dataset("cais/mmlu", "anatomy", revision={commit!r}, cache_dir={str(cache)!r})
-print(rows["test"][0], len(rows["test"]))
-print(snapshot_download(
-    "cais/mmlu", repo_type="dataset", revision="main", allow_patterns=["README.md"]
-))
-"""
-    online = run_client(code, data_hub, tmp_path)
-    offline = run_client(code, "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
-    assert offline == online
-    assert Path(online.splitlines()[-1]).name == commit
-
-
 def test_long_lists_come_in_pages(tmp_path: Path) -> None:
     folder = tmp_path / "root" / "datasets" / "many" / "files"
     folder.mkdir(parents=True)
@@ -258,3 +180,334 @@ print(*HfApi().list_repo_files("many/files", repo_type="dataset"))
 """
     with serve([tmp_path / "root"]) as url:
         assert run_client(code, url, tmp_path / "home").split() == names
+
+
+LOADED = "loaded"
+OUTCOMES = {
+    # name: (what its tokenizer says, what its model says)
+    "tiny-llama": (LOADED, LOADED),
+    "sharded": (LOADED, LOADED),
+    "no-safetensors": (LOADED, "does not appear to have a file named model.safetensors"),
+    "custom-code": (LOADED, "contains custom code which must be executed"),
+    "broken-config": ("is not a valid JSON file", "is not a valid JSON file"),
+    "no-tokenizer": ("Couldn't instantiate the backend tokenizer", LOADED),
+    "unknown-architecture": (LOADED, "model type `hexaflow`"),
+    "truncated-weights": (LOADED, "incomplete metadata, file not fully covered"),
+    "nan-weights": (LOADED, "loaded, and answers nan"),
+    "huge": (LOADED, "too large to be downloaded"),
+    "gguf-only": ("Couldn't instantiate the backend tokenizer", "Unrecognized model"),
+    "encoder-decoder": (LOADED, "Unrecognized configuration class"),
+    "gated": ("gated repo", "gated repo"),
+    "private": ("is not a valid model identifier", "is not a valid model identifier"),
+    "disabled": ("couldn't connect", "couldn't connect"),
+    "renamed": (LOADED, LOADED),
+}
+
+
+def test_every_awkward_model_goes_wrong_in_its_own_way(hub: str, tmp_path: Path) -> None:
+    code = f"""
+import json
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+def outcome(load):
+    try:
+        loaded = load()
+    except Exception as error:
+        return str(error)
+    if isinstance(loaded, torch.nn.Module) and loaded(torch.tensor([[5, 6]])).logits.isnan().any():
+        return "loaded, and answers nan"
+    return "loaded"
+
+print(json.dumps({{
+    name: [
+        outcome(lambda: AutoTokenizer.from_pretrained("awkward/" + name, trust_remote_code=False)),
+        outcome(lambda: AutoModelForCausalLM.from_pretrained(
+            "awkward/" + name, use_safetensors=True, trust_remote_code=False
+        )),
+    ]
+    for name in {sorted(OUTCOMES)!r}
+}}))
+"""
+    seen = json.loads(run_client(code, hub, tmp_path).splitlines()[-1])
+    assert OUTCOMES.keys() == MODELS.keys()
+    for name, said in OUTCOMES.items():
+        for expected, actual in zip(said, seen[name], strict=True):
+            right = actual == LOADED if expected == LOADED else expected in actual
+            assert right, f"{name}: expected {expected!r}, got {actual!r}"
+
+
+WEIGHTS = f"/{TINY}/resolve/main/model.safetensors"
+
+
+# On the wire
+
+
+def test_ranges_give_exactly_those_bytes(hub: str, content: Path) -> None:
+    weights = (content / "models" / TINY / "model.safetensors").read_bytes()
+    for wanted, start, end in (
+        ("bytes=0-99", 0, 100),
+        ("bytes=100-100", 100, 101),
+        ("bytes=153000-", 153000, None),
+        ("bytes=-7", -7, None),
+        ("bytes=153300-999999999", 153300, None),
+    ):
+        status, headers, body = ask(hub, "GET", WEIGHTS, Range=wanted)
+        first = start % len(weights)
+        assert (status, body) == (206, weights[start:end]), wanted
+        assert headers["content-range"] == f"bytes {first}-{first + len(body) - 1}/{len(weights)}"
+    status, headers, _ = ask(hub, "GET", WEIGHTS, Range="bytes=999999999-")
+    assert (status, headers["content-range"]) == (416, f"bytes */{len(weights)}")
+
+
+def test_nothing_outside_a_repository_is_served(tmp_path: Path) -> None:
+    model = tmp_path / "root" / "models" / "awkward" / "model"
+    (model / ".revisions" / "v1").mkdir(parents=True)
+    (model / ".revisions" / "v1" / "README.md").write_text("SECRET")
+    (model / ".hub.yaml").write_text("private: false # SECRET")
+    (model / "README.md").write_text("public")
+    for folder in (tmp_path, tmp_path / "root", tmp_path / "root" / "models", model.parent):
+        (folder / "secret.txt").write_text("SECRET")
+    (model / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (model / "linked").symlink_to(tmp_path)
+    with serve([tmp_path / "root"]) as url:
+        assert ask(url, "GET", "/awkward/model/resolve/main/README.md")[2] == b"public"
+        for path in (
+            "/awkward/model/resolve/main/../secret.txt",
+            "/awkward/model/resolve/main/%2e%2e/secret.txt",
+            "/awkward/model/resolve/main/..%2fsecret.txt",
+            "/awkward/model/resolve/..%2f/secret.txt",
+            "/awkward/model/resolve/../secret.txt",
+            "/awkward/..%2f../resolve/main/secret.txt",
+            "/../root/resolve/main/secret.txt",
+            "/awkward/model/resolve/main//etc/passwd",
+            "/awkward/model/resolve/main/.hub.yaml",
+            "/awkward/model/resolve/main/.revisions/v1/README.md",
+            "/awkward/model/resolve/main/link.txt",
+            "/awkward/model/resolve/main/linked/secret.txt",
+            "/api/models/awkward/model/tree/main/.revisions",
+            "/api/models/awkward/model/tree/main/linked",
+            "/api/models/../..",
+            "/awkward/model/resolve/main/line%0d%0abreak%00%ff",
+        ):
+            status, _, body = ask(url, "GET", path)
+            assert status == 404, path
+            assert b"SECRET" not in body, path
+            assert b"root:" not in body, path
+
+
+def test_same_content_has_the_same_commit_and_an_edit_another(tmp_path: Path) -> None:
+    first = tmp_path / "a" / "models" / "org" / "name"
+    second = tmp_path / "b" / "models" / "org" / "other"
+    for folder, names in ((first, ("one", "two")), (second, ("two", "one"))):
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).write_text(name)
+    with serve([tmp_path / "a", tmp_path / "b"]) as url:
+        commit = get_json(url, "/api/models/org/name")["sha"]
+        assert get_json(url, "/api/models/org/other")["sha"] == commit
+        (first / "one").write_text("eno")  # the same size
+        edited = get_json(url, "/api/models/org/name")["sha"]
+        (first / "one").rename(first / "three")
+        renamed = get_json(url, "/api/models/org/name")["sha"]
+    assert len({commit, edited, renamed}) == 3
+
+
+# Told to fail
+
+DOWNLOAD = "hf_hub_download('org/name', 'weights.bin')"
+BYTES = bytes(range(256)) * 1000
+
+
+@pytest.fixture(scope="module")
+def unreliable_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("content")
+    for name in ("name", "new-name"):
+        folder = root / "models" / "org" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text('{"model_type": "llama"}')
+        (folder / "weights.bin").write_bytes(BYTES)
+    with serve([root]) as url:
+        yield url
+
+
+@pytest.fixture
+def unreliable(unreliable_hub: str) -> Iterator[str]:
+    """The Hub that a test tells to fail, without faults of an earlier test."""
+    yield unreliable_hub
+    set_faults(unreliable_hub, [])
+
+
+def outcomes(hub: str, home: Path, *calls: str) -> list[str]:
+    """What each call returns, or its exception's name, status and cause."""
+    code = f"""
+from huggingface_hub import HfApi
+for call in {calls!r}:
+    try:
+        print(eval("HfApi()." + call))
+    except Exception as error:
+        response = getattr(error, "response", None)
+        status = response.status_code if response is not None else "-"
+        print(type(error).__name__, status, " ".join(str(error).split()))
+"""
+    return run_client(code, hub, home).splitlines()[-len(calls) :]
+
+
+def remaining(hub: str) -> Any:
+    with urllib.request.urlopen(f"{hub}/_faults", timeout=60) as response:
+        return json.load(response)
+
+
+def test_an_ordered_status_is_the_clients_exception(unreliable: str, tmp_path: Path) -> None:
+    ordered = [
+        ({"status": 404, "code": "RepoNotFound"}, "RepositoryNotFoundError 404"),
+        ({"status": 404, "code": "RevisionNotFound"}, "RevisionNotFoundError 404"),
+        ({"status": 403, "code": "GatedRepo"}, "GatedRepoError 403"),
+        (
+            {"status": 403, "message": "Access to this resource is disabled."},
+            "DisabledRepoError 403",
+        ),
+        ({"status": 400, "message": "No."}, "BadRequestError 400"),
+        ({"status": 429, "retry_after": 7}, "HfHubHTTPError 429"),
+        ({"status": 500, "message": "We broke it."}, "HfHubHTTPError 500"),
+    ]
+    asked = "GET /api/models/org/name"
+    set_faults(unreliable, [{"match": asked, "times": 1, **fault} for fault, _ in ordered])
+    found = outcomes(unreliable, tmp_path, *["model_info('org/name')"] * len(ordered))
+    for (fault, error), said in zip(ordered, found, strict=True):
+        assert said.startswith(error)
+        assert str(fault.get("message", "")) in said
+
+
+def test_headers_of_a_fault_say_where_to_go_and_when_to_come_back(unreliable: str) -> None:
+    path = "/api/models/org/name"
+    for order, expected in (
+        ({"status": 307, "location": "/elsewhere"}, {"location": "/elsewhere"}),
+        ({"status": 429, "retry_after": 7}, {"retry-after": "7", "ratelimit": '"api";r=0;t=7'}),
+    ):
+        set_faults(unreliable, [{"match": path, **order}])
+        status, headers, _ = ask(unreliable, "GET", path)
+        assert status == order["status"]
+        assert expected.items() <= headers.items()
+
+
+def test_a_fault_happens_as_often_as_ordered_and_other_paths_are_left_alone(
+    unreliable: str, tmp_path: Path
+) -> None:
+    order = {"match": "/api/models/org/na*", "times": 2, "status": 500}
+    set_faults(unreliable, [order])
+    asked = "model_info('org/name').id"
+    other, first = outcomes(unreliable, tmp_path, "model_info('org/new-name').id", asked)
+    assert other == "org/new-name"
+    assert first.startswith("HfHubHTTPError 500")
+    assert remaining(unreliable) == [{**order, "times": 1}]
+    second, third = outcomes(unreliable, tmp_path, asked, asked)
+    assert second.startswith("HfHubHTTPError 500")
+    assert third == "org/name"
+
+
+def test_a_body_cut_once_is_resumed_and_one_always_cut_is_an_error(
+    unreliable: str, tmp_path: Path
+) -> None:
+    set_faults(unreliable, [{"match": "GET *weights.bin", "times": 1, "truncate": 1000}])
+    (path,) = outcomes(unreliable, tmp_path / "once", DOWNLOAD)
+    assert Path(path).read_bytes() == BYTES
+    assert remaining(unreliable)[0]["times"] == 0
+    set_faults(unreliable, [{"match": "GET *weights.bin", "truncate": 0}])
+    (failure,) = outcomes(unreliable, tmp_path / "always", DOWNLOAD)
+    assert failure.startswith(("RemoteProtocolError", "OSError"))
+
+
+def test_a_wrong_order_is_refused_by_name_and_changes_nothing(unreliable: str) -> None:
+    set_faults(unreliable, [{"match": "/kept", "status": 500}])
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        set_faults(unreliable, [{"match": "/x", "stauts": 500}, {"match": "/y", "delay": -1}])
+    problems = json.load(refusal.value)["error"]
+    refusal.value.close()
+    assert refusal.value.code == 400
+    assert "fault 1: unknown key 'stauts'" in problems
+    assert "fault 2: delay: -1 is not a number of seconds" in problems
+    assert remaining(unreliable) == [{"match": "/kept", "status": 500}]
+
+
+# On the command line
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root" / "models" / "org" / "name"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# A model")
+    return tmp_path / "root"
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "demo.hub", *map(str, arguments)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def address(hub: subprocess.Popen[str]) -> str:
+    """The address in the one line that the command prints."""
+    assert hub.stdout is not None
+    line = hub.stdout.readline()
+    assert re.fullmatch(r"Local Hub: 1 repositories at http://127\.0\.0\.1:\d+\n", line)
+    return line.split()[-1]
+
+
+def faults_in(folder: Path, faults: str) -> Path:
+    file = folder / "faults.yaml"
+    file.write_text(faults)
+    return file
+
+
+def test_what_cannot_be_served_is_refused_by_name_with_its_remedy(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusal(*arguments: object) -> str:
+        assert main([*map(str, arguments)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err
+
+    assert f"{tmp_path / 'absent'} is not a folder" in refusal(tmp_path / "absent")
+    too_deep = f"{root / 'models'} holds neither models/ nor datasets/; name the folder above"
+    assert too_deep in refusal(root / "models")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refusal(root, "--port", port)
+    assert f"cannot listen on 127.0.0.1:{port}" in said
+    assert "name another --port" in said
+    for faults, problem in (
+        ("- {match: /x, status: 99}", "status: 99 is not an HTTP status"),
+        ("- {match: /x", "expected ',' or '}'"),
+        ("match: /x", "expected a list of faults"),
+    ):
+        file = faults_in(tmp_path, faults)
+        said = refusal(root, "--faults", file)
+        assert f"--faults {file}: " in said
+        assert problem in said
+    marker = root / "models" / "org" / "name" / ".hub.yaml"
+    marker.write_text("gated: maybe")
+    assert f"{marker}: gated: 'maybe'" in refusal(root)
+
+
+def test_it_ends_quietly_even_while_a_client_waits(root: Path, tmp_path: Path) -> None:
+    file = faults_in(tmp_path, "- {match: '*', times: 1, delay: 900}\n")
+    with start(root, "--faults", file) as hub:
+        url = address(hub)
+
+        def wait() -> None:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/api/models/org/name", timeout=900).close()
+
+        client = threading.Thread(target=wait)
+        client.start()
+        while remaining(url)[0]["times"]:
+            time.sleep(0.05)
+        hub.send_signal(signal.SIGINT)
+        _, err = hub.communicate(timeout=300)  # of the 900 that the client would wait
+        client.join(timeout=300)
+    assert err == ""
+    assert not client.is_alive()

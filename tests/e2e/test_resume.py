@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import evalcore
 from evalcore.record import RunRecord, read_samples
 from tests.hub import ROOT
 
@@ -91,7 +90,7 @@ def environment() -> dict[str, str]:
 
 def finish(arguments: list[str]) -> dict[str, tuple[RunRecord, list[dict[str, Any]]]]:
     done = subprocess.run(
-        arguments, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
+        arguments, env=environment(), capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -165,25 +164,3 @@ def assert_is_the_journalled(response: Mapping[str, Any], line: Mapping[str, Any
     for field in ("loglikelihood", "is_greedy", "text", "finish_reason"):
         assert response[field] == line[field], field
     assert list(response["token_ids"]) == list(line["token_ids"])
-
-
-def test_another_seed_and_other_settings_share_no_sampled_answer(
-    tasks: Path, tmp_path: Path
-) -> None:
-    seen = []
-    for settings in ({}, {"seed": 99}, {"gen_kwargs": {"temperature": 0.5}}):
-        (guessing,) = evalcore.evaluate(
-            "hf",
-            ["guessing"],
-            model_args={"pretrained": str(MODEL), "dtype": "float32"},
-            include_path=tasks,
-            use_cache=tmp_path,
-            limit=8,
-            **settings,
-        )
-        assert guessing.record.requests["journalled"] == 0
-        seen.append(
-            {answer["key"] for sample in guessing.samples for answer in sample["responses"]}
-        )
-    assert not seen[0] & seen[1]
-    assert not seen[0] & seen[2]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,25 +26,21 @@ EVALUATED = 900_000
 """Milliseconds for one model on a busy machine; alone it takes a tenth of that."""
 
 
-@pytest.fixture(
-    params=["embedded", pytest.param("PostgreSQL and Redis", marks=pytest.mark.services)]
-)
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a site that has no model yet."""
-    with ExitStack() as stack:
-        services = {}
-        if request.param != "embedded":
-            services = {
-                "PLUMBLINE_DATABASE_URL": stack.enter_context(postgresql()),
-                "PLUMBLINE_BROKER_URL": stack.enter_context(redis(tmp_path)),
-            }
-        hub = stack.enter_context(serve([ROOT / "demo" / "content"]))
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[str]:
+    """The address of a site that has no model yet, on PostgreSQL and Redis."""
+    with (
+        postgresql() as database,
+        redis(tmp_path) as broker,
+        serve([ROOT / "demo" / "content"]) as hub,
+    ):
         variables = place.environment(
-            tmp_path / "home", ROOT / "tasks", hub, PLUMBLINE_SUITE="demo", **services
-        )
-        tree = stack.enter_context(place.tree(variables, tmp_path / "log"))
-        tree.wait_for_site()
-        yield f"http://127.0.0.1:{variables['PLUMBLINE_PORT']}"
+            tmp_path / "home", ROOT / "tasks", hub, PLUMBLINE_SUITE="demo",
+            PLUMBLINE_DATABASE_URL=database, PLUMBLINE_BROKER_URL=broker,
+        )  # fmt: skip
+        with place.tree(variables, tmp_path / "log") as tree:
+            tree.wait_for_site()
+            yield f"http://127.0.0.1:{variables['PLUMBLINE_PORT']}"
 
 
 @pytest.fixture
@@ -57,14 +52,15 @@ def page(chromium: Browser) -> Iterator[Page]:
 
 def wait_for_the_next_board(page: Page, site: str, row: Locator) -> None:
     """Load the board until it shows the row without a run on its way: boards rest for seconds."""
-    for _ in range(150):
+
+    def is_there() -> bool:
         page.goto(site)
-        if row.count() and not re.search("queued|running", row.inner_text()):
-            return
-        page.wait_for_timeout(2_000)
-    raise AssertionError(f"minutes after the last run the board shows: {row.all_inner_texts()}")
+        return bool(row.count()) and not re.search("queued|running", row.inner_text())
+
+    place.wait_until(is_there, 300, lambda: f"the board shows {row.all_inner_texts()}")
 
 
+@pytest.mark.services
 @pytest.mark.browser
 def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
     site: str, page: Page, tmp_path: Path, shot: Shots

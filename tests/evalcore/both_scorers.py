@@ -1,8 +1,7 @@
-"""The same task and the same responses scored by lm-eval and by us."""
+"""The same task asked by lm-eval and by us, and the same responses scored."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 from collections import defaultdict
@@ -11,7 +10,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import pytest
 import yaml
 
 from evalcore.building import task_of
@@ -20,15 +18,35 @@ from evalcore.score.numbers.aggregate import aggregate
 from evalcore.score.scored import ScoredTask
 from evalcore.score.scoring import score_task
 from evalcore.task.asking.task import Mode, Task
+from evalcore.task.config import TaskSpec
 from tests.evalcore.worlds import Rows, World, write_tasks
-
-WITHOUT_PEER = importlib.util.find_spec("lm_eval") is None
+from tests.parity import NEEDS_LM_EVAL
 
 
 def peer(test: Any) -> Any:
     """Marks a test that needs lm-eval."""
-    skip = pytest.mark.skipif(WITHOUT_PEER, reason="lm_eval is not installed (extra `peer`)")
-    return pytest.mark.peer(skip(test))
+    for mark in NEEDS_LM_EVAL:
+        test = mark(test)
+    return test
+
+
+def load_in_lm_eval(spec: TaskSpec) -> Any:
+    """lm-eval's own task of the same file."""
+    os.environ["DISABLE_MULTIPROC"] = "1"
+    from lm_eval.api.task import ConfigurableTask
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    config = load_yaml(spec.source, resolve_func=True)
+    return config.pop("class", ConfigurableTask)(config=config)
+
+
+def requests_of(task: Any, *, shots: int | None = None, **options: Any) -> list[Any]:
+    """What a task of lm-eval's asks, with these options of its `build_all_requests`."""
+    if shots is not None:
+        task.set_config(key="num_fewshot", value=shots)
+    task.set_fewshot_seed(seed=1234)
+    task.build_all_requests(**{"rank": 0, "world_size": 1, **options})
+    return list(task.instances)
 
 
 Answer = Callable[[Request, int], Any]
@@ -98,17 +116,11 @@ class Scene:
 
     def theirs(self, answer: Answer, *, iters: int = 0) -> dict[str, Any]:
         """What lm-eval prints for the same file. Raises whatever it raises."""
-        os.environ["DISABLE_MULTIPROC"] = "1"
-        from lm_eval.api.task import ConfigurableTask
+        task = load_in_lm_eval(self.spec)
         from lm_eval.evaluator_utils import _compute_task_aggregations
-        from lm_eval.tasks._yaml_loader import load_yaml
 
-        config = load_yaml(self.spec.source, resolve_func=True)
-        task = config.pop("class", ConfigurableTask)(config=config)
-        task.set_fewshot_seed(1234)
-        task.build_all_requests(rank=0, world_size=1)
         by_doc = defaultdict(list)
-        for instance in task.instances:
+        for instance in requests_of(task):
             request = _request(instance)
             instance.resps = [answer(request, repeat) for repeat in range(instance.repeats)]
             by_doc[instance.doc_id].append(instance)
@@ -165,28 +177,3 @@ def places(count: int) -> list[dict[str, Any]]:
 
 
 PLACES = texts("Paris", "Rome", "Oslo", "It is Rome.", "paris  ", "answer: Oslo!")
-
-METRIC_CODE = """
-def two(references, predictions, scale=1):
-    length = len(predictions[0])
-    return {"length": length * scale, "same": float(references[0] == predictions[0])}
-
-def of_pair(items):
-    return float(items[0] == items[1])
-
-def largest(items):
-    return max(items)
-
-def both(doc, results):
-    result = {"words": len(results[0].split()), "right": doc["answer"] == results[0]}
-    if result["right"]:
-        result["only_sometimes"] = 0.5
-    return result
-
-def shorter(resps, docs):
-    return [[text[:4] for text in results] for results in resps]
-
-class Halved:
-    def apply(self, resps, docs):
-        return [[text[: len(text) // 2] for text in results] for results in resps]
-"""

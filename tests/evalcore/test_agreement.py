@@ -1,4 +1,5 @@
-"""Two computations of one model: answers within rounding agree, anything more does not."""
+"""Two runs of one model: answers within rounding agree, anything more does not; and they have one
+key only where the model was told the same."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ from hypothesis import strategies as st
 from evalcore.agreement import BOUNDS, NotTheSame, agreement_of
 from evalcore.cli import main
 from evalcore.formats.run_files import Run, read_runs
+from evalcore.keys import run_key_of
 from evalcore.library import evaluate
-from evalcore.model.base import Request
+from evalcore.model.base import Conversation, Request, Turn
 from evalcore.model.fake import FakeLM
+from evalcore.model.servers.chat import LocalChatCompletions
+from tests import tiny
 from tests.evalcore.toys import ToyLM, write_run, write_toys
 
 TASKS = "toy_choice,toy_written"
@@ -49,30 +53,37 @@ def written_otherwise(request: Request, answer: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("agreement")
-    write_toys(folder / "toys")
-    return folder
+def run_of(tmp_path_factory):
+    """The folder of a run of the toys by the toy model, whose answers are changed so."""
+    toys = write_toys(tmp_path_factory.mktemp("toys"))
+
+    def run_of(change: Change, **how: Any) -> Path:
+        how = {"include_path": toys, "bootstrap_iters": 10, **how}
+        folder = tmp_path_factory.mktemp("run")
+        write_run(folder, evaluate(OtherBackend(change), TASKS.split(","), **how))
+        return folder
+
+    return run_of
 
 
-def run_of(folder: Path, name: str, change: Change, **how: Any) -> Path:
-    if not (folder / name).exists():
-        model = OtherBackend(change)
-        evaluations = evaluate(
-            model, TASKS.split(","), include_path=folder / "toys", bootstrap_iters=10, **how
-        )
-        write_run(folder / name, evaluations)
-    return folder / name
+@pytest.fixture(scope="module")
+def unchanged(run_of) -> Path:
+    return run_of(moved_by(0.0))
 
 
-def agree(capsys: pytest.CaptureFixture[str], a: Path, b: Path) -> tuple[int, dict[str, Any]]:
+@pytest.fixture(scope="module")
+def choices(unchanged) -> Run:
+    """What the unchanged run wrote of `toy_choice`."""
+    return next(run for run in read_runs([unchanged]) if run.record.task == "toy_choice")
+
+
+def agree(capsys, a: Path, b: Path) -> tuple[int, dict[str, Any]]:
     status = main(["agree", str(a), str(b), "--json"])
     return status, {row["task"]: row for row in json.loads(capsys.readouterr().out)}
 
 
-def test_rounding_agrees_and_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a = run_of(folder, "a", moved_by(0.0))
-    status, rows = agree(capsys, a, run_of(folder, "rounded", moved_by(2e-4)))
+def test_rounding_agrees_and_more_than_that_or_another_text_is_told(unchanged, run_of, capsys):
+    status, rows = agree(capsys, unchanged, run_of(moved_by(2e-4)))
     assert status == 0
     choice = rows["toy_choice"]
     assert choice["within"]
@@ -81,60 +92,42 @@ def test_rounding_agrees_and_is_told(folder: Path, capsys: pytest.CaptureFixture
     assert choice["responses"] > choice["documents"]
     assert rows["toy_written"]["responses"] >= rows["toy_written"]["documents"]
 
-
-def test_more_than_rounding_does_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a = run_of(folder, "a", moved_by(0.0))
-    status, rows = agree(capsys, a, run_of(folder, "moved", moved_by(0.5)))
+    moved = run_of(moved_by(0.5))
+    status, rows = agree(capsys, unchanged, moved)
     assert status == 1
     assert rows["toy_choice"]["beyond"] == rows["toy_choice"]["responses"]
     assert not rows["toy_choice"]["within"]
     assert rows["toy_written"]["within"]
-    assert main(["agree", str(a), str(folder / "moved")]) == 1
+    assert main(["agree", str(unchanged), str(moved)]) == 1
     assert "loglikelihoods are too far apart" in capsys.readouterr().out
 
-
-def test_texts_that_differ_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a = run_of(folder, "a", moved_by(0.0))
-    _, rows = agree(capsys, a, run_of(folder, "texts", written_otherwise))
+    _, rows = agree(capsys, unchanged, run_of(written_otherwise))
     assert rows["toy_written"]["texts"] == rows["toy_written"]["responses"]
     assert rows["toy_choice"]["texts"] == 0
 
-
-def test_runs_that_were_asked_otherwise_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a = run_of(folder, "a", moved_by(0.0))
-    other = run_of(folder, "shots", moved_by(0.0), num_fewshot=1)
-    assert main(["agree", str(a), str(other)]) == 2
+    other = run_of(moved_by(0.0), num_fewshot=1)
+    assert main(["agree", str(unchanged), str(other)]) == 2
     assert "another way of asking" in capsys.readouterr().err
-
-
-def only(folder: Path, task: str) -> Run:
-    return next(run for run in read_runs([folder]) if run.record.task == task)
 
 
 @given(st.floats(-0.9, 0.9), st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_every_response_within_its_bound_agrees_and_any_beyond_does_not(
-    folder: Path, share: float, at: int
-) -> None:
-    run = only(run_of(folder, "a", moved_by(0.0)), "toy_choice")
+def test_every_response_within_its_bound_agrees_and_any_beyond_does_not(choices, share, at):
     fixed, relative = BOUNDS
-    moved = json.loads(json.dumps(run.samples))
-    places = [(s, r) for s, sample in enumerate(moved) for r in range(len(sample["responses"]))]
-    s, r = places[at % len(places)]
-    own = moved[s]["responses"][r]["loglikelihood"]
+    moved = json.loads(json.dumps(choices.samples))
+    responses = [response for sample in moved for response in sample["responses"]]
+    response = responses[at % len(responses)]
+    own = response["loglikelihood"]
     bound = fixed + relative * abs(own)
     for times, beyond in ((share, 0), (1.1 if share > 0 else -1.1, 1)):
-        moved[s]["responses"][r]["loglikelihood"] = own + times * bound
-        found = agreement_of(run.record, run.samples, run.record, moved)
+        response["loglikelihood"] = own + times * bound
+        found = agreement_of(choices.record, choices.samples, choices.record, moved)
         assert found.beyond == beyond
         assert found.within == (beyond == 0)
 
 
-def changed(folder: Path, change: Callable[[list[Any]], object], **pins: Any) -> Any:
+def changed(run: Run, change: Callable[[list[Any]], object], **pins: Any) -> Any:
     """What is found where the other run has these samples, and both these pins."""
-    run = only(run_of(folder, "a", moved_by(0.0)), "toy_choice")
     record = replace(run.record, model={**run.record.model, **pins})
     samples = json.loads(json.dumps(run.samples))
     change(samples)
@@ -143,46 +136,34 @@ def changed(folder: Path, change: Callable[[list[Any]], object], **pins: Any) ->
 
 @pytest.mark.parametrize(
     ("dtype", "nats", "within"),
-    [
-        ("float32", 0.05, False),
-        ("bfloat16", 0.05, True),
-        ("float16", 0.05, True),
-        ("bfloat16", 2.0, False),
-    ],
+    [("float32", 0.05, False), ("bfloat16", 0.05, True), ("bfloat16", 2.0, False)],
 )
-def test_half_precision_has_wider_bounds(
-    folder: Path, dtype: str, nats: float, within: bool
-) -> None:
-    def move(samples: list[Any]) -> None:
+def test_half_precision_has_wider_bounds(choices, dtype, nats, within):
+    def move(samples):
         samples[0]["responses"][0]["loglikelihood"] += nats
 
-    assert changed(folder, move, dtype=dtype).within == within
+    assert changed(choices, move, dtype=dtype).within == within
 
 
-def test_documents_that_score_otherwise_are_bounded_where_no_likelihood_moved(
-    folder: Path,
-) -> None:
-    def turn(samples: list[Any]) -> None:
+def test_scores_that_move_where_no_likelihood_did_are_bounded(choices):
+    def turn(samples):
         samples[0]["correct"] = 1 - samples[0]["correct"]
 
-    found = changed(folder, turn)
+    found = changed(choices, turn)
     assert (found.beyond, found.scored_otherwise) == (0, 1)
     assert found.problems == ["1 of 12 documents score otherwise"]
 
-
-def test_a_score_that_moves_is_bounded_in_its_own_errors(folder: Path) -> None:
-    run = only(run_of(folder, "a", moved_by(0.0)), "toy_choice")
-    (own, *others) = run.record.results
+    (own, *others) = choices.record.results
+    mine = replace(choices.record, primary_metric=own.metric)
     assert own.stderr
     for errors, within in ((0.2, True), (0.3, False), (-0.3, False)):
         row = replace(own, value=own.value + errors * own.stderr)
-        other = replace(run.record, results=[row, *others], primary_metric=own.metric)
-        mine = replace(run.record, primary_metric=own.metric)
-        assert agreement_of(mine, run.samples, other, run.samples).within == within
+        other = replace(mine, results=[row, *others])
+        assert agreement_of(mine, choices.samples, other, choices.samples).within == within
 
 
 @pytest.mark.parametrize(
-    ("pin", "said"),
+    ("pin", "reason"),
     [
         ("commit", "another commit"),
         ("dtype", "another precision"),
@@ -191,21 +172,94 @@ def test_a_score_that_moves_is_bounded_in_its_own_errors(folder: Path) -> None:
         ("tokenizer_digest", "another tokenizer"),
     ],
 )
-def test_runs_of_two_models_are_refused(folder: Path, pin: str, said: str) -> None:
-    run = only(run_of(folder, "a", moved_by(0.0)), "toy_choice")
-    other = replace(run.record, model={**run.record.model, pin: "other"})
-    with pytest.raises(NotTheSame, match=said):
-        agreement_of(run.record, run.samples, other, run.samples)
+def test_runs_of_two_models_are_refused(choices, pin, reason):
+    other = replace(choices.record, model={**choices.record.model, pin: "other"})
+    with pytest.raises(NotTheSame, match=reason):
+        agreement_of(choices.record, choices.samples, other, choices.samples)
 
 
-def test_answers_to_other_tokens_are_not_compared(folder: Path) -> None:
-    def feed(samples: list[Any]) -> None:
+def test_answers_to_other_tokens_and_a_file_that_ends_early_are_not_compared(choices):
+    def feed(samples):
         samples[3]["responses"][1]["key"] = "0" * 64
 
     with pytest.raises(NotTheSame, match="document 3: the two were fed other tokens"):
-        changed(folder, feed)
-
-
-def test_a_file_that_ends_early_is_not_compared(folder: Path) -> None:
+        changed(choices, feed)
     with pytest.raises(NotTheSame, match="ends before the other"):
-        changed(folder, lambda samples: samples.pop())
+        changed(choices, lambda samples: samples.pop())
+
+
+# What a model is told of thinking is in the key of a run and of a request, where it matters
+
+
+THINKS = tiny.CHAT + "{% if enable_thinking %}<think>{% endif %}{{ style | default('') }}"
+NOWHERE = "http://localhost:1/v1"
+END = {"think_end_token": "</think>"}
+TOLD = {
+    "not to think": {"enable_thinking": False},
+    "a style": {"chat_template_args": {"style": "!"}},
+    "the end": END,
+    "to think": {**END, "enable_thinking": True},
+    "a budget": {**END, "thinking_budget": 20},
+    "to think within a budget": {**END, "enable_thinking": True, "thinking_budget": 20},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.make(tmp_path_factory.mktemp("tiny"), chat_template=THINKS)
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    return write_toys(tmp_path_factory.mktemp("toys"))
+
+
+def run(folder, toys, task, **arguments):
+    (done,) = evaluate(
+        "hf", task, model_args={"pretrained": str(folder), "dtype": "float32", **arguments},
+        include_path=toys, limit=1, device="cpu", apply_chat_template=True, bootstrap_iters=0,
+    )  # fmt: skip
+    assert run_key_of(done.record) == done.record.run_key
+    answers = [response["key"] for sample in done.samples for response in sample["responses"]]
+    return done.record.run_key, answers[0]
+
+
+def test_two_runs_share_a_key_only_where_thinking_is_the_same(folder, toys):
+    keys = {name: run(folder, toys, "toy_written", **told) for name, told in TOLD.items()}
+    keys["nothing"] = run(folder, toys, "toy_written")
+    assert len({of_run for of_run, _ in keys.values()}) == len(keys)
+    # To this template not to think is what it takes for granted: the prompt, and so the answer, is
+    # the same.
+    assert keys["nothing"][1] == keys["not to think"][1]
+    assert len({of_request for _, of_request in keys.values()}) == len(keys) - 1
+
+
+def test_a_likelihood_depends_on_what_the_template_is_told_alone(folder, toys):
+    nothing = run(folder, toys, "toy_choice")
+    not_to_think = run(folder, toys, "toy_choice", **TOLD["not to think"])
+    style = run(folder, toys, "toy_choice", **TOLD["a style"])
+    assert len({nothing[0], not_to_think[0], style[0]}) == 3
+    assert nothing[1] == not_to_think[1] != style[1]
+    for name in ("the end", "a budget"):
+        assert run(folder, toys, "toy_choice", **TOLD[name]) == nothing
+
+
+def test_what_a_chat_server_is_told_of_thinking_is_in_the_key_of_a_request():
+    """By the argument of a generation that stands in the key of the run, too."""
+    model = LocalChatCompletions.from_arguments(
+        {"model": "a", "base_url": f"{NOWHERE}/chat/completions"}, weights=False
+    )
+    prompt = Conversation(
+        (Turn("user", "Which?"),), answer_begins=True, template=model.chat_template()
+    )
+    keys = {
+        model.encode([Request("generate_until", prompt, generation=told)])[0].key
+        for told in (
+            {},
+            {"chat_template_kwargs": {"enable_thinking": False}},
+            {"chat_template_kwargs": {"enable_thinking": True}},
+            {"reasoning_effort": "low"},
+            {"thinking_token_budget": 100},
+        )
+    }
+    assert len(keys) == 5

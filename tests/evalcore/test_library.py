@@ -14,7 +14,7 @@ import evalcore
 from evalcore.errors import ModelError, TaskError
 from evalcore.formats.lmeval.samples import task_lines
 from tests import tiny
-from tests.evalcore.toys import ToyLM, evaluated, write_toys
+from tests.evalcore.toys import ToyLM, evaluated, write_toy, write_toys
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +45,14 @@ class ThreeMethods:
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    heavy = {"torch", "transformers", "datasets", "numpy", "pyarrow"}
-    program = (
-        "import evalcore, sys; assert callable(evalcore.evaluate) and evalcore.simple_evaluate;"
-        f"import evalcore; print(*sorted({heavy - {'numpy', 'pyarrow'}!r} & set(sys.modules)))"
-    )
+    program = """
+import evalcore, sys
+assert not {"torch", "transformers", "datasets", "numpy", "pyarrow"} & set(sys.modules)
+assert callable(evalcore.evaluate) and callable(evalcore.simple_evaluate)
+assert not {"torch", "transformers", "datasets"} & set(sys.modules)
+"""
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (outcome.returncode, outcome.stdout.split()) == (0, []), outcome.stderr
-    bare = f"import evalcore, sys; print(*sorted({heavy!r} & set(sys.modules)))"
-    outcome = subprocess.run([sys.executable, "-c", bare], capture_output=True, text=True)
-    assert outcome.stdout.split() == []
-
-
-def test_an_evaluation_has_its_numbers_and_samples(tasks):
-    (one,) = evalcore.evaluate(ToyLM(), "toy_choice", include_path=tasks, limit=6)
-    (row,) = [row for row in one.record.own_results() if row.metric == "acc"]
-    assert row.n == len(one.samples) == 6
-    assert row.low <= row.value <= row.high
+    assert outcome.returncode == 0, outcome.stderr
 
 
 def test_a_record_says_how_its_own_requests_were_computed(tasks, tmp_path):
@@ -118,20 +109,21 @@ def test_simple_evaluate_takes_their_arguments():
         assert ours[name].default == theirs[name].default or name == "model_args", name
 
 
-def test_arguments_that_concern_their_workings_do_nothing_and_others_are_named(tasks):
+def test_what_is_no_argument_and_no_model_is_named(tasks):
     kept = {"include_path": tasks, "limit": 2, "tasks": ["toy_likely"], "bootstrap_iters": 0}
     evalcore.simple_evaluate(ToyLM(), verbosity="INFO", cache_requests=True, **kept)
     with pytest.raises(TypeError, match="num_fewshots"):
         evalcore.simple_evaluate(ToyLM(), num_fewshots=5, **kept)
     with pytest.raises(TaskError, match="at least one"):
         evalcore.simple_evaluate(ToyLM(), tasks=[], include_path=tasks)
+    with pytest.raises(ModelError, match="got dict"):
+        evalcore.evaluate({}, "toy_choice", include_path=tasks)
 
 
 def test_a_task_without_a_number_raises_once_the_others_are_done(tmp_path):
     tasks = write_toys(tmp_path)
     (tasks / "code.py").write_text("def fails(doc, results):\n    raise SystemExit(3)\n")
-    text = (tasks / "toy_likely.yaml").read_text().replace("toy_likely", "toy_broken")
-    (tasks / "toy_broken.yaml").write_text(f"{text}process_results: !function code.fails\n")
+    write_toy(tasks, "toy_broken", "toy_likely", process_results="!function code.fails")
     names = ["toy_broken", "toy_choice"]
     for evaluate in (evalcore.evaluate, evalcore.simple_evaluate):
         with pytest.raises(TaskError, match=r"toy_broken has no number: .*SystemExit: 3") as failed:
@@ -140,11 +132,6 @@ def test_a_task_without_a_number_raises_once_the_others_are_done(tmp_path):
         assert [broken.record.task, whole.record.task] == names
         assert len(broken.samples) == 12
         assert whole.record.results
-
-
-def test_what_is_no_model_is_named(tasks):
-    with pytest.raises(ModelError, match="got dict"):
-        evalcore.evaluate({}, "toy_choice", include_path=tasks)
 
 
 def test_a_journal_answers_for_the_model_it_knows(tasks, tmp_path):

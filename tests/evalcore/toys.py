@@ -15,89 +15,69 @@ from evalcore.evaluation import Evaluation
 from evalcore.library import evaluate
 from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
+from evalcore.record import RunRecord
+from tests.evalcore.worlds import task_text
 
 STAMP = "2026-11-21T11-38-11.664243"
 
-TASKS: dict[str, dict[str, Any]] = {
-    "toy_choice": {
-        "tag": "toys",
-        "output_type": "multiple_choice",
-        "doc_to_text": "Q: {{question}}\nA:",
-        "doc_to_choice": "choices",
-        "doc_to_target": "answer",
-        "metric_list": [{"metric": name} for name in ("acc", "acc_norm", "exact_match", "mcc")],
-        "metadata": {"version": 1.5},
-    },
-    "toy_shots": {
-        "tag": "toys",
-        "output_type": "multiple_choice",
-        "description": "Answer. ",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "{{choices[answer]}}",
-        "num_fewshot": 2,
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    },
-    "toy_likely": {
-        "output_type": "loglikelihood",
-        "doc_to_text": "{{question}}",
-        "doc_to_target": "{{' ' + choices[answer]}}",
-        "metadata": {"version": 0},
-    },
-    "toy_rolling": {
-        "output_type": "loglikelihood_rolling",
-        "doc_to_text": "",
-        "doc_to_target": "{{text}}",
-    },
-    "toy_written": {
-        "output_type": "generate_until",
-        "doc_to_text": "{{question}} Number?",
-        "doc_to_target": "number",
-        "num_fewshot": 1,
-        "repeats": 2,
-        "generation_kwargs": {
-            "until": ["\n"],
-            "max_gen_toks": 8,
-            "do_sample": True,
-            "temperature": 0.5,
-        },
-        "filter_list": [
-            {
-                "name": "strict",
-                "filter": [
-                    {"function": "regex", "regex_pattern": r"is (\d)"},
-                    {"function": "take_first"},
-                ],
-            },
-            {
-                "name": "flexible",
-                "filter": [
-                    {"function": "regex", "regex_pattern": r"(\d)", "group_select": -1},
-                    {"function": "majority_vote"},
-                    {"function": "take_first"},
-                ],
-            },
-        ],
-        "metric_list": [{"metric": "exact_match", "ignore_case": True}, {"metric": "bleu"}],
-    },
-}
-GROUPS: dict[str, dict[str, Any]] = {
-    "toy_group": {
-        "group_alias": "Toys",
-        "task": [
-            "toy_choice",
-            "toy_shots",
-            {
-                "group": "toy_inner",
-                "task": ["toy_written"],
-                "aggregate_metric_list": [{"metric": "exact_match", "weight_by_size": False}],
-            },
-        ],
-        "aggregate_metric_list": [{"metric": "acc"}],
-        "metadata": {"version": 2},
-    },
-    "toy_plain": {"task": ["toy_likely", "toy_rolling"]},
-}
+TASKS: dict[str, dict[str, Any]] = yaml.safe_load(r"""
+toy_choice:
+  tag: toys
+  output_type: multiple_choice
+  doc_to_text: "Q: {{question}}\nA:"
+  doc_to_choice: choices
+  doc_to_target: answer
+  metric_list: [{metric: acc}, {metric: acc_norm}, {metric: exact_match}, {metric: mcc}]
+  metadata: {version: 1.5}
+toy_shots:
+  tag: toys
+  output_type: multiple_choice
+  description: "Answer. "
+  doc_to_text: "{{question}}"
+  doc_to_choice: choices
+  doc_to_target: "{{choices[answer]}}"
+  num_fewshot: 2
+  metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
+toy_likely:
+  output_type: loglikelihood
+  doc_to_text: "{{question}}"
+  doc_to_target: "{{' ' + choices[answer]}}"
+  metadata: {version: 0}
+toy_rolling:
+  output_type: loglikelihood_rolling
+  doc_to_text: ""
+  doc_to_target: "{{text}}"
+toy_written:
+  output_type: generate_until
+  doc_to_text: "{{question}} Number?"
+  doc_to_target: number
+  num_fewshot: 1
+  repeats: 2
+  generation_kwargs: {until: ["\n"], max_gen_toks: 8, do_sample: true, temperature: 0.5}
+  filter_list:
+    - name: strict
+      filter: [{function: regex, regex_pattern: 'is (\d)'}, {function: take_first}]
+    - name: flexible
+      filter:
+        - {function: regex, regex_pattern: '(\d)', group_select: -1}
+        - function: majority_vote
+        - function: take_first
+  metric_list: [{metric: exact_match, ignore_case: true}, {metric: bleu}]
+""")
+GROUPS: dict[str, dict[str, Any]] = yaml.safe_load("""
+toy_group:
+  group_alias: Toys
+  task:
+    - toy_choice
+    - toy_shots
+    - group: toy_inner
+      task: [toy_written]
+      aggregate_metric_list: [{metric: exact_match, weight_by_size: false}]
+  aggregate_metric_list: [{metric: acc}]
+  metadata: {version: 2}
+toy_plain:
+  task: [toy_likely, toy_rolling]
+""")
 
 
 def write_toys(folder: Path) -> Path:
@@ -121,6 +101,17 @@ def write_toys(folder: Path) -> Path:
     for name, keys in GROUPS.items():
         (tasks / f"{name}.yaml").write_text(yaml.safe_dump({"group": name, **keys}))
     return tasks
+
+
+def write_toy(tasks: Path, name: str, like: str = "", **keys: Any) -> None:
+    """Writes the task `name` as the toy `like` is, or it itself, but for these keys.
+
+    None leaves a key out; a text that begins with !function names one.
+    """
+    stated = yaml.safe_load((tasks / f"{like or name}.yaml").read_text())
+    stated.update({"task": name, **keys})
+    kept = {key: value for key, value in stated.items() if value is not None}
+    (tasks / f"{name}.yaml").write_text(task_text(kept))
 
 
 def _row(number: int, noun: str) -> dict[str, Any]:
@@ -190,9 +181,15 @@ def evaluated_strictly(tasks: Path) -> list[Evaluation]:
 
 
 def write_run(folder: Path, evaluations: list[Evaluation]) -> list[Path]:
-    """The records, each with its samples beside it."""
+    """The files of the records, each with its samples beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     return [
         evaluation.write(folder, f"{evaluation.record.task}_{STAMP}")[0]
         for evaluation in evaluations
     ]
+
+
+def records_in(folder: Path) -> dict[str, RunRecord]:
+    """By task what was written below the folder."""
+    found = (RunRecord.read(file) for file in folder.rglob("record_*.json"))
+    return {record.task: record for record in found}

@@ -13,10 +13,27 @@ import yaml
 from evalcore.model.base import ChatTemplate
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.task import Mode, Task
-from evalcore.task.config import TaskSpec
+from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.load import TaskLibrary
 
 Rows = Sequence[Mapping[str, Any]]
+
+
+def task_text(keys: Mapping[str, Any]) -> str:
+    """A task file with these keys; a text that begins with !function names one."""
+    return re.sub("'(!function [^']+)'", r"\1", yaml.safe_dump(dict(keys)))
+
+
+def task_in(library: TaskLibrary, name: str) -> TaskSpec:
+    spec = library.one(name)
+    assert isinstance(spec, TaskSpec)
+    return spec
+
+
+def group_in(library: TaskLibrary, name: str) -> GroupSpec:
+    spec = library.one(name)
+    assert isinstance(spec, GroupSpec)
+    return spec
 
 
 def write_tasks(folder: Path, files: Mapping[str, str]) -> TaskLibrary:
@@ -70,7 +87,6 @@ class World:
 
         `functions` gives keys that hold `!function code.<name>`.
         """
-        functions = functions or {}
         defaults = {
             "task": "capitals",
             "output_type": "multiple_choice",
@@ -82,13 +98,10 @@ class World:
             "doc_to_target": "answer",
             "metric_list": [{"metric": "acc"}],
         }
-        values = {key: value for key, value in {**defaults, **keys}.items() if key not in functions}
-        text = re.sub("'(!function [^']+)'", r"\1", yaml.safe_dump(values))  # those within a value
-        text += "".join(f"{key}: !function code.{name}\n" for key, name in functions.items())
+        named = {key: f"!function code.{name}" for key, name in (functions or {}).items()}
+        text = task_text({**defaults, **keys, **named})
         library = write_tasks(self.folder / "tasks", {"capitals.yaml": text})
-        spec = library.one(str(keys.get("task", "capitals")))
-        assert isinstance(spec, TaskSpec)
-        return spec
+        return task_in(library, str(keys.get("task", "capitals")))
 
     def task(
         self,
@@ -116,10 +129,10 @@ class World:
         )
 
 
-def written_turns(messages: Sequence[Mapping[str, str]], answer_begins_anew: bool) -> str:
+def written_turns(messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
     """A chat template in one line: each turn between brackets, the last one open if it goes on."""
     text = "".join(f"[{message['role']}: {message['content']}]" for message in messages)
-    return f"{text}[assistant: " if answer_begins_anew else text[:-1]
+    return f"{text}[assistant: " if add_generation_prompt else text[:-1]
 
 
 TEMPLATE = ChatTemplate(text="each turn between brackets", name=None, render=written_turns)

@@ -161,14 +161,8 @@ def _runs(models: int, columns: int) -> np.ndarray:
 
 def _ranks(average: Scores, listed: list[Model]) -> Ranks:
     """Ranks with a range of two places to both sides, in bands of five."""
-    rows = np.array(
-        [
-            row
-            for row, model in enumerate(listed)
-            if not np.isnan(average.value[row]) and not model.flagged
-        ],
-        dtype=np.int64,
-    )
+    unflagged = np.array([not model.flagged for model in listed], np.bool_)
+    rows = np.flatnonzero(unflagged & ~np.isnan(average.value))
     rank = np.arange(1, len(rows) + 1, dtype=np.int32)
     no = np.zeros(len(rows), np.bool_)
     found = Ranks(

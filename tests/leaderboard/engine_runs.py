@@ -24,8 +24,8 @@ from leaderboard.samples import store as artifacts
 from tests import tiny
 from tests.drawn import drawn, encoded, write_rows
 from tests.evalcore.toys import evaluated, write_toys
-from tests.hearing import sound_file, sound_keys, tone
 from tests.leaderboard import factories as make
+from tests.senses import sound_file, sound_keys, tone
 
 ALL = ("toy_choice", "toy_shots", "toy_likely", "toy_rolling", "toy_written", "toy_group")
 
@@ -153,7 +153,7 @@ def _of_the_site(record: RunRecord, variant: Variant) -> RunRecord:
 
 
 def _queued(variant: Variant, record: RunRecord) -> Run:
-    task = TaskVersion.objects.create(
+    task, _ = TaskVersion.objects.get_or_create(
         name=record.task,
         version=record.version,
         benchmark=record.benchmark or record.task,

@@ -23,15 +23,14 @@ from evalcore.digest import digest_of
 from evalcore.engine import VERSION
 from evalcore.keys import comparability_key
 from evalcore.lengths import Lengths
-from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
+from evalcore.record import ResultRow, RunRecord, SampleFile, read_samples, write_samples
 from evalcore.stats import interval, standard_error
 from leaderboard.models import HubModel, Run, Submission, Suite, SuiteEntry, TaskVersion, Variant
 from leaderboard.models.run import Artifact, Worker
 from leaderboard.queue import claims
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot import published
+from leaderboard.snapshot import OWN, Board, published
 
-TITLES = {"facts": "Facts", "sums": "Sums"}
 LETTERS = "ABCD"
 THINGS = ("brass bob", "plumb line", "level", "square", "compass", "rule", "chisel", "mallet")
 PARTS = ("tools", "materials", "measures")
@@ -62,7 +61,7 @@ def make_suite(
                 suite=suite,
                 position=position,
                 benchmark=benchmark,
-                title=TITLES.get(benchmark, benchmark.replace("_", " ").title()),
+                title=benchmark.replace("_", " ").title(),
                 style=style,
                 own=style == styles[0],
                 task=task,
@@ -115,7 +114,11 @@ def make_variant(
 
 
 def make_worker(
-    name: str = "bench-1", *, memory_bytes: int = 64 * 10**9, backend: str = "hf"
+    name: str = "bench-1",
+    *,
+    memory_bytes: int = 64 * 10**9,
+    dtypes: Sequence[str] = ("float32", "bfloat16", "float16"),
+    backend: str = "hf",
 ) -> Worker:
     now = timezone.now()
     worker, _ = Worker.objects.update_or_create(
@@ -123,7 +126,7 @@ def make_worker(
         defaults={
             "device": "cpu",
             "memory_bytes": memory_bytes,
-            "dtypes": ["float32", "bfloat16", "float16"],
+            "dtypes": list(dtypes),
             "backend": backend,
             "started": now,
             "seen": now,
@@ -296,6 +299,29 @@ def publish(suite: Suite) -> None:
     """Build the suite's boards, as the background worker does within seconds."""
     for style in published.styles_of(suite):
         published.build(suite, style)
+
+
+def board(suite: Suite, style: str = OWN) -> Board:
+    """The suite's newest board."""
+    newest = published.newest(suite, style)
+    assert newest is not None
+    return newest
+
+
+def built(suite: Suite, style: str = OWN) -> Board:
+    """One of the suite's boards, built anew."""
+    published.build(suite, style)
+    return board(suite, style)
+
+
+def samples_path(run: Run) -> Path:
+    """Where the run's samples are stored."""
+    return artifacts.path_of(run.artifacts.get(kind=Artifact.Kind.SAMPLES).sha256)
+
+
+def samples_of(run: Run) -> list[dict[str, Any]]:
+    """What was asked and answered in the run, question by question."""
+    return list(read_samples(samples_path(run)))
 
 
 def hash_of(text: str) -> int:

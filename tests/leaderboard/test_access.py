@@ -1,23 +1,125 @@
-"""Who gets through at every address of the site, by role; a new address fails until it has a row.
+"""Who may do what, who gets through at every address, and what the operator does with the tables.
 
-Got through is whoever is neither sent to sign in nor told 403. What an address then says (there is
-no such model, this form is wrong) is tested in its room.
+A new address fails until it has a row. Got through is whoever is neither sent to sign in nor told
+403. What an address then says (there is no such model, this form is wrong) is tested in its room.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from io import StringIO
 from typing import Any, NamedTuple
 
 import pytest
+from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.core.management import CommandError, call_command
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from leaderboard.models import Flag, Role, Ruling, Submission, TaskVersion, User, give
+from leaderboard.models import (
+    Flag,
+    Role,
+    Ruling,
+    Run,
+    Submission,
+    Suite,
+    TaskVersion,
+    User,
+    give,
+    may_moderate,
+    may_operate,
+    may_submit,
+    may_tell_workers,
+    role_of,
+)
+from leaderboard.models.run import State
+from leaderboard.queue.estimate import in_order
 from tests.leaderboard import factories as make
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("suite")]
+
+# Roles
+
+
+def account(role: Role) -> User:
+    user = User.objects.create_user(f"a-{role}")
+    give(user, role)
+    return User.objects.get(pk=user.pk)  # Django keeps the permissions of an instance
+
+
+def powers(visitor: User | AnonymousUser) -> list[str]:
+    asked = (may_submit, may_moderate, may_operate, may_tell_workers)
+    return [may.__name__ for may in asked if may(visitor)]
+
+
+def test_each_role_may_what_those_before_it_may() -> None:
+    for role, expected in (
+        (Role.USER, []),
+        (Role.SUBMITTER, ["may_submit"]),
+        (Role.MODERATOR, ["may_submit", "may_moderate"]),
+        (Role.OPERATOR, ["may_submit", "may_moderate", "may_operate", "may_tell_workers"]),
+    ):
+        user = account(role)
+        assert powers(user) == expected
+        assert role_of(user) == role
+        assert user.is_staff is (role == Role.OPERATOR)
+    assert role_of(User.objects.create_user("ada")) == Role.SUBMITTER
+    assert role_of(User.objects.create_superuser("root")) == Role.OPERATOR
+    gone = User.objects.get(username="a-operator")
+    gone.is_active = False
+    assert powers(gone) == []
+
+
+def test_nobody_may_submit_where_the_site_is_open_and_nothing_else(settings: Any) -> None:
+    assert (role_of(AnonymousUser()), powers(AnonymousUser())) == (Role.NOBODY, [])
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    assert powers(AnonymousUser()) == ["may_submit"]
+    # Who was told not to submit cannot do it under the name of the account.
+    assert powers(account(Role.USER)) == []
+
+
+def test_every_migrate_puts_the_permissions_of_the_groups_right() -> None:
+    moderators = Group.objects.get(name="Moderators")
+    moderators.permissions.clear()
+    Group.objects.get(name="Submitters").delete()
+    call_command("migrate", verbosity=0)
+    names = {p.codename for p in moderators.permissions.all()}
+    assert names == {"submit", "moderate"}
+    assert role_of(account(Role.SUBMITTER)) == Role.SUBMITTER
+
+
+def test_the_operators_command_says_and_gives_roles(ada: User) -> None:
+    assert command("ada") == "ada is submitter\n"
+    assert command("ada", "moderator") == "ada is moderator\n"
+    assert command("ada", "user") == "ada is user\n"
+    with pytest.raises(CommandError, match="no account is called “eve”"):
+        command("eve", "user")
+    User.objects.create_superuser("root")
+    with pytest.raises(CommandError, match="“root” is a superuser"):
+        command("root", "user")
+
+
+def command(*args: str) -> str:
+    out = StringIO()
+    call_command("role", *args, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("hub")
+def test_an_account_that_may_not_submit_is_told_and_not_sent_to_sign_in(client: Client) -> None:
+    client.force_login(account(Role.USER))
+    form = client.get("/submit").text
+    assert 'id="submit-button"' not in form
+    assert 'id="sign-in-button"' not in form
+    assert "The account a-user may check models, but not submit them." in form
+    answer = client.post("/submit", {"model": "awkward/tiny-llama"})
+    assert answer.status_code == 403
+    assert "The account a-user may not submit models. Ask who runs this site why" in answer.text
+    assert not Submission.objects.exists()
+
+
+# Addresses
 
 ORDER = list(Role)
 
@@ -31,21 +133,18 @@ class Row(NamedTuple):
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
 AXES = ("size", "time", "tokens", "seconds", "joules")
-CHART_FORMS = ("svg", "csv", "json", "parquet")
+TABLES = ("board", "styles", "compare", "sisters", "court")
+CHARTS = ("charts-agreement", "charts-questions", "charts-spread")
+DRAWN = (*CHARTS, *(f"charts-by-{axis}" for axis in AXES))
 READ = (
-    *("board", "board-csv", "board-json", "board-parquet", "cell"),
-    *("styles", "styles-csv", "styles-json", "styles-parquet"),
-    *("compare", "compare-csv", "compare-json", "compare-parquet"),
-    *("sisters", "sisters-csv", "sisters-json", "sisters-parquet"),
-    "charts",
-    *("charts-agreement", *(f"charts-agreement-{form}" for form in CHART_FORMS)),
-    *("charts-questions", *(f"charts-questions-{form}" for form in CHART_FORMS)),
-    *("charts-spread", *(f"charts-spread-{form}" for form in CHART_FORMS)),
-    *(f"charts-by-{axis}-{form}" for axis in AXES for form in CHART_FORMS),
+    *TABLES,
+    *(f"{page}-{form}" for page in TABLES for form in ("csv", "json", "parquet")),
+    *("charts", *CHARTS, "cell"),
+    *(f"{chart}-{form}" for chart in DRAWN for form in ("svg", "csv", "json", "parquet")),
     *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
-    *("court", "court-csv", "court-json", "court-parquet", "task-keys", "task-key"),
+    *("task-keys", "task-key"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
     *("healthz", "readyz", "metrics", "robots", "sitemap", "sitemap-section", "favicon"),
@@ -128,38 +227,22 @@ def test_every_address_has_a_row() -> None:
 
 
 @pytest.fixture
-def submission(ada: User, suite: Any) -> Submission:
-    return Submission.objects.create(
-        variant=make.make_variant("lab/one"), suite=suite, submitter=ada
-    )
-
-
-@pytest.fixture(autouse=True)
-def _flag(submission: Submission, bo: User) -> None:
-    """Of somebody else's, so that its number is in the addresses."""
-    model = submission.variant.hub_model
-    Flag.objects.create(pk=1, hub_model=model, reason="copied", evidence="look", by=bo)
-
-
-@pytest.fixture(autouse=True)
-def _ruling(suite: Any, bo: User) -> None:
+def submission(ada: User, bo: User, suite: Suite) -> Submission:
+    """With its runs, and a flag and a ruling of somebody else's, whose numbers are in addresses."""
+    variant = make.make_variant("lab/one")
+    Flag.objects.create(pk=1, hub_model=variant.hub_model, reason="copied", evidence="look", by=bo)
     Ruling.objects.create(
         pk=1, task=TaskVersion.objects.get(name="facts"), docs_digest="d", part="facts", doc_id=0,
         doc_digest="e", verdict=Ruling.Verdict.WRONG, reason="look", by=bo,
     )  # fmt: skip
+    return make.make_submission(variant, suite, submitter=ada)
 
 
-@pytest.fixture
-def as_(db: None) -> Callable[[Role], Client]:
-    def browser(role: Role) -> Client:
-        client = Client(raise_request_exception=False)
-        if role != Role.NOBODY:
-            user = User.objects.create_user(f"a-{role}")
-            give(user, role)
-            client.force_login(user)
-        return client
-
-    return browser
+def browser_of(role: Role) -> Client:
+    client = Client(raise_request_exception=False)
+    if role != Role.NOBODY:
+        client.force_login(account(role))
+    return client
 
 
 def got_through(client: Client, row: Row, address: str) -> bool:
@@ -173,10 +256,10 @@ def got_through(client: Client, row: Row, address: str) -> bool:
 
 @pytest.mark.parametrize("role", ORDER)
 def test_every_page_and_form_lets_through_whom_its_row_says(
-    role: Role, as_: Callable[[Role], Client], submission: Submission, settings: Any
+    role: Role, submission: Submission, settings: Any
 ) -> None:
     settings.PLUMBLINE_METRICS_TOKEN = ""
-    client = as_(role)
+    client = browser_of(role)
     wrong = []
     for name, row in ROWS.items():
         address = EVERY[name].format(pk=submission.pk, **VALUES)
@@ -189,10 +272,8 @@ def test_every_page_and_form_lets_through_whom_its_row_says(
 
 
 @pytest.mark.parametrize("role", ORDER)
-def test_the_administration_is_the_operators(
-    role: Role, as_: Callable[[Role], Client], submission: Submission
-) -> None:
-    client = as_(role)
+def test_the_administration_is_the_operators(role: Role, submission: Submission) -> None:
+    client = browser_of(role)
     pages = [
         name for name in EVERY if name.startswith("admin:leaderboard") or name == "admin:index"
     ]
@@ -207,10 +288,8 @@ def test_the_administration_is_the_operators(
     assert through == (looked_at if role == Role.OPERATOR else [])
 
 
-def test_an_operator_makes_no_superuser_and_changes_none(
-    as_: Callable[[Role], Client], ada: User
-) -> None:
-    client = as_(Role.OPERATOR)
+def test_an_operator_makes_no_superuser_and_changes_none(ada: User) -> None:
+    client = browser_of(Role.OPERATOR)
     root = User.objects.create_superuser("root", password="of-root")
     address = f"/admin/leaderboard/user/{ada.pk}/change/"
     assert client.get(address).status_code == 200
@@ -235,3 +314,93 @@ def test_an_operator_makes_no_superuser_and_changes_none(
         {"action": "delete_selected", "_selected_action": [root.pk], "post": "yes"},
     ).status_code in (200, 302, 403)
     assert User.objects.filter(pk=root.pk).exists()
+
+
+# The operator's pages: all can be read; accounts and words about a model can be edited
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("operator"))
+    return client
+
+
+def test_a_run_is_shown_with_its_events_and_cannot_be_changed(
+    operator: Client, submission: Submission
+) -> None:
+    run = submission.runs.all()[0]
+    page = reverse("admin:leaderboard_run_change", args=[run.pk])
+    assert "submitted" in operator.get(page).text
+    assert operator.post(page, {"state": "done"}).status_code == 403
+    assert operator.post(reverse("admin:leaderboard_run_delete", args=[run.pk])).status_code == 403
+    assert operator.get(reverse("admin:leaderboard_run_add")).status_code == 403
+
+
+def act(operator: Client, action: str, *rows: Run | Submission) -> str:
+    chosen = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
+    page = reverse(f"admin:leaderboard_{rows[0]._meta.model_name}_changelist")
+    return operator.post(page, chosen, follow=True).text
+
+
+def test_the_operator_withdraws_a_submission_with_its_runs(
+    operator: Client, submission: Submission
+) -> None:
+    act(operator, "withdraw", submission)
+    assert set(Run.objects.values_list("state", flat=True)) == {State.CANCELLED}
+
+
+def test_the_operator_cancels_a_run_and_has_it_tried_again_unless_another_stands_in_its_place(
+    operator: Client, submission: Submission, suite: Suite
+) -> None:
+    first, second = submission.runs.order_by("pk")
+    assert "2 of 2 runs were cancelled." in act(operator, "cancel", first, second)
+    assert "0 of 1 runs were cancelled. 1 could not be" in act(operator, "cancel", first)
+    assert "1 of 1 runs were queued again." in act(operator, "retry", first)
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, second.state) == (State.QUEUED, State.CANCELLED)
+    assert [event.state for event in first.events.all()] == ["queued", "cancelled", "queued"]
+    make.queued_run(submission.variant, suite.entries.get(task=second.task))
+    assert "0 of 1 runs were queued again. 1 could not be" in act(operator, "retry", second)
+    second.refresh_from_db()
+    assert second.state == State.CANCELLED
+
+
+def test_who_may_only_look_acts_on_nothing(client: Client, submission: Submission) -> None:
+    looker = User.objects.create_user("looker", is_staff=True)
+    tables = ("view_run", "view_submission")
+    looker.user_permissions.set(Permission.objects.filter(codename__in=tables))
+    client.force_login(looker)
+    run = Run.objects.earliest("pk")
+    assert str(run.pk) in client.get(reverse("admin:leaderboard_run_changelist")).text
+    act(client, "cancel", run)
+    act(client, "withdraw", submission)
+    assert set(Run.objects.values_list("state", flat=True)) == {State.QUEUED}
+
+
+def test_the_operator_moves_runs_in_the_queue_and_the_page_says_so(
+    operator: Client, submission: Submission
+) -> None:
+    *_, last = in_order(Run.objects.all())
+    act(operator, "put_first", last)
+    assert in_order(Run.objects.all())[0] == last
+    assert "Put before others by the operator." in operator.get("/queue").text
+    act(operator, "put_last", last)
+    assert [*in_order(Run.objects.all())][-1] == last
+    act(operator, "put_last", *Run.objects.all())
+    assert "Put behind others by the operator." in operator.get("/queue").text
+    act(operator, "put_back", *Run.objects.all())
+    last.refresh_from_db()
+    assert last.priority == 0
+    assert "by the operator." not in operator.get("/queue").text
+
+
+def test_the_operator_says_what_is_official_and_what_not_to_trust(
+    operator: Client, submission: Submission
+) -> None:
+    model = submission.variant.hub_model
+    page = reverse("admin:leaderboard_hubmodel_change", args=[model.pk])
+    operator.post(page, {"official": "on", "flag_reason": "trained on the test", "hub_state": "x"})
+    model.refresh_from_db()
+    assert (model.official, model.flag_reason) == (True, "trained on the test")
+    assert model.hub_state == "present"

@@ -1,95 +1,246 @@
-"""No page asks the database more often because it has more rows: 14 models against 1,000."""
+"""No page asks the database more often because it has more rows: 14 models against 60.
+
+The pages of each generated site are visited in a process of its own, which imports this module and
+calls `main`, so that nothing is kept in memory from another database.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
-import pytest
-from django.urls import get_resolver
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import get_resolver, reverse
+from django.utils import timezone
 
+from leaderboard import court, disputed, recalls
+from leaderboard.court.bench import bench
+from leaderboard.models import (
+    Artifact,
+    Departure,
+    Flag,
+    FlagAnswer,
+    HubModel,
+    Run,
+    Submission,
+    TaskVersion,
+    User,
+)
+from leaderboard.models.run import State
 from tests import generated
+from tests.leaderboard.site_process import python
+from tests.leaderboard.test_access import ANYBODY, ROWS
 
-ROOT = Path(__file__).resolve().parents[2]
-LARGE = ("--models", "1000", "--tasks", "4", "--largest", "1400", "--files", "2")
-FORMS = {
-    *("submission-again", "submission-vote", "submission-withdraw", "pool-orders"),
-    *(
-        "flag-new",
-        "task-key-rule",
-        "ruling-end",
-        "flag-answer",
-        "flag-decide",
-        "departure-change",
-        "api-submissions",
-    ),
+LARGER = ("--models", "60", "--tasks", "4", "--largest", "120", "--files", "2")
+NO_PAGES = {name for name, row in ROWS.items() if row != ANYBODY} | {
+    *("account-deleted", "feed", "account_logout", "account_confirm_email"),
+    *("account_reset_password_from_key", "socialaccount_signup", "socialaccount_connections"),
+    *("openid_connect_login", "openid_connect_callback", "logout", "favicon", "cell"),
 }
-OF_ONE = {
-    *("account", "account-submissions", "account-export", "account-delete", "account-deleted"),
-    *("account-notices", "account-tokens", "feed"),
-    *("account_logout", "account_confirm_email", "account_reset_password_from_key"),
-    *("socialaccount_signup", "socialaccount_connections"),
-    *("openid_connect_login", "openid_connect_callback"),
-}
-"""Pages of one person, or of one attempt to sign in."""
-NO_PAGES = FORMS | OF_ONE | {"logout", "favicon", "cell"}
-"""Addresses that take forms or lead elsewhere."""
+"""Addresses that take forms, are of one person or one attempt to sign in, or lead elsewhere."""
 
 FURTHER = 2
 """A page may have more to say: of questions with a likely wrong key there are none in the small
 site. What is asked row by row is asked dozens of times more."""
 
-COUNT = "import django; django.setup(); from tests.leaderboard.counting import main; main()"
-Counts = dict[str, list[int | str]]
+COUNT = """
+import django
+django.setup()
+from tests.leaderboard.test_query_counts import main
+main()
+"""
+
+SITE = {
+    "PLUMBLINE_SUITE": "generated",
+    "PLUMBLINE_METRICS_TOKEN": "of a test",
+    "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
+    "PLUMBLINE_DOWNLOADS_PER_MINUTE": "1000",  # one visitor looks at every address
+    "PLUMBLINE_PAGES_PER_MINUTE": "1000",
+}
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    home = tmp_path_factory.mktemp("small")
-    generated.copy_to(home)
-    return counts(home)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    home = tmp_path_factory.mktemp("large")
-    generated.make(home, LARGE)
-    return counts(home)
-
-
-def counts(home: Path) -> Counts:
-    """By page the queries of each of its addresses, on the site in this folder."""
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
-        "PLUMBLINE_HOME": str(home),
-        "PLUMBLINE_SUITE": "generated",
-        "PLUMBLINE_METRICS_TOKEN": "of a test",
-        "PLUMBLINE_DEBUG": "1",  # pages are rendered each time, not kept
-        "PLUMBLINE_DOWNLOADS_PER_MINUTE": "1000",  # one visitor looks at every address
-        "PLUMBLINE_PAGES_PER_MINUTE": "1000",
+def test_queries_of_a_page_do_not_grow_with_the_rows(tmp_path: Path) -> None:
+    small, larger = tmp_path / "small", tmp_path / "larger"
+    generated.copy_to(small)
+    generated.make(larger, LARGER)
+    few, many = queries(small), queries(larger)
+    failed = {page: counts for page, counts in few.items() if set(map(type, counts)) != {int}}
+    assert failed == {}, "say what to visit in ADDRESSES"
+    grown = {
+        page: (few[page], many[page])
+        for page in few
+        if any(more > less + FURTHER for less, more in zip(few[page], many[page], strict=True))
     }
-    environment.pop("PLUMBLINE_DATABASE_URL", None)
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT],
-        env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: Counts = json.loads(done.stdout)
+    assert grown == {}
+
+
+def queries(home: Path) -> dict[str, list[int]]:
+    """By page the queries of each of its addresses, on the site in this folder."""
+    names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
+    done = python(home, "-c", COUNT, *sorted(names - NO_PAGES), **SITE)
+    found: dict[str, list[int]] = json.loads(done.stdout)
     return found
 
 
-def pages() -> list[str]:
-    names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
-    return sorted(names - NO_PAGES)
+# The pages of one site
 
 
-@pytest.mark.parametrize("page", pages())
-def test_queries_do_not_grow_with_the_rows(page: str, small: Counts, large: Counts):
-    assert page in small, f"add an address of {page} to PAGES in tests/leaderboard/counting.py"
-    assert all(isinstance(count, int) for count in small[page]), small[page]
-    pairs = zip(small[page], large[page], strict=True)
-    assert all(many <= few + FURTHER for few, many in pairs), (small[page], large[page])
+def _named(name: str, *args: str) -> list[str]:
+    return [reverse(name, args=args)]
+
+
+def _run(**fields: object) -> str:
+    return str(
+        Run.objects.filter(**fields).order_by("created", "pk").values_list("pk", flat=True)[0]
+    )
+
+
+def _with_file() -> str:
+    return _run(artifacts__kind=Artifact.Kind.SAMPLES)
+
+
+def _board(name: str) -> list[str]:
+    views: list[dict[str, str]] = [{}, {"style": "mmlu"}, {"score": "chance"}, {"q": "a;b"}]
+    views.append({"type": "chat", "size": "1-"})
+    return [f"{reverse(name)}?{urlencode(view)}" for view in views]
+
+
+def _compared(name: str, by: str) -> list[str]:
+    """Two runs with their files, or the two variants that were run."""
+    runs = Run.objects.filter(artifacts__kind=Artifact.Kind.SAMPLES, task__style="mmlu")
+    wanted = [run.variant_id if by == "m" else run.pk for run in runs.order_by("variant")[:2]]
+    return [f"{reverse(name)}?{urlencode({by: ','.join(map(str, wanted))})}"]
+
+
+def _models() -> list[str]:
+    """One that is complete, one with a failure, one that has two variants where there is one."""
+    done = HubModel.objects.exclude(variants__runs__state__in=[State.FAILED, State.QUEUED])
+    failed = HubModel.objects.filter(variants__runs__state=State.FAILED)
+    return [group.order_by("pk")[0].get_absolute_url() for group in (done, failed)]
+
+
+def _recalled() -> list[str]:
+    """Of every result of a task."""
+    task = TaskVersion.objects.order_by("pk")[0]
+    named = [f"{task.name}@{task.version}"]
+    made, _ = recalls.recall("task", named, reason="to be counted", by="a test")
+    return [made.get_absolute_url()]
+
+
+def _flagged() -> list[str]:
+    """With an answer."""
+    by = User.objects.create_user("flags-and-answers")
+    model = HubModel.objects.order_by("pk")[0]
+    made = Flag.objects.create(hub_model=model, reason="copied", evidence="look", by=by)
+    FlagAnswer.objects.create(flag=made, by=by, side=FlagAnswer.Side.RAISED, text="and more")
+    return [made.get_absolute_url()]
+
+
+def _ruled() -> tuple[str, str]:
+    """The name of a task with a file, and a question of it that two people dispute; with every
+    second figure, so that all pages that are counted show them."""
+    task = Artifact.objects.filter(kind=Artifact.Kind.SAMPLES, run__task__style="mmlu").order_by(
+        "run__task__name"
+    )[0].run.task  # fmt: skip
+    found = bench(task.name)
+    label = found.facts.label(0)
+    said = {"verdict": "wrong", "answer": "", "reason": "look", "source": ""}
+    for name in ("rules-one", "rules-two"):
+        by, _ = User.objects.get_or_create(username=name)
+        if not found.question(label).standing_of(by):
+            court.rule(found.question(label), **said, by=by)
+    while disputed.compute_due():
+        pass
+    return task.name, label
+
+
+def _departed() -> list[str]:
+    """With one that lasts, and one that ended."""
+    by = User.objects.create_user("departures")
+    first, second = HubModel.objects.order_by("pk")[:2]
+    Departure.objects.create(hub_model=first, by=by, side=Departure.Side.AUTHOR, words="a draft")
+    Departure.objects.create(
+        hub_model=second, by=by, side=Departure.Side.MODERATOR, words="asked for by mail",
+        ended=timezone.now(), ended_by=by,
+    )  # fmt: skip
+    return [reverse("departures")]
+
+
+FILES = ("csv", "json", "parquet")
+AXES = ("time", "tokens", "seconds", "joules")
+
+ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
+    **{name: partial(_board, name) for name in ("board", *(f"board-{form}" for form in FILES))},
+    "compare": lambda: [*_compared("compare", "run"), *_compared("compare", "m")],
+    **{f"compare-{form}": partial(_compared, f"compare-{form}", "m") for form in FILES},
+    "compare-picture": partial(_compared, "compare-picture", "m"),
+    "charts": lambda: [
+        reverse("charts"),
+        *(f"{reverse('charts')}?against={axis}" for axis in AXES),
+    ],
+    "submission": lambda: [
+        Submission.objects.filter(runs__state=state).order_by("pk")[0].get_absolute_url()
+        for state in (State.DONE, State.FAILED)
+    ],
+    "api-submission": lambda: [
+        reverse("api-submission", args=[Submission.objects.order_by("pk")[0].pk])
+    ],
+    **{name: partial(_named, name, "generated") for name in ("suite", "suite-cite", "picture")},
+    "model": _models,
+    "model-picture": lambda: [
+        reverse("model-picture", args=[address.removeprefix("/models/")]) for address in _models()
+    ],
+    "task": lambda: [TaskVersion.objects.order_by("pk")[0].get_absolute_url()],
+    "task-questions": lambda: _named("task-questions", TaskVersion.objects.order_by("pk")[0].name),
+    "run": lambda: [
+        *_named("run", _with_file()),
+        *(_named("run", _run(state=state))[0] for state in (State.FAILED, State.QUEUED)),
+    ],
+    "run-progress": lambda: _named("run-progress", _run(state=State.QUEUED)),
+    **{
+        name: lambda name=name: _named(name, _with_file())
+        for name in ("run-recount", "run-record", "run-parquet")
+    },
+    "run-file": lambda: _named("run-file", _with_file(), "samples.jsonl"),
+    "sitemap-section": lambda: [
+        reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
+    ],
+    "flag": _flagged,
+    "departures": _departed,
+    "task-keys": lambda: _named("task-keys", _ruled()[0]),
+    "task-key": lambda: [
+        f"{reverse('task-key', args=[name])}?{urlencode({'doc': label})}"
+        for name, label in [_ruled()]
+    ],
+    "recall": _recalled,
+}
+"""By name what to visit, where it is not the one address without arguments."""
+
+
+def main() -> None:
+    """By page the number for each of its addresses, or what went wrong."""
+    client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=False)
+    found: dict[str, list[int | str]] = {}
+    _ruled()
+    # The recall is the last: what is recalled is missing on other pages.
+    for page in sorted(sys.argv[1:], key=lambda name: (name.startswith("recall"), name)):
+        addresses = ADDRESSES.get(page, lambda page=page: [reverse(page)])
+        found[page] = [_counted(client, address) for address in addresses()]
+    json.dump(found, sys.stdout)
+
+
+def _counted(client: Client, address: str) -> int | str:
+    """Queries of the first visit: what a process then keeps in memory must not come row by row."""
+    known = {"authorization": f"Bearer {settings.PLUMBLINE_METRICS_TOKEN}"}
+    with CaptureQueriesContext(connection) as queries:
+        # To the API this would be an account's token.
+        response = client.get(address, headers=known if address == reverse("metrics") else None)
+        list(response)
+    return len(queries) if response.status_code == 200 else f"{address}: {response.status_code}"

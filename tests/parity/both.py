@@ -13,9 +13,9 @@ from typing import Any
 
 from tests import warm
 from tests.hub import ROOT, client_environment
-from tests.parity.census import DRAWN, Candidate, Census, draw
-from tests.parity.compare import Compared, compare
-from tests.parity.orders import RARE_SETTINGS, Order, Setting
+from tests.parity.census import CENSUS, DRAWN, Candidate, Census, draw
+from tests.parity.compare import Compared, Kind, compare
+from tests.parity.orders import ORDER, RARE_SETTINGS, Order, Setting
 from tests.parity.quick_start import INDEX
 
 AT_ONCE = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
@@ -58,6 +58,26 @@ class Pair:
         return compare(self.ours, self.theirs)
 
 
+def differences(pairs: Sequence[Pair], *kinds: Kind) -> list[str]:
+    return [
+        f"{pair}: {difference}"
+        for pair in pairs
+        if pair.compared
+        for difference in pair.compared.differences
+        if difference.kind in kinds
+    ]
+
+
+def lost_metrics(pairs: Sequence[Pair]) -> list[str]:
+    """A group may name a metric that none of its tasks has, as one of lm-eval's own does."""
+    return [
+        f"{pair}: {failure}"
+        for pair in pairs
+        for failure in pair.ours.get("failures", [])
+        if "no task of the group" not in failure
+    ]
+
+
 def run_both(
     hub: str,
     home: Path,
@@ -82,10 +102,10 @@ def run_both(
 
 def _run_one(part: str, order: Order, folder: Path, environment: dict[str, str]) -> list[Pair]:
     folder.mkdir(parents=True)
-    (folder / "order.json").write_text(json.dumps(order.as_json()))
+    (folder / "order.json").write_bytes(ORDER.dump_json(order))
     for side in ("lm_eval_side", "our_side"):
         module = f"tests.parity.{side}"
-        command = ["-m", "tests.parity.command", module, folder]
+        command = ["-m", "tests.parity.quick_start", module, folder]
         output = folder / f"{side}.log"
         with output.open("w") as log:
             done = warm.run(
@@ -125,7 +145,7 @@ def census_of(test_data: Path, index: Path | None = None) -> Census:
     )
     if done.returncode:
         raise RuntimeError(f"the census ended: {done.stderr[-3000:]}")
-    return Census.of(json.loads(done.stdout))
+    return CENSUS.validate_json(done.stdout)
 
 
 def drawn_of(census: Census) -> list[Candidate]:

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from tests.parity.quick_start import keep_index, start_quickly
 
@@ -33,8 +33,6 @@ class Candidate:
     output_type: str
     name: str
     dataset: str
-    features: tuple[str, ...] = ()
-    """What its file makes use of."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,9 @@ class Census:
     candidates: list[Candidate]
     tasks: int
     """All leaf tasks of the folder."""
-    uses: dict[str, int]
-    """By feature the number of all its tasks that make use of it."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Census:
-        found = [
-            Candidate(**{**candidate, "features": tuple(candidate["features"])})
-            for candidate in fields["candidates"]
-        ]
-        return cls(found, fields["tasks"], fields["uses"])
+CENSUS = TypeAdapter(Census)
 
 
 def draw(candidates: Iterable[Candidate], count: int = DRAWN, seed: int = SEED) -> list[Candidate]:
@@ -118,60 +106,6 @@ def _splits_named(config: Mapping[str, Any]) -> set[str]:
     return {str(split) for split in named if split is not None}
 
 
-KEYS = (
-    "process_docs",
-    "process_results",
-    "custom_dataset",
-    "dataset_kwargs",
-    "class",
-    "doc_to_image",
-    "doc_to_audio",
-    "description",
-    "gen_prefix",
-    "filter_list",
-    "generation_kwargs",
-    "target_delimiter",
-    "fewshot_delimiter",
-    "fewshot_split",
-    "unsafe_code",
-    "should_decontaminate",
-    "use_prompt",
-    "num_fewshot",
-    "tag",
-)
-
-
-def features_of(config: Mapping[str, Any], root: Path) -> Iterator[str]:
-    """What a resolved configuration makes use of: kinds of request, keys, functions, metrics."""
-    yield f"output_type: {config.get('output_type', 'generate_until')}"
-    yield from (key for key in KEYS if config.get(key))
-    for key in ("doc_to_text", "doc_to_target", "doc_to_choice"):
-        if _is_function(config.get(key), root):
-            yield f"{key} by a function"
-    if config.get("repeats", 1) > 1:
-        yield "repeats"
-    fewshot = config.get("fewshot_config") or {}
-    if fewshot.get("sampler"):
-        yield f"fewshot_config.sampler: {fewshot['sampler']}"
-    yield from (f"fewshot_config.{key}" for key in ("samples", "doc_to_text") if fewshot.get(key))
-    for entry in config.get("metric_list") or []:
-        name = entry.get("metric")
-        yield "a metric by a function" if _is_function(name, root) else f"metric: {name}"
-        if _is_function(entry.get("aggregation"), root):
-            yield "an aggregation by a function"
-        if entry.get("hf_evaluate"):
-            yield "a metric of the package `evaluate`"
-    for pipeline in config.get("filter_list") or []:
-        for step in pipeline["filter"]:
-            name = step["function"]
-            yield "a filter by a function" if _is_function(name, root) else f"filter: {name}"
-
-
-def _is_function(value: Any, root: Path) -> bool:
-    """Unresolved, a function is the path of its module and its name."""
-    return isinstance(value, str) and value.startswith(str(root))
-
-
 def census(datasets: Path) -> Census:
     """As lm-eval resolves its own files; those that it cannot read are no candidates."""
     import lm_eval.tasks
@@ -180,12 +114,9 @@ def census(datasets: Path) -> Census:
     here = splits_of_data(datasets)
     manager = lm_eval.tasks.TaskManager()
     found: list[Candidate] = []
-    uses: Counter[str] = Counter()
     for name in manager.all_subtasks:
         entry = manager.task_index[name]
         path, config = Path(entry.yaml_path), entry.cfg
-        features = tuple(sorted(set(features_of(config, root))))
-        uses.update(features)
         if is_here(config, here):
             found.append(
                 Candidate(
@@ -193,17 +124,17 @@ def census(datasets: Path) -> Census:
                     output_type=config.get("output_type", "generate_until"),
                     name=name,
                     dataset=config["dataset_path"],
-                    features=features,
                 )
             )
-    return Census(found, len(manager.all_subtasks), dict(uses))
+    return Census(found, len(manager.all_subtasks))
 
 
 def main(arguments: Sequence[str]) -> None:
     logging.disable(logging.WARNING)
     start_quickly()
     keep_index()
-    json.dump(census(Path(arguments[0]) / "hub" / "datasets").as_json(), sys.stdout)
+    found = census(Path(arguments[0]) / "hub" / "datasets")
+    sys.stdout.buffer.write(CENSUS.dump_json(found))
 
 
 if __name__ == "__main__":

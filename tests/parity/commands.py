@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from tests import warm
 from tests.hub import ROOT, client_environment
 from tests.parity.both import AT_ONCE, FAMILIES, TIMEOUT, kept_in
+from tests.parity.compare import MEASURED, compare, compare_likelihoods
 
 OWN = ROOT / "tasks"
 MODELS = ROOT / "demo" / "content" / "models" / "plumbline-demo"
@@ -105,7 +106,7 @@ class Files:
 def evaluate(
     engine: str, case: Case, model: str, out: Path, environment: Mapping[str, str]
 ) -> Files:
-    command = ["-m", "tests.parity.command", engine, "run", "--model", "hf"]
+    command = ["-m", "tests.parity.quick_start", engine, "run", "--model", "hf"]
     command += ["--model_args", f"pretrained={model},dtype=float32"]
     command += ["--tasks", ",".join(case.tasks), "--include_path", str(case.folder)]
     command += ["--output_path", str(out), "--log_samples", "--device", "cpu", *case.options]
@@ -144,10 +145,16 @@ def chat_model(folder: Path) -> Path:
 
 
 def run_commands(
-    hub: str, home: Path, talker: Path, out: Path, exported: Path, index: Path | None = None
+    hub: str,
+    home: Path,
+    out: Path,
+    cases: Sequence[Case] = CASES,
+    exported: Path | None = None,
+    index: Path | None = None,
 ) -> dict[str, tuple[Files, Files]]:
     """By case our files and theirs; that engine finds our tasks in `exported`, and keeps what it
     knows of them in `index`."""
+    talker = chat_model(out)
     environment = client_environment(
         hub, home, TQDM_DISABLE="1", DISABLE_MULTIPROC="1", **kept_in(index)
     )
@@ -155,10 +162,22 @@ def run_commands(
     def run(engine: str, case: Case) -> Files:
         model = str(talker) if case.chat else f"plumbline-demo/{case.model}"
         theirs = engine == "lm_eval" and case.folder == OWN
-        asked = replace(case, folder=exported) if theirs else case
+        asked = replace(case, folder=exported or OWN) if theirs else case
         return evaluate(engine, asked, model, out / engine / case.name, environment)
 
-    asked = [(engine, case) for case in CASES for engine in ENGINES]
+    asked = [(engine, case) for case in cases for engine in ENGINES]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         files = list(pool.map(lambda one: run(*one), asked))
-    return {case.name: (files[2 * place], files[2 * place + 1]) for place, case in enumerate(CASES)}
+    return {case.name: (files[2 * place], files[2 * place + 1]) for place, case in enumerate(cases)}
+
+
+def assert_same(ours: Files, theirs: Files) -> None:
+    """Every request, hash, text, loglikelihood, score and standard error."""
+    compared = compare(ours.outcome, theirs.outcome, MEASURED)
+    assert [str(difference) for difference in compared.differences] == []
+    assert compared.documents >= 24
+    assert compared.numbers >= 10
+    assert ours.results["task_hashes"] == theirs.results["task_hashes"]
+    report = compare_likelihoods(ours.lines, theirs.lines)
+    assert report.beyond == []
+    assert report.wrongly_changed == []

@@ -1,7 +1,7 @@
 """lm-evaluation-harness on recorded responses; run in a process of its own, against a local Hub.
 
-Started by `command.py` with a FOLDER: it reads FOLDER/order.json, writes FOLDER/table.json and one
-line per task and setting to FOLDER/lm_eval.jsonl (see `outcomes`).
+Started by `quick_start.py` with a FOLDER: it reads FOLDER/order.json, writes FOLDER/table.json and
+one line per task and setting to FOLDER/lm_eval.jsonl (see `outcomes`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import json
 import logging
 import random
 import sys
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -22,17 +23,34 @@ import numpy as np
 import sklearn.metrics
 from lm_eval import evaluator
 from lm_eval.api.model import LM
+from lm_eval.filters import extraction
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import env, handle_non_serializable, hash_string, sanitize_list
 
-from tests.parity import punctuation
-from tests.parity.orders import FEWSHOT_SEED, Order, Setting
+from tests.parity.orders import (
+    CHAT_TEMPLATE,
+    FEWSHOT_SEED,
+    ORDER,
+    Order,
+    Setting,
+    Table,
+    render_chat,
+)
 from tests.parity.quick_start import keep_index, look_up_each_data_set_once
-from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
 
 # It compiles a template again for each document.
 env.from_string = cache(env.from_string)
-punctuation.find_once()
+# It looks for punctuation among all of Unicode each time that a filter of letters is applied.
+PUNCTUATION = [
+    number for number in range(sys.maxunicode) if unicodedata.category(chr(number)).startswith("P")
+]
+
+
+def _looked_through(*limits: int) -> Iterable[int]:
+    return PUNCTUATION if limits == (sys.maxunicode,) else range(*limits)
+
+
+extraction.range = _looked_through
 
 
 def _once_for_equal_counts(measure: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,7 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     evaluator.add_env_info = lambda _: None
     evaluator.get_git_commit_hash = lambda: None
     folder = Path(arguments[0])
-    order = Order.of(json.loads((folder / "order.json").read_text()))
+    order = ORDER.validate_json((folder / "order.json").read_bytes())
     folders = list(order.exported or order.folders)
     keep_index()
     look_up_each_data_set_once()
@@ -167,28 +185,16 @@ def run(
         model=model,
         tasks=tasks,
         task_manager=manager,
-        num_fewshot=setting.num_fewshot,
-        limit=setting.limit,
-        samples={leaf: list(setting.samples) for leaf in leaves} if setting.samples else None,
-        predict_only=setting.predict_only,
-        system_instruction=setting.system_instruction,
-        apply_chat_template=setting.apply_chat_template,
-        fewshot_as_multiturn=setting.fewshot_as_multiturn,
-        gen_kwargs=dict(setting.gen_kwargs) if setting.gen_kwargs else None,
         fewshot_random_seed=FEWSHOT_SEED,
-        bootstrap_iters=setting.bootstrap_iters,
-        confirm_run_unsafe_code=True,  # of recorded responses, in a sandbox of ours
+        **setting.options(leaves),
     )
     samples = {
         task: [as_logged(sample) for sample in of] for task, of in results["samples"].items()
     }
+    shown = ("results", "versions", "n-shot", "higher_is_better", "n-samples")
     return {
-        "results": results["results"],
+        **{part: results[part] for part in shown},
         "groups": results.get("groups", {}),
-        "versions": results["versions"],
-        "n-shot": results["n-shot"],
-        "higher_is_better": results["higher_is_better"],
-        "n-samples": results["n-samples"],
         "samples": samples,
         "task_hashes": {
             task: hash_string(

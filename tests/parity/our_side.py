@@ -1,6 +1,6 @@
 """evalcore on the responses that lm-evaluation-harness was given; in a process without it.
 
-Started by `command.py` with a FOLDER, of which it reads order.json and table.json; writes
+Started by `quick_start.py` with a FOLDER, of which it reads order.json and table.json; writes
 FOLDER/evalcore.jsonl, line by line what lm_eval_side.py writes.
 """
 
@@ -23,9 +23,8 @@ from evalcore.model.base import ChatTemplate, Request
 from evalcore.model.fake import FakeLM
 from evalcore.settings import Settings
 from evalcore.task.library.load import TaskLibrary
-from evalcore.watch import Look
-from tests.parity.orders import FEWSHOT_SEED, Order, Setting
-from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
+from evalcore.watch import Silent
+from tests.parity.orders import CHAT_TEMPLATE, FEWSHOT_SEED, ORDER, Setting, Table, render_chat
 
 
 class RecordedLM(FakeLM):
@@ -42,28 +41,12 @@ def _recorded(table: Table, request: Request, repeat: int) -> Any:
     return table.look_up(request.kind, request.arguments, repeat)
 
 
-class Silent:
-    """Nobody looks on."""
-
-    def phase(self, name: str) -> None:
-        pass
-
-    def progress(self, task: str, done: int, total: int, tokens: int) -> None:
-        pass
-
-    def look(self, look: Look) -> None:
-        pass
-
-    def wants_stop(self) -> bool:
-        return False
-
-
 def main(arguments: Sequence[str]) -> None:
     logging.disable(logging.WARNING)
     # Compared is what is asked, also by tasks that publish no text.
     evaluation.without_text = dict
     folder = Path(arguments[0])
-    order = Order.of(json.loads((folder / "order.json").read_text()))
+    order = ORDER.validate_json((folder / "order.json").read_bytes())
     library = TaskLibrary(
         [*([lm_evals_tasks()] if order.lm_evals_own else []), *map(Path, order.folders)]
     )
@@ -94,17 +77,8 @@ def run(library: TaskLibrary, model: FakeLM, name: str, setting: Setting) -> dic
     leaves = [leaf.name for spec in specs for leaf in spec.leaves()]
     settings = Settings(
         mode="compat",
-        num_fewshot=setting.num_fewshot,
         fewshot_seed=FEWSHOT_SEED,
-        limit=setting.limit,
-        samples=dict.fromkeys(leaves, setting.samples) if setting.samples else None,
-        predict_only=setting.predict_only,
-        system_instruction=setting.system_instruction,
-        apply_chat_template=setting.apply_chat_template,
-        fewshot_as_multiturn=setting.fewshot_as_multiturn,
-        gen_kwargs=setting.gen_kwargs,
-        bootstrap_iters=setting.bootstrap_iters,
-        confirm_run_unsafe_code=True,  # of recorded responses, in our sandbox
+        **setting.options(leaves),
     )
     done: list[Evaluation] = []
     try:

@@ -1,59 +1,51 @@
 """The `hf` backend against lm-evaluation-harness's own, request by request.
 
 fp32 on the CPU, lm-eval one request at a time; tiny models of several architectures, with
-tokenizers that add BOS or not and that keep spaces or mark words, and the demo's trained ones.
+tokenizers that add BOS or not and that keep spaces or mark words, and one of the demo's trained
+ones.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
-import random
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalcore.model.base import Request, Response
+from evalcore.model.base import Request
 from evalcore.model.hf.huggingface import HuggingFaceLM
-from evalcore.model.hf.snapshot import Arguments
 from tests import tiny
-from tests.gguf_files import write_gguf
-from tests.hub import ROOT
-from tests.parity import half
+from tests.parity import NEEDS_LM_EVAL, beside_hf
+from tests.parity.beside_hf import (
+    POSITIONS,
+    compare_loglikelihoods,
+    compare_texts,
+    our_answers,
+    our_model,
+    texts,
+    their_answers,
+    their_model,
+)
+from tests.quantised import write_gguf
 
-pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(
-        importlib.util.find_spec("lm_eval") is None,
-        reason="lm_eval is not installed (extra `peer`)",
-    ),
-]
-
-DEMO = ROOT / "demo" / "content" / "models" / "plumbline-demo"
-POSITIONS = 96
+pytestmark = [*NEEDS_LM_EVAL]
 
 TINY: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama-bos": {"architecture": "llama", "adds_bos": True},
-    "mistral-words-bos": {"architecture": "mistral", "adds_bos": True, "words": True},
     "gpt_neox-words": {"architecture": "gpt_neox", "words": True},
     "gpt2": {"architecture": "gpt2"},
-    "opt-bos": {"architecture": "opt", "adds_bos": True},
-    "bloom": {"architecture": "bloom"},
     "mamba": {"architecture": "mamba"},
 }
-TRAINED = ("novice-llama", "storyteller-gpt2")
-
-WORDS = [*tiny.TEXTS[0].split(" "), "\n", "é🙂", "7 + 4 ="]
+TRAINED = "novice-llama"
 
 
-@pytest.fixture(scope="module", params=[*TINY, *TRAINED])
+@pytest.fixture(scope="module", params=[*TINY, TRAINED])
 def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if request.param in TRAINED:
-        return DEMO / str(request.param)
+    if request.param == TRAINED:
+        return beside_hf.DEMO / TRAINED
     made = tmp_path_factory.mktemp(request.param)
     return tiny.make(made, positions=POSITIONS, **TINY[request.param])
 
@@ -68,64 +60,13 @@ def theirs(folder: Path) -> Any:
     return their_model(folder)
 
 
-def our_model(folder: Path, **arguments: Any) -> HuggingFaceLM:
-    stated = {"pretrained": str(folder), "dtype": "float32", **arguments}
-    return HuggingFaceLM(Arguments.of(stated), device="cpu")
-
-
-def their_model(folder: Path, **arguments: Any) -> Any:
-    from lm_eval.models.huggingface import HFLM
-
-    return HFLM(pretrained=str(folder), dtype="float32", device="cpu", batch_size=1, **arguments)
-
-
-def our_answers(model: HuggingFaceLM, requests: Sequence[Request]) -> list[Response]:
-    encoded = model.encode(requests)
-    found = dict(pair for pack in model.answer(encoded) for pair in pack)
-    return [found[index] for index in range(len(encoded))]
-
-
-def their_answers(model: Any, kind: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-    from lm_eval.api.instance import Instance
-
-    # lm-eval writes into the generation arguments that it is given.
-    instances = [
-        Instance(kind, {}, copy.deepcopy(argument), number)
-        for number, argument in enumerate(arguments)
-    ]
-    return list(getattr(model, kind)(instances, disable_tqdm=True))
-
-
-def texts(*lengths: int) -> Iterator[str]:
-    draw = random.Random(7)
-    for length in lengths:
-        yield " ".join(draw.choice(WORDS) for _ in range(length))
-
-
-def compare_texts(
-    ours: HuggingFaceLM, theirs: Any, asked: Sequence[tuple[str, dict[str, Any]]]
-) -> list[Response]:
-    requests = [Request("generate_until", context, generation=how) for context, how in asked]
-    found = our_answers(ours, requests)
-    expected = their_answers(theirs, "generate_until", asked)
-    assert [answer.text for answer in found] == expected
-    return found
-
-
 def test_loglikelihoods_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
-    """But where a token spans the join: lm-eval has nothing to score then, and we that token."""
     pairs = [
         (context, continuation)
         for context in ("", "Question: ", "é🙂", *texts(4, 30, 200))
         for continuation in (" a", " wood\n", "table", " 🙂")
     ]
-    pairs = [pair for pair in pairs if not pair[0] or theirs._encode_pair(*pair)[1]]
-    found = our_answers(ours, [Request("loglikelihood", *pair) for pair in pairs])
-    for answer, (expected, is_greedy) in zip(
-        found, their_answers(theirs, "loglikelihood", pairs), strict=True
-    ):
-        assert abs(answer.loglikelihood - expected) <= 1e-4 + 1e-6 * abs(expected)
-        assert answer.is_greedy == is_greedy
+    compare_loglikelihoods(ours, theirs, pairs)
 
 
 def test_whole_texts_are_equal_in_one_window_or_many(ours: HuggingFaceLM, theirs: Any) -> None:
@@ -148,37 +89,32 @@ def test_greedy_texts_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
         {"until": [], "max_gen_toks": 20, "max_new_tokens": 3},
         {"max_completion_tokens": 9, "temperature": 0.7, "do_sample": False, "top_p": 0.9},
     ]
-    contexts = ["a", "<s>Question:", "Answer: ", *texts(5, 12, 500)]
-    found = compare_texts(ours, theirs, [(text, how) for how in manners for text in contexts])
-    assert any(answer.n_truncated for answer in found)
-    assert {answer.finish_reason for answer in found} & {"stop", "eos"}
-    assert all(len(answer.token_ids) <= 24 for answer in found)
-
-
-def test_rarer_generation_arguments_are_equal(ours: HuggingFaceLM, theirs: Any) -> None:
-    """Beams, of which the first alone decides about stops; a penalty that looks at the prompt; a
-    length that counts the prompt; the empty stop, which ends a text after its first token."""
-    manners: list[dict[str, Any]] = [
+    # Beams, of which the first alone decides about stops; a penalty that looks at the prompt; a
+    # length that counts the prompt; the empty stop, which ends a text after its first token.
+    rarer: list[dict[str, Any]] = [
         {"until": ["a", "e"], "max_gen_toks": 8, "num_beams": 3},
         {"until": [], "max_gen_toks": 8, "repetition_penalty": 1.4},
         {"until": [], "max_length": 60, "max_gen_toks": 40},
         {"until": ["", "zzz"], "max_gen_toks": 8},
     ]
-    compare_texts(ours, theirs, [(text, how) for how in manners for text in texts(3, 5, 7)])
+    contexts = ["a", "<s>Question:", "Answer: ", *texts(5, 12, 500)]
+    asked = [(text, how) for how in manners for text in contexts]
+    asked += [(text, how) for how in rarer for text in texts(3, 5, 7)]
+    found = compare_texts(ours, theirs, asked)
+    assert any(answer.n_truncated for answer in found)
+    assert {answer.finish_reason for answer in found} & {"stop", "eos"}
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "adds_bos"),
     [
-        {"add_bos_token": True},
-        {"add_bos_token": False},
-        {"prefix_token_id": 5},
-        {"max_length": 40},
-        {"truncation": True},
+        ({"add_bos_token": True}, False),
+        ({"add_bos_token": False}, True),
+        ({"prefix_token_id": 5}, True),
+        ({"max_length": 40}, False),
+        ({"truncation": True}, False),
     ],
-    ids=lambda arguments: "-".join(arguments),
 )
-@pytest.mark.parametrize("adds_bos", [False, True], ids=["no BOS", "adds BOS"])
 def test_model_arguments_mean_the_same(
     tmp_path: Path, arguments: dict[str, Any], adds_bos: bool
 ) -> None:
@@ -188,22 +124,16 @@ def test_model_arguments_mean_the_same(
     settings.write_text(json.dumps(stated))
     ours, theirs = our_model(folder, **arguments), their_model(folder, **arguments)
     whole = ["", "a", *texts(9, 60)]
-    scored: list[tuple[Any, ...]] = [(text, " wood") for text in whole]
-    for kind, asked in (
-        ("loglikelihood", scored),
-        ("loglikelihood_rolling", [(text,) for text in whole]),
-    ):
-        requests = [Request(kind, *("", *arguments)[-2:]) for arguments in asked]  # type: ignore[arg-type]
-        found = [answer.loglikelihood for answer in our_answers(ours, requests)]
-        answers = their_answers(theirs, kind, asked)
-        expected = [answer[0] if isinstance(answer, tuple) else answer for answer in answers]
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_loglikelihoods(ours, theirs, [(text, " wood") for text in whole])
+    found = our_answers(ours, [Request("loglikelihood_rolling", "", text) for text in whole])
+    expected = their_answers(theirs, "loglikelihood_rolling", [(text,) for text in whole])
+    assert [one.loglikelihood for one in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
     compare_texts(
         ours, theirs, [(text, {"until": ["\n"], "max_gen_toks": 12}) for text in texts(9, 60)]
     )
 
 
-@pytest.mark.parametrize("think_end", [" t", "5", "300", "</s>"])
+@pytest.mark.parametrize("think_end", [" t", "5", "</s>"])
 def test_thinking_is_removed_alike(tmp_path: Path, think_end: str) -> None:
     """By text or token number; the text of a special token is not in what is decoded."""
     folder = tiny.make(tmp_path, positions=POSITIONS)
@@ -238,9 +168,7 @@ def test_an_adapter_is_applied_alike(tmp_path: Path, added: int, padding: int) -
     stated = {"peft": adapter, **({"tokenizer": adapter} if added else {})}
     ours, theirs = our_model(folder, **stated), their_model(folder, **stated)
     asked = [(text, " wood" + "<|3|>" * bool(added)) for text in texts(3, 9)]
-    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
-    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
-    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_loglikelihoods(ours, theirs, asked)
     compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
 
 
@@ -250,24 +178,18 @@ def test_a_delta_is_added_alike(tmp_path: Path, dtype: str) -> None:
     tuned = tiny.make(tmp_path / "tuned", positions=POSITIONS, seed=1)
     delta = str(tiny.subtract(tuned, folder, tmp_path / "delta", dtype))
     ours, theirs = our_model(folder, delta=delta), their_model(folder, delta=delta)
-    asked = [(text, " wood") for text in texts(3, 9)]
-    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
-    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
-    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_loglikelihoods(ours, theirs, [(text, " wood") for text in texts(3, 9)])
     state = theirs.model.state_dict()
     for name, weight in ours._model.state_dict().items():
         assert (weight == state[name]).all()
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("kind", ["F16", "Q8_0"])
 def test_a_gguf_file_is_read_alike(tmp_path: Path, kind: str) -> None:
     folder = tiny.make(tmp_path / "model", positions=POSITIONS)
     write_gguf(folder, tmp_path / "m.gguf", kind)
     ours, theirs = (of(tmp_path, gguf_file="m.gguf") for of in (our_model, their_model))
-    asked = [(text, " wood") for text in texts(3, 9)]
-    found = our_answers(ours, [Request("loglikelihood", *arguments) for arguments in asked])
-    expected = [total for total, _ in their_answers(theirs, "loglikelihood", asked)]
-    assert [answer.loglikelihood for answer in found] == pytest.approx(expected, rel=1e-6, abs=1e-4)
+    compare_loglikelihoods(ours, theirs, [(text, " wood") for text in texts(3, 9)])
     compare_texts(ours, theirs, [(text, {"max_gen_toks": 12}) for text in texts(3, 9)])
 
 
@@ -281,14 +203,13 @@ THINKS = tiny.CHAT + "{% if enable_thinking %}<think>{% endif %}{{ style | defau
 @pytest.mark.parametrize(
     ("template", "name"),
     [
-        (tiny.CHAT, True),
         (tiny.CHAT, "any"),
         (REFUSES_SYSTEM, True),
         (THINKS, True),
         ({"default": tiny.CHAT, "short": "{{ messages[-1].content }}"}, True),
         ({"default": tiny.CHAT, "short": "{{ messages[-1].content }}"}, "short"),
     ],
-    ids=["one", "one, named", "refuses system", "thinking", "several", "several, named"],
+    ids=["one, named", "refuses system", "thinking", "several", "several, named"],
 )
 def test_conversations_are_written_alike(
     tmp_path: Path, template: str | dict[str, str], name: bool | str
@@ -315,10 +236,9 @@ def test_conversations_are_written_alike(
         assert ours.render(messages, answer_begins) == expected
 
 
-@pytest.mark.parametrize("model", half.MODELS)
-def test_half_precision_is_rounded_as_lm_eval_rounds_it(model: str) -> None:
+def test_half_precision_is_rounded_as_lm_eval_rounds_it() -> None:
     """One by one to the bit; as computed by default within a step or two of such numbers."""
-    found = half.measure(model, "bfloat16")
+    found = beside_hf.measure("storyteller-gpt2", "bfloat16")
     assert (found.alone, found.flags) == (0.0, 0)
     assert found.default <= 0.5
     assert found.softmax > 0.1
@@ -328,9 +248,9 @@ def test_half_precision_is_rounded_as_lm_eval_rounds_it(model: str) -> None:
     ("dtype", "softmax"), [("bfloat16", "float32"), ("float32", "bfloat16"), ("float16", "float16")]
 )
 def test_the_softmax_dtype_means_the_same(dtype: str, softmax: str) -> None:
-    model, asked = half.MODELS[0], half.pairs()[:64]
-    found = half.ours(model, dtype, asked, "plain", softmax_dtype=softmax)
-    expected = half.theirs(model, dtype, asked, softmax_dtype=softmax)
+    model, asked = beside_hf.MODELS[0], beside_hf.pairs()[:64]
+    found = beside_hf.ours(model, dtype, asked, path="plain", softmax_dtype=softmax)
+    expected = beside_hf.theirs(model, dtype, asked, softmax_dtype=softmax)
     assert [flag for _, flag in found] == [flag for _, flag in expected]
     for (value, _), (total, _) in zip(found, expected, strict=True):
         # A sum in float32 may be added in another order; one that is rounded is equal.

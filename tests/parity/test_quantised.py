@@ -1,4 +1,4 @@
-"""Quantised models against lm-evaluation-harness: saved so, and quantised as they are loaded.
+"""Further architectures, and models quantised as they are saved or loaded, against lm-eval.
 
 Its own `load_in_8bit` and `load_in_4bit` end in a TypeError under transformers 5, which takes only
 an object of configuration; so it is given the model that transformers loads with that object.
@@ -6,23 +6,24 @@ an object of configuration; so it is given the model that transformers loads wit
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalcore.model.base import Request
-from tests import quantised
-from tests.parity.test_model import our_answers, our_model, texts, their_answers, their_model
+from tests import quantised, tiny
+from tests.parity import NEEDS_LM_EVAL
+from tests.parity.beside_hf import (
+    DEMO,
+    POSITIONS,
+    compare_loglikelihoods,
+    compare_texts,
+    our_model,
+    texts,
+    their_model,
+)
 
-pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(
-        importlib.util.find_spec("lm_eval") is None,
-        reason="lm_eval is not installed (extra `peer`)",
-    ),
-]
+pytestmark = [*NEEDS_LM_EVAL]
 
 ON_THE_FLY: dict[str, dict[str, Any]] = {
     "bitsandbytes 8-bit": {"load_in_8bit": "True"},
@@ -46,15 +47,25 @@ def compare(ours: Any, theirs: Any) -> None:
         for context in ("Question: ", *texts(4, 30))
         for continuation in (" a", " wood\n", " a table of")
     ]
-    found = our_answers(ours, [Request("loglikelihood", *pair) for pair in pairs])
-    expected = their_answers(theirs, "loglikelihood", pairs)
-    for answer, (total, is_greedy) in zip(found, expected, strict=True):
-        assert abs(answer.loglikelihood - total) <= 1e-4 + 1e-6 * abs(total)
-        assert answer.is_greedy == is_greedy
+    compare_loglikelihoods(ours, theirs, pairs)
     asked = [(context, {"until": ["\n\n"], "max_gen_toks": 6}) for context in texts(3, 9)]
-    requests = [Request("generate_until", context, generation=how) for context, how in asked]
-    written = their_answers(theirs, "generate_until", asked)
-    assert [answer.text for answer in our_answers(ours, requests)] == written
+    compare_texts(ours, theirs, asked)
+
+
+FURTHER: dict[str, dict[str, Any]] = {
+    "mistral": {"adds_bos": True, "words": True},
+    "opt": {"adds_bos": True},
+    "bloom": {},
+}
+
+
+@pytest.mark.parametrize("architecture", [*FURTHER, "storyteller-gpt2"])
+def test_a_further_architecture_has_equal_answers(tmp_path: Path, architecture: str) -> None:
+    folder = DEMO / architecture
+    if architecture in FURTHER:
+        stated = {"architecture": architecture, **FURTHER[architecture]}
+        folder = tiny.make(tmp_path, positions=POSITIONS, **stated)
+    compare(our_model(folder), their_model(folder))
 
 
 @pytest.mark.parametrize("method", quantised.METHODS)

@@ -10,9 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import evalcore
@@ -21,9 +23,15 @@ from runners.confinement import WAYS, Way
 from tests.runners import standin
 
 
+@cache
+def _why_not(way: Way) -> str | None:
+    return confinement._why_not(way)
+
+
 def works(wanted: Way) -> Way:
     """This way, where the machine has it."""
-    if why := confinement._why_not(wanted):
+    # Whether another user can be taken is a matter of the home folder, which tests change.
+    if why := confinement._why_not(wanted) if wanted.own_user else _why_not(wanted):
         if os.environ.get("CI"):
             pytest.fail(f"{wanted.name}: {why}")
         pytest.skip(f"{wanted.name}: {why}")
@@ -42,8 +50,51 @@ runpy.run_path({standin.__file__!r}, run_name="__main__")
 """
 
 
+@pytest.fixture
+def way() -> Way:
+    """How models are confined on this machine; `test_every_confinement` has each way in turn."""
+    return confinement.here()
+
+
+@pytest.fixture
+def namespaces(way: Way) -> None:
+    """Models are confined by these as well."""
+    if not way.namespaces:
+        pytest.skip("there are no namespaces here")
+
+
 def let_others_start_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runners.backends.PYTHON", (SYSTEM_PYTHON, "-c", FOR_ALL))
+
+
+def live_in(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have everything lie in this folder."""
+    settings.PLUMBLINE_HOME = home
+    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": home / "artifacts"}}
+    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
+    monkeypatch.setenv("HF_HOME", str(home / "hf"))
+
+
+def keep_to(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have everything lie in this folder, and the stand-in start in the engine's place."""
+    live_in(home, settings, monkeypatch)
+    monkeypatch.setattr("runners.backends.PYTHON", (sys.executable, standin.__file__))
+    return home
+
+
+@pytest.fixture
+def stand_in_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home folder of the test's own; no process that the test starts outlives it."""
+    before = set(psutil.Process().children(recursive=True))
+    yield keep_to(tmp_path, settings, monkeypatch)
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert [child for child in left if child.is_running()] == []
+
+
+@pytest.fixture
+def downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run needs of the Hub is there already: no process is started to download it."""
+    monkeypatch.setattr("runners.execute._fetch", lambda *_: None)
 
 
 @pytest.fixture
@@ -71,32 +122,30 @@ def full_home(passed_folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatc
     (own / "config.json").write_text("{}")
     with closing(sqlite3.connect(home / "db.sqlite3")) as database:
         database.execute("CREATE TABLE runs (id)")
-    settings.PLUMBLINE_HOME = home
-    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": home / "artifacts"}}
-    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
-    monkeypatch.setenv("HF_HOME", str(home / "hf"))
-    program = (sys.executable, str(Path(standin.__file__)))
-    monkeypatch.setattr("runners.backends.PYTHON", program)
     monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
-    return home
+    return keep_to(home, settings, monkeypatch)
 
 
 @pytest.fixture
 def listeners(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Servers on this machine: by TCP, at a path and in the abstract."""
+    """Servers on this machine: by TCP, at a path and in the abstract, of each kind of socket."""
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.socket())
         udp = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
         for server in (tcp, udp):
             server.bind(("127.0.0.1", 0))
         addresses: dict[str, Any] = {"TCP": tcp.getsockname(), "UDP": udp.getsockname()}
-        for name, address in (
-            ("a socket with a path", str(tmp_path / "s")),
-            ("an abstract socket", f"@plumbline-{os.getpid()}"),
+        for name, kind, address in (
+            ("a socket with a path", socket.SOCK_STREAM, str(tmp_path / "s")),
+            ("an abstract socket", socket.SOCK_STREAM, f"@plumbline-{os.getpid()}"),
+            ("packets at a path", socket.SOCK_SEQPACKET, str(tmp_path / "p")),
+            ("packets in the abstract", socket.SOCK_SEQPACKET, f"@plumbline-p-{os.getpid()}"),
+            ("datagrams", socket.SOCK_DGRAM, str(tmp_path / "d")),
         ):
-            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server = stack.enter_context(socket.socket(socket.AF_UNIX, kind))
             server.bind(address.replace("@", "\0"))
-            server.listen()
+            if kind != socket.SOCK_DGRAM:
+                server.listen()
             addresses[name] = address
         tcp.listen()
         yield addresses

@@ -15,8 +15,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,17 @@ def write_transaction(path: str) -> str:
 
 def connect(address: Any) -> str:
     if isinstance(address, str):
-        kind, address = socket.AF_UNIX, address.replace("@", "\0")
-    else:
-        kind, address = socket.AF_INET, tuple(address)
-    with socket.socket(kind) as client:
+        return connect_by((socket.SOCK_STREAM, address))
+    socket.create_connection(tuple(address), timeout=2).close()
+    return "connected"
+
+
+def connect_by(target: tuple[int, str]) -> str:
+    """A socket of this kind to this name."""
+    kind, name = target
+    with socket.socket(socket.AF_UNIX, kind) as client:
         client.settimeout(2)
-        client.connect(address)
+        client.connect(name.replace("@", "\0"))
     return "connected"
 
 
@@ -77,8 +82,42 @@ def send(address: Any) -> str:
     return "sent"
 
 
-def open_socket(family: int) -> str:
-    with socket.socket(family):
+def send_by_a_pair(name: str) -> str:
+    one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"x", name.replace("@", "\0"))
+    return "sent"
+
+
+def listen(_: object) -> str:
+    """As CUDA's driver does when it starts."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    server.bind(f"\0cuda-uvmfd-test-{os.getpid()}")
+    server.listen(16)
+    return "listened"
+
+
+def name_a_thread(_: object) -> str:
+    """As CUDA's driver does when it starts."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        Path(f"/proc/self/task/{thread.native_id}/comm").write_text("cuda-EvtHandlr")
+    finally:
+        over.set()
+    return "named it"
+
+
+def name_a_descendants_thread(_: object) -> str:
+    code = "open('/proc/self/comm', 'w').write('x')"
+    if subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode:
+        raise OSError("not a descendant's")
+    return "named it"
+
+
+def open_socket(kind: tuple[int, int]) -> str:
+    with socket.socket(*kind):
         return "opened"
 
 
@@ -222,24 +261,12 @@ def leave_a_daemon(_: object) -> str:
     return "left"
 
 
-ATTEMPTS: dict[str, Callable[[Any], str]] = {
-    function.__name__: function
-    for function in (
-        *(read, write, make, write_transaction, connect, signal, grow, hold),
-        *(compute_for_ever, new_namespace, leave_a_daemon, fork, send, open_socket, find_variable),
-        *(follow_a_link, make_a_hard_link, open_for_writing, make_a_device, trace, slow_down),
-        *(limit_another, set_the_clock, attach_shared_memory, keep_in_the_kernel, mount),
-        *(open_files, dump_core, read_some),
-    )
-}
-
-
 def attempt(orders: list[tuple[str, str, Any]]) -> dict[str, str]:
-    """By name what came of each order (name, attempt, on what)."""
+    """By name what came of each order (name, which of the functions above, on what)."""
     came_of: dict[str, str] = {}
     for name, kind, target in orders:
         try:
-            came_of[name] = ATTEMPTS[kind](target)
+            came_of[name] = globals()[kind](target)
         except (OSError, sqlite3.Error) as refused:
             came_of[name] = f"refused: {type(refused).__name__}"
     return came_of

@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from tests import awkward
+from tests import awkward, databases
+from tests.services import STARTS_WITHIN, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-STARTS_WITHIN = 240.0
-"""Seconds for a program to be there: an idle machine needs a few, one that is slow and busy with
-other tests many times as many."""
 STILL = 120.0
 """Seconds without any move after which work is given up, however long it takes in all."""
 MODEL = "awkward/tiny-llama"
+NO_BROKER = "redis://127.0.0.1:9/0"
 TASK = """\
 task: {name}
 dataset_path: small/counting
@@ -60,6 +57,28 @@ benchmarks:
 """
 
 
+STATES = "print(*sorted(Run.objects.values_list('state', flat=True)))"
+ATTEMPTS = "print(*Run.objects.order_by('attempt').values_list('attempt', flat=True))"
+ANSWERING = "print(Run.objects.filter(phase='evaluate', progress_done__gt=0).count())"
+LET_LEASES_RUN_OUT = """
+from datetime import timedelta
+from django.db.models.functions import Now
+Run.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds=1))
+"""
+
+
+def submitting(model: str) -> str:
+    """Code for an onlooker."""
+    return (
+        "from django.contrib.auth.models import AnonymousUser\n"
+        "from leaderboard.submissions import submit\n"
+        f"submit.submit({model!r}, user=AnonymousUser())\n"
+    )
+
+
+SUBMIT = submitting(MODEL)
+
+
 def write_content(folder: Path, rows: int, words: int = 0) -> Path:
     """Models and a data set of `rows` questions, for a Hub to serve.
 
@@ -93,12 +112,6 @@ def write_tasks(folder: Path) -> Path:
     return folder
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def environment(home: Path, tasks: Path, hub: str, **more: str) -> dict[str, str]:
     kept = {
         key: value
@@ -119,6 +132,17 @@ def environment(home: Path, tasks: Path, hub: str, **more: str) -> dict[str, str
     }
 
 
+def environment_of_site(home: Path, database: str = "") -> dict[str, str]:
+    """For a program with the site's settings, a home of its own and this database."""
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "PLUMBLINE_DEBUG": "1",
+        "PLUMBLINE_HOME": str(home),
+        "PLUMBLINE_DATABASE_URL": database or f"sqlite:///{home / 'db.sqlite3'}",
+    }
+
+
 MOVES = """
 print(*Worker.objects.order_by("pk").values_list("pk", "ended"))
 runs = Run.objects.order_by("pk")
@@ -127,12 +151,21 @@ print(*runs.values_list("state", "phase", "progress_done", "progress_total", "at
 """What changes while runs are under way, and ends changing: attempts are counted."""
 
 
+def printed(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """What the command prints; it ends well."""
+    done = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
 def command(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     """`python -m runners …`, to its end."""
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],
         cwd=ROOT, env={"PLUMBLINE_DEBUG": "1", **variables}, capture_output=True, text=True,
-        timeout=600,
+        check=False,
     )  # fmt: skip
 
 
@@ -174,6 +207,17 @@ class Tree:
         """Until this code prints this, for as long as runs move."""
         self.onlooker.wait_for(code, lambda said: said == answer, self.told)
 
+    def wait_for_answers(self) -> None:
+        """Until some requests are answered, and with them in the journal, and many are not."""
+        self.onlooker.wait_for(ANSWERING, lambda said: said != "0", self.told)
+        assert self.ask(STATES) == "running running"
+
+    def ends(self, number: signal.Signals) -> None:
+        """Send this signal to the supervisor, and wait until nothing of the tree is left."""
+        everything = self.everything()
+        self.process.send_signal(number)
+        wait_until(lambda: are_gone(everything), STARTS_WITHIN, self.told)
+
     def told(self) -> str:
         """The end of what it has written."""
         return self.log.read_text()[-5000:]
@@ -214,7 +258,7 @@ class Onlooker:
         process.stdin.write(json.dumps(code) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
-        assert answer, f"the onlooker ended with {process.wait(10)}"
+        assert answer, f"the onlooker ended with {process.wait(STARTS_WITHIN)}"
         said, failed = json.loads(answer)
         assert not failed, failed
         return str(said)
@@ -251,6 +295,20 @@ class Onlooker:
         return self._process
 
 
+def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], Onlooker]:
+    """A home with a database and no process on it, and no broker; tasks that are there stay."""
+    tasks, home = folder / "tasks", folder / "home"
+    if not tasks.exists():
+        write_tasks(tasks)
+    databases.begin_at(home)
+    (home / "secret_key").write_text("of a test, and long enough for a key that signs sessions")
+    variables = environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
+    variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
+    prepare = [sys.executable, "-m", "runners.prepare"]
+    subprocess.run(prepare, cwd=ROOT, env=variables, check=True)
+    return variables, Onlooker(variables)
+
+
 @contextmanager
 def tree(variables: dict[str, str], log: Path) -> Iterator[Tree]:
     """`python -m runners` with this environment; stopped at the end if it still runs."""
@@ -269,24 +327,13 @@ def tree(variables: dict[str, str], log: Path) -> Iterator[Tree]:
         onlooker.end()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(STARTS_WITHIN)
 
 
-def wait_until(
-    happened: Callable[[], bool],
-    seconds: float,
-    why: Callable[[], str],
-    moving: Callable[[], object] = lambda: None,
-) -> None:
-    """Wait for something for so many seconds after the last change in what `moving` returns.
+def are_gone(processes: list[psutil.Process]) -> bool:
+    def is_alive(process: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return False
 
-    How long work takes is a matter of the machine, and of what else it does; that nothing has moved
-    for minutes is a matter of ours. `why` is what the failure says.
-    """
-    seen, deadline = moving(), time.monotonic() + seconds
-    while not happened():
-        if (now := moving()) != seen:
-            seen, deadline = now, time.monotonic() + seconds
-        still = f"nothing has moved for {seconds:g} s: {seen}\n" if seen is not None else ""
-        assert time.monotonic() < deadline, f"{still}{why()}"
-        time.sleep(0.2)
+    return not any(map(is_alive, processes))

@@ -1,9 +1,10 @@
-"""Rows to begin with: a worker, a variant, and runs of it in the queue."""
+"""Rows to begin with: a worker, a variant, and runs of it in the queue; and what a worker does with
+these, done in the test's own process."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Va
 from leaderboard.queue import claims
 from leaderboard.samples import StoredFile
 from leaderboard.samples import store as artifacts
+from runners.execute import evaluate_claim
+from runners.kept import Keeper
+from tests.runners.standin import RECORD, ROW, key_of
 
 GIB = 2**30
 
@@ -52,10 +56,6 @@ def task(name: str, version: str = "1.0") -> TaskVersion:
     return found
 
 
-def key_of(name: str, shots: int = 0) -> str:
-    return hashlib.sha256(f"{name}/{shots}".encode()).hexdigest()
-
-
 def unsaved(task_name: str = "arc", **fields: Any) -> Run:
     of = fields.pop("variant", None) or variant()
     shots = fields.pop("shots", 0)
@@ -66,6 +66,34 @@ def unsaved(task_name: str = "arc", **fields: Any) -> Run:
 
 def queued(*task_names: str, **fields: Any) -> list[Run]:
     return claims.enqueue([unsaved(name, **fields) for name in task_names], by="a visitor")
+
+
+def claimed_by(worker: Worker) -> claims.Claim:
+    claim = claims.claim_next(worker)
+    assert claim is not None
+    return claim
+
+
+def evaluate_next(
+    worker: Worker, stopping: threading.Event | None = None, keeper: Keeper | None = None
+) -> None:
+    """Claim what is next in the queue, and evaluate it."""
+    evaluate_claim(claimed_by(worker), worker, stopping or threading.Event(), keeper)
+
+
+def evaluate(
+    behaviour: str,
+    *tasks: str,
+    by: Worker | None = None,
+    stopping: threading.Event | None = None,
+    **fields: Any,
+) -> list[Run]:
+    """Queue runs of a stand-in that behaves so, and evaluate them; the runs afterwards."""
+    runs = queued(*(tasks or ("arc",)), variant=variant(f"standin/{behaviour}"), **fields)
+    evaluate_next(by or worker(), stopping)
+    for run in runs:
+        run.refresh_from_db()
+    return runs
 
 
 def entry(run: Run, metric: str = "acc") -> SuiteEntry:
@@ -87,19 +115,13 @@ def entry(run: Run, metric: str = "acc") -> SuiteEntry:
 def result(task_name: str, **fields: Any) -> ResultRow:
     given: dict[str, Any] = {
         "task": task_name,
-        "subset": "",
-        "metric": "acc",
-        "filter": "none",
-        "value": 0.5,
         "stderr": 0.05,
         "low": 0.4,
         "high": 0.6,
-        "interval": "normal",
         "n": 100,
-        "higher_is_better": True,
         "comparability_key": "k" * 64,
     }
-    return ResultRow(**{**given, **fields})
+    return ResultRow(**{**ROW, **given, **fields})
 
 
 def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
@@ -107,16 +129,8 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
         "task": run.task.name,
         "version": run.task.version,
         "benchmark": run.task.benchmark,
-        "style": "cloze",
-        "primary_metric": "acc",
-        "chance": 0.25,
         "shots": run.shots,
-        "shot_rule": "none",
-        "shot_seed": None,
         "mode": run.mode,
-        "limit": None,
-        "config_digest": "c" * 64,
-        "docs_digest": "d" * 64,
         "run_key": run.run_key,
         "results": list(results) or [result(run.task.name)],
         "samples": SampleFile(file="samples.parquet", sha256="5" * 64, rows=100),
@@ -127,14 +141,11 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
             "dtype": run.variant.dtype,
         },
         "datasets": {run.task.name: {"path": "plumbline/demo", "commit": "e" * 40}},
-        "settings": {},
         "environment": {"python": "3.11"},
         "requests": {"total": 400, "journalled": 0, "truncated": 0},
         "paths": {"plain": 400},
-        "started": "2026-11-01T00:00:00+00:00",
-        "seconds": 1.0,
     }
-    return RunRecord(**{**given, **fields})
+    return RunRecord(**{**RECORD, **given, **fields})
 
 
 def files() -> list[StoredFile]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from django.core.cache import caches
-from django.db.models.functions import Now
 
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Worker
@@ -21,7 +20,8 @@ from leaderboard.snapshot import published
 from runners.execute import evaluate_claim
 from tests import tiny
 from tests.hub import serve
-from tests.runners import place
+from tests.runners import place, rows
+from tests.runners.conftest import live_in
 
 TEMPLATE = (
     "{% for turn in messages %}<{{ turn.role }}> {{ turn.content }}\n{% endfor %}"
@@ -48,13 +48,10 @@ def open_site(
     if wide:
         tiny.make(models / "wide", adds_bos=True, positions=512, width=128)
     tasks = place.write_tasks(folder / "tasks")
-    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": folder / "artifacts"}}
-    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
-    settings.PLUMBLINE_HOME = folder
+    live_in(folder, settings, monkeypatch)
     settings.PLUMBLINE_TASKS = tasks
     settings.PLUMBLINE_SUITE = "small"
     settings.PLUMBLINE_OPEN_SUBMIT = True
-    monkeypatch.setenv("HF_HOME", str(folder / "hf"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with serve([content]) as url:
         settings.HF_ENDPOINT = url
@@ -65,16 +62,10 @@ def open_site(
 
 
 def worker(name: str = "here", backend: str = "hf") -> Worker:
-    return Worker.objects.create(
-        name=name,
-        device="cpu",
-        memory_bytes=16 * 10**9,
-        dtypes=["float32", "bfloat16"],
-        quantisations=["bitsandbytes"],
-        backend=backend,
-        started=Now(),
-        seen=Now(),
-    )
+    made = rows.worker(name)
+    made.quantisations, made.backend = ["bitsandbytes"], backend
+    made.save()
+    return made
 
 
 def work_off(alive: Worker) -> None:

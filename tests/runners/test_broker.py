@@ -1,41 +1,51 @@
-"""Messages as files: whole when they can be seen, taken once, gone when they are stale."""
+"""Messages as files: whole when they can be seen, taken once, gone when they are stale; how workers
+wait for them, and for a database that does not answer. Many worker processes and one queue, on each
+database that the site runs on."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
-from kombu import Connection
+from django.db import OperationalError
+from kombu import Connection, Exchange, Queue
+from kombu.transport import filesystem
 
-from runners import broker
-from tests import services
-from tests.runners.place import ROOT
+from runners import broker, hints, reconnect
+from tests import databases, services
+from tests.runners.place import ROOT, environment_of_site, printed
 
-PRODUCER = """
+FOR_LONG = 600.0
+CONNECT = """
 import sys
 from pathlib import Path
-from kombu import Connection
+from queue import Empty
+from kombu import Connection, Exchange, Queue
 from runners import broker
-options = broker.options(Path(sys.argv[1]))
-with Connection("filesystem://localhost//", transport="runners.broker:Transport",
-                transport_options=options) as connection:
+
+def connect(folder):
+    return Connection(
+        "filesystem://localhost//",
+        transport="runners.broker:Transport",
+        transport_options=broker.options(folder),
+    )
+"""
+PRODUCER = """
+with connect(Path(sys.argv[1])) as connection:
     queue = connection.SimpleQueue("work")
     for number in range(int(sys.argv[3])):
         queue.put(f"{sys.argv[2]}/{number}")
 """
 CONSUMER = """
-import sys
-from pathlib import Path
-from queue import Empty
-from kombu import Connection
-from runners import broker
-options = broker.options(Path(sys.argv[1]))
-with Connection("filesystem://localhost//", transport="runners.broker:Transport",
-                transport_options=options) as connection:
+with connect(Path(sys.argv[1])) as connection:
     queue = connection.SimpleQueue("work")
     while True:
         all_is_sent = Path(sys.argv[1], "all is sent").exists()
@@ -62,36 +72,42 @@ def test_every_message_of_several_producers_reaches_one_of_several_consumers(
     tmp_path: Path,
 ) -> None:
     def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", code, str(tmp_path), *arguments]
+        command = [sys.executable, "-c", CONNECT + code, str(tmp_path), *arguments]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
-    consumers = [start(CONSUMER) for _ in range(3)]
-    producers = [start(PRODUCER, str(number), "100") for number in range(3)]
+    consumers = [start(CONSUMER) for _ in range(2)]
+    producers = [start(PRODUCER, str(number), "100") for number in range(2)]
     for producer in producers:
-        producer.communicate(timeout=300)
+        producer.communicate()
     (tmp_path / "all is sent").touch()
-    got = [line for consumer in consumers for line in consumer.communicate(timeout=300)[0].split()]
+    got = [line for consumer in consumers for line in consumer.communicate()[0].split()]
     assert all(process.returncode == 0 for process in [*producers, *consumers])
-    assert sorted(got) == sorted(f"{who}/{number}" for who in range(3) for number in range(100))
+    assert sorted(got) == sorted(f"{who}/{number}" for who in range(2) for number in range(100))
 
 
-def test_a_message_that_is_being_written_is_not_seen(
+def test_two_workers_that_bind_in_one_moment_are_both_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
-    real_rename = Path.rename
+    first = connect(tmp_path)
+    locked = filesystem.lock
 
-    def look_before_renaming(self: Path, target: Path) -> Path:
-        with connect(tmp_path) as other:
-            seen.append(other.SimpleQueue("work").qsize())
-        return real_rename(self, target)
+    def bind(queue: str, channel: Any) -> None:
+        Queue(queue, Exchange("hints"))(channel).declare()
 
-    monkeypatch.setattr(Path, "rename", look_before_renaming)
-    with connect(tmp_path) as connection:
-        queue = connection.SimpleQueue("work")
-        queue.put("hint")
-        assert seen == [0]
-        assert queue.qsize() == 1
+    def lock_late(file: IO[bytes], kind: int) -> None:
+        monkeypatch.setattr(filesystem, "lock", locked)
+        with connect(tmp_path) as second:
+            bind("of the second", second.channel())
+        locked(file, kind)
+
+    monkeypatch.setattr(filesystem, "lock", lock_late)
+    with first:
+        channel = first.channel()
+        bind("of the first", channel)
+        assert {bound.queue for bound in channel.get_table("hints")} == {
+            "of the first",
+            "of the second",
+        }
 
 
 def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
@@ -106,25 +122,131 @@ def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
         assert queue.get(timeout=30).payload == "new"
 
 
-@pytest.mark.services
-def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None:
-    with services.redis(tmp_path) as url:
-        code = (
-            "import django; django.setup()\n"
-            "from runners import hints\n"
-            "from runners.jobs import release_stalled\n"
-            "for _ in range(250):\n"
-            "    hints.send()\n"
-            "release_stalled.apply_async()\n"
-        )
-        environment = {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
-            "PLUMBLINE_DEBUG": "1",
-            "PLUMBLINE_HOME": str(tmp_path),
-            "PLUMBLINE_BROKER_URL": url,
-        }
-        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
-        with Connection(url) as connection, connection.channel() as channel:
-            waiting = {name: channel.client.llen(name) for name in ("hints", "chores")}
-    assert waiting == {"hints": broker.MOST_HINTS, "chores": 1}
+def test_a_hint_ends_the_wait_and_so_does_a_stop_and_without_either_it_ends_by_itself() -> None:
+    stopping = threading.Event()
+    with hints.Hints(stopping) as waiting:
+        waiting.wait(0.3)
+        for happens in (hints.send, stopping.set):
+            timer = threading.Timer(0.3, happens)
+            timer.start()
+            began = time.monotonic()
+            waiting.wait(FOR_LONG)
+            timer.join()
+            assert time.monotonic() - began < FOR_LONG
+
+
+def test_a_database_that_is_away_is_asked_again_for_minutes_and_by_who_must_end_for_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    database = SimpleNamespace(in_atomic_block=False, close=lambda: None)
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def away_for(seconds: float) -> Callable[[], str]:
+        back = now + seconds
+
+        def ask() -> str:
+            if now < back:
+                raise OperationalError("away")
+            return "answer"
+
+        return ask
+
+    monkeypatch.setattr(reconnect, "connection", database)
+    monkeypatch.setattr(reconnect, "_hurries", [])
+    monkeypatch.setattr(reconnect, "monotonic", lambda: now)
+    monkeypatch.setattr(reconnect, "sleep", sleep)
+    assert reconnect.persistently(away_for(reconnect.LONGEST_OUTAGE - 1)) == "answer"
+    with pytest.raises(OperationalError):
+        reconnect.persistently(away_for(reconnect.LONGEST_OUTAGE + 60))
+    reconnect.hurry()
+    assert reconnect.persistently(away_for(reconnect.LAST_TRIES - 1)) == "answer"
+    began = now
+    with pytest.raises(OperationalError):
+        reconnect.persistently(away_for(60))
+    assert now - began <= reconnect.LAST_TRIES + reconnect.LONGEST_PAUSE
+    database.in_atomic_block, began = True, now
+    with pytest.raises(OperationalError):
+        reconnect.persistently(away_for(1))
+    assert now == began, "what a transaction had begun is lost"
+
+
+CONTEST = """
+import os, sys
+from datetime import timedelta
+import django; django.setup()
+from django.core.management import call_command
+from django.db import connections
+from django.db.models.functions import Now
+from leaderboard.models import Result, Run, RunEvent
+from leaderboard.queue import claims
+from tests.runners import rows
+
+WORKERS, MODELS, TASKS = 4, 12, 3
+folder = sys.argv[1]
+
+def take_all(name, dies=False):
+    me = rows.worker(name)
+    with open(f"{folder}/{name}", "w") as taken:
+        while claim := claims.claim_next(me):
+            for run in claim.runs:
+                assert claims.report(claim.token, run, phase="evaluate", done=1, total=2)
+                if dies:
+                    return
+                claims.complete(claim.token, run, rows.record(run), rows.files())
+                print(run.pk, file=taken)
+
+def taken_by(*names):
+    return [run for name in names for run in open(f"{folder}/{name}").read().split()]
+
+call_command("migrate", verbosity=0)
+for number in range(MODELS):
+    variant = rows.variant(commit=f"{number:040x}")
+    rows.queued(*[f"task{n}" for n in range(TASKS)], variant=variant)
+connections.close_all()
+ready, go = os.pipe()
+started = []
+for number in range(WORKERS):
+    if pid := os.fork():
+        started.append(pid)
+        continue
+    os.close(go)
+    os.read(ready, 1)  # ends for all at once
+    take_all(f"worker{number}", dies=number == 0)
+    os._exit(0)
+os.close(go)
+assert [os.waitpid(pid, 0)[1] for pid in started] == [0] * WORKERS
+held = Run.objects.filter(state="running")
+assert held.count() <= TASKS  # by the worker that died; a part of a claim where others are idle
+assert claims.release_stalled() == 0
+count = held.update(lease_until=Now() - timedelta(seconds=1))
+assert claims.release_stalled() == count
+take_all("another")
+taken = taken_by("another", *(f"worker{number}" for number in range(WORKERS)))
+assert len(taken) == len(set(taken)) == MODELS * TASKS, taken
+assert Run.objects.filter(state="done").count() == MODELS * TASKS
+assert RunEvent.objects.filter(state="done").count() == MODELS * TASKS
+assert Result.objects.count() == MODELS * TASKS
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
+def variables(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a site with an empty database of this kind."""
+    if request.param == "sqlite":
+        databases.begin_at(tmp_path)
+        yield environment_of_site(tmp_path)
+        return
+    with services.postgresql() as address:
+        yield environment_of_site(tmp_path, address)
+
+
+def test_every_run_has_one_winner_also_after_a_worker_died(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    printed([sys.executable, "-c", CONTEST, str(taken)], variables)

@@ -1,12 +1,24 @@
-"""What code inside a model's process can reach: real escapes, tried where the model would run."""
+"""How a model's process is confined: what the machine offers, what is shown to it, what code inside
+it can reach where a model would run and be fetched, and with a GPU what CUDA's driver needs when it
+starts, and nothing beside.
+
+No GPU is here: another device stands for one, and a program does as the driver was seen to do on an
+H100. Whatever must fail is first shown to succeed where nothing confines it: an escape that cannot
+succeed proves nothing.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
@@ -16,18 +28,14 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 import evalcore
-from leaderboard.models import Worker
+from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
-from runners import confinement, landlock, prepare, worker
-from runners.confinement import WAYS, Needs, Way
-from runners.process import Child
-from tests.runners import rows
-from tests.runners.conftest import works
-from tests.runners.test_process import is_alive
+from runners import confinement, landlock, prepare, seccomp, shown, worker
+from runners.confinement import LIMITS_ALONE, WAYS, Needs, Way
+from tests.runners import escapes, rows
+from tests.runners.place import STARTS_WITHIN, printed, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-NAMESPACES = WAYS[0]
 
 
 def test_what_a_kernel_does_not_offer_is_said_aloud(
@@ -71,27 +79,14 @@ def test_where_nothing_confines_models_none_is_run_unless_the_operator_says_so(
     assert Worker.objects.get().confinement == "limits alone"
 
 
-HOLDS_THE_PIPE = """
-import os, sys, time
-if not os.fork():
-    os.setsid()
-    if not os.fork():
-        open(sys.argv[1] + "/left", "w").write(str(os.getpid()))
-        time.sleep(600)
-    os._exit(0)
-while not os.path.exists(sys.argv[1] + "/left"):
-    time.sleep(0.01)
-"""
-
-
-def test_a_stray_descendant_neither_lives_on_nor_holds_the_worker(tmp_path: Path) -> None:
-    """Also where nothing confines it: with the wrapper alone."""
-    command = [sys.executable, "-c", HOLDS_THE_PIPE, str(tmp_path)]
-    with Child(command, environment={}, folder=tmp_path, log=tmp_path / "log") as child:
-        while not child.has_ended():
-            child.next_event(0.1)
-        assert child.kill() == 0
-    assert not is_alive(int((tmp_path / "left").read_text()))
+def started(way: Way, needs: Needs, *words: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of a Python program that is confined so."""
+    needs.folder.mkdir(exist_ok=True)
+    command = confinement.command([sys.executable, "-P", "-s", *words], needs, way)
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(needs.folder)}
+    return subprocess.run(
+        command, cwd=needs.folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 REACHES = """
@@ -108,26 +103,17 @@ with socket.create_server(("127.0.0.1", 0)) as own:
 """
 
 
-@pytest.mark.parametrize("confined", [NAMESPACES, WAYS[1]], ids=lambda way: way.name)
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("loopback", [True, False])
 def test_with_a_loopback_a_process_reaches_itself_and_nobody_else(
-    tmp_path: Path, listeners: dict[str, Any], confined: Way, loopback: bool
+    tmp_path: Path, listeners: dict[str, Any], way: Way, loopback: bool
 ) -> None:
     """As the process groups of torch do, without which vLLM does not start."""
-    needs = Needs(folder=tmp_path / "work", write=[tmp_path / "work"], loopback=loopback)
-    needs.folder.mkdir()
-    program = [sys.executable, "-P", "-s", "-c", REACHES, str(listeners["TCP"][1])]
-    told = subprocess.run(
-        confinement.command(program, needs, works(confined)),
-        cwd=needs.folder,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    itself, others = ("reached" if loopback else "refused"), "refused"
+    work = tmp_path / "work"
+    needs = Needs(folder=work, write=[work], loopback=loopback)
+    told = started(way, needs, "-c", REACHES, str(listeners["TCP"][1]))
     if told.returncode == 0:
-        assert told.stdout.split() == [itself, others]
+        assert told.stdout.split() == ["reached" if loopback else "refused", "refused"]
     else:  # without a loopback there is not even an address to listen on
         assert not loopback, told.stderr
 
@@ -143,13 +129,39 @@ for place in sys.argv[1:]:
 """
 
 
+OLD_KERNEL = """
+import ctypes, errno, os, struct, sys
+MOUNT_SETATTR = 442
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD, EQUALS, RETURN, ALLOW, FAIL = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
+
+class Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+steps = (
+    (LOAD, 0, 0, 0),
+    (EQUALS, 0, 1, MOUNT_SETATTR),
+    (RETURN, 0, 0, FAIL | errno.ENOSYS),
+    (RETURN, 0, 0, ALLOW),
+)
+program = Program(len(steps), b"".join(struct.pack("=HBBI", *step) for step in steps))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+    PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0
+):
+    raise OSError(ctypes.get_errno(), "seccomp")
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command as on Linux before 5.12: a filter answers mount_setattr(2) as a kernel does that
+has never heard of it."""
+
+
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("kernel", ["this kernel", "Linux before 5.12"])
-@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.name)
 def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
     way: Way, kernel: str, tmp_path: Path
 ) -> None:
     """Where mount_setattr(2) is missing, each mount is made read-only by itself."""
-    works(way)
     own, shown, work = tmp_path / "own", tmp_path / "it's shown", tmp_path / "work"
     for folder in (own, shown, work):
         folder.mkdir()
@@ -158,7 +170,7 @@ def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
     asked = [*of_the_system, str(shown), str(shown / "file")]
     wanted = [sys.executable, "-I", "-c", WRITES, *asked, "/proc/sys/kernel/core_pattern", str(own)]
     command = confinement.command(wanted, Needs(folder=work, read=[shown], write=[own]), way)
-    before = [] if kernel == "this kernel" else [sys.executable, "-m", "tests.runners.old_kernel"]
+    before = [] if kernel == "this kernel" else [sys.executable, "-c", OLD_KERNEL]
     told = subprocess.run([*before, *command], capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     outcome = [line.split()[0] for line in told.stdout.splitlines()]
@@ -168,19 +180,241 @@ def test_what_is_shown_to_be_read_cannot_be_written_whatever_the_kernel(
     assert (own / "written").exists()
 
 
-@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.name)
+@pytest.mark.usefixtures("namespaces")
 def test_a_models_process_finds_the_engine_compiled(way: Way, tmp_path: Path) -> None:
     """It cannot write what it compiles itself, and would do so at each start."""
-    works(way)
     source = Path(evalcore.__path__[0], "model", "conformance", "reading.py")
     Path(cache_from_source(str(source))).unlink(missing_ok=True)
     prepare.compile_engine()
-    program = [sys.executable, "-P", "-s", "-v", "-c", "import evalcore.model.conformance"]
-    told = subprocess.run(
-        confinement.command(program, Needs(folder=tmp_path), way),
-        env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    needs = Needs(folder=tmp_path / "work")
+    told = started(way, needs, "-v", "-c", "import evalcore.model.conformance")
     assert told.returncode == 0, told.stderr[-2000:]
     engine = [line for line in told.stderr.splitlines() if f"{evalcore.__path__[0]}/" in line]
     assert f" matches {source}" in " ".join(engine)
     assert not [line for line in engine if "code object from" in line and ".pyc" not in line]
+
+
+# What code inside a child can reach
+
+Order = tuple[str, str, Any]
+LANDLOCK, ANOTHER_USER = WAYS[2:]
+OPEN = {
+    LANDLOCK: {"processes"} if os.geteuid() == 0 else set(),
+    ANOTHER_USER: {"another model"},
+}
+"""What a way leaves open (docs/sandbox.md)."""
+AF_VSOCK = 40
+SHARED_MEMORY = 0x706C756D
+IPC_CREAT, IPC_RMID = 0o1000, 0
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[int]:
+    libc = ctypes.CDLL(None)
+    number = libc.shmget(SHARED_MEMORY, 4096, IPC_CREAT | 0o666)
+    yield SHARED_MEMORY
+    libc.shmctl(number, IPC_RMID, None)
+
+
+@pytest.fixture
+def orders(
+    full_home: Path,
+    listeners: dict[str, Any],
+    victim: int,
+    shared_memory: int,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Order]:
+    """By name what is tried, and on what; what cannot be undone in the process comes last."""
+    home, source = full_home, Path(evalcore.__file__)
+    monkeypatch.setenv("PLUMBLINE_SECRET_KEY", "nobody else's business")
+    reached = ("TCP", "a socket with a path", "an abstract socket")
+    return [
+        ("the environment", "find_variable", "PLUMBLINE_SECRET_KEY"),
+        ("the secret key", "read", str(home / "secret_key")),
+        ("the secret key by a link", "follow_a_link", str(home / "secret_key")),
+        ("the secret key by a hard link", "make_a_hard_link", str(home / "secret_key")),
+        ("a token", "read", str(home / "hf/token")),
+        ("the database", "read", str(home / "db.sqlite3")),
+        ("writing to the database", "write_transaction", str(home / "db.sqlite3")),
+        ("passwords", "read", "/etc/shadow"),
+        ("another model", "read", str(home / "hf/hub/models--other--model/weights")),
+        ("another model's file", "write", str(home / "hf/hub/models--other--model/weights")),
+        ("another run", "read", str(home / "work/another-run/answers")),
+        ("artifacts", "make", str(home / "artifacts")),
+        ("an artifact", "write", str(home / "artifacts/aa/file")),
+        ("the engine", "open_for_writing", str(source)),
+        (
+            "tasks",
+            "open_for_writing",
+            str(next(Path(settings.PLUMBLINE_TASKS).rglob("*.yaml"))),
+        ),
+        ("the kernel", "open_for_writing", "/proc/sys/kernel/core_pattern"),
+        ("another's environment", "read", f"/proc/{victim}/environ"),
+        ("another's memory", "open_for_writing", f"/proc/{victim}/mem"),
+        ("another's files", "read", f"/proc/{victim}/root/etc/shadow"),
+        ("a signal", "signal", victim),
+        ("tracing", "trace", victim),
+        ("priorities", "slow_down", victim),
+        ("limits of others", "limit_another", victim),
+        *((name, "connect", listeners[name]) for name in reached),
+        ("UDP", "send", listeners["UDP"]),
+        ("the host of a virtual machine", "open_socket", (AF_VSOCK, socket.SOCK_STREAM)),
+        ("shared memory", "attach_shared_memory", shared_memory),
+        ("keys of the kernel", "keep_in_the_kernel", None),
+        ("the clock", "set_the_clock", None),
+        ("a device of its own", "make_a_device", None),
+        ("the kernel's log", "read_some", "/dev/kmsg"),
+        ("a mount", "mount", None),
+        ("a core dump", "dump_core", None),
+        ("a large file", "grow", 2),
+        ("open files", "open_files", 5000),
+        ("addresses", "hold", 1),
+        ("processor time", "compute_for_ever", None),
+        ("a namespace", "new_namespace", None),
+        ("processes", "fork", 1000),
+    ]
+
+
+def give_orders(folder: Path, orders: list[Order]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(escapes.__file__, folder)
+    (folder / "orders.json").write_text(json.dumps(orders))
+
+
+def came_of(folder: Path) -> dict[str, str]:
+    told: dict[str, str] = json.loads((folder / "answers.json").read_text())
+    return told
+
+
+def escaped(folder: Path) -> set[str]:
+    return {name for name, what in came_of(folder).items() if not what.startswith("refused")}
+
+
+def done(behaviour: str) -> Run:
+    (run,) = rows.evaluate(behaviour)
+    assert run.state == "done", run.log_tail
+    return run
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user may do little of it unconfined")
+def test_each_escape_succeeds_where_nothing_confines_it(
+    orders: list[Order], tmp_path: Path
+) -> None:
+    folder = tmp_path / "free"
+    give_orders(folder, orders)
+    command = [sys.executable, str(folder / "escapes.py"), str(folder)]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    free = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        assert free.wait() == 0
+    finally:
+        os.killpg(free.pid, signal.SIGKILL)
+    missed = {name for name, *_ in orders} - escaped(folder)
+    assert not missed, {name: came_of(folder)[name] for name in missed}
+
+
+def test_a_models_process_reaches_nothing_that_is_not_its_own(
+    full_home: Path, orders: list[Order], way: Way
+) -> None:
+    own = str(full_home / "hf/hub/models--standin--prisoner/config.json")
+    folder = full_home / "journal" / str(rows.variant("standin/prisoner").pk)
+    allowed = [("its own configuration", "read", own), ("a daemon", "leave_a_daemon", None)]
+    give_orders(folder, [("its own model", "write", own), *allowed, *orders])
+    run = done("prisoner")
+    assert run.environment["confinement"] == way.name
+    assert run.environment["network"] == "none"
+    assert escaped(folder) == {"its own configuration", "a daemon"} | OPEN.get(way, set())
+    wait_until(lambda: not escapes.daemons(), STARTS_WITHIN, lambda: str(escapes.daemons()))
+
+
+def test_a_download_has_the_network_and_nothing_else(
+    full_home: Path, orders: list[Order], way: Way
+) -> None:
+    folder = full_home / "hf/hub/models--standin--captive"
+    give_orders(folder, [("its own model", "make", str(folder)), *orders])
+    done("captive")
+    of_the_network = {"TCP", "UDP"}
+    # A download's largest file is a shard of weights.
+    own = {"its own model", "a large file"}
+    assert escaped(folder) == own | of_the_network | OPEN.get(way, set())
+
+
+# What CUDA's driver needs
+
+START = {"its thread's name", "listening"}
+OPENED = {"a socket of the internet", "a socket for streams", "a socket for datagrams"}
+"""Where the network, and what lies at paths, is the process's own."""
+FILES = {"the kernel", "another's place in the queue"}
+"""All that this user may write is open where limits stand alone."""
+
+
+@pytest.fixture
+def like_cuda(listeners: dict[str, Any], victim: int) -> list[Order]:
+    """What the driver was seen to do, and what would come of its means in other hands."""
+    packets, datagrams = listeners["packets at a path"], listeners["datagrams"]
+    return [
+        ("its thread's name", "name_a_thread", None),
+        ("a descendant's", "name_a_descendants_thread", None),
+        ("listening", "listen", None),
+        ("a connection by a path", "connect_by", (socket.SOCK_SEQPACKET, packets)),
+        (
+            "a connection in the abstract",
+            "connect_by",
+            (socket.SOCK_SEQPACKET, listeners["packets in the abstract"]),
+        ),
+        ("a stream", "connect", listeners["a socket with a path"]),
+        ("a datagram", "connect_by", (socket.SOCK_DGRAM, datagrams)),
+        ("a datagram of a pair", "send_by_a_pair", datagrams),
+        ("a socket of the internet", "open_socket", (socket.AF_INET, socket.SOCK_STREAM)),
+        ("a socket for streams", "open_socket", (socket.AF_UNIX, socket.SOCK_STREAM)),
+        ("a socket for datagrams", "open_socket", (socket.AF_UNIX, socket.SOCK_DGRAM)),
+        ("the kernel", "open_for_writing", "/proc/sys/kernel/core_pattern"),
+        ("another's place in the queue", "open_for_writing", f"/proc/{victim}/oom_score_adj"),
+    ]
+
+
+TRY = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import escapes
+escapes.main(Path(sys.argv[1]))
+"""
+
+
+def tried(way: Way, folder: Path, orders: list[Order], *, network: bool = False) -> set[str]:
+    own = folder / way.name.replace(" ", "-")
+    give_orders(own, orders)
+    needs = Needs(folder=folder / "work", write=[own], network=network)
+    # By no name of its file: that alone would be shown to it.
+    told = started(way, needs, "-c", TRY, str(own))
+    assert told.returncode == 0, told.stderr
+    return escaped(own)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user cannot write to the kernel at all")
+def test_all_that_is_tried_succeeds_where_nothing_confines_it(
+    tmp_path: Path, like_cuda: list[Order]
+) -> None:
+    give_orders(tmp_path, like_cuda)
+    printed([sys.executable, str(tmp_path / "escapes.py"), str(tmp_path)])
+    assert escaped(tmp_path) == {name for name, *_ in like_cuda}
+
+
+def test_cudas_driver_may_start_where_there_is_a_gpu_and_nothing_of_others_is_reached(
+    tmp_path: Path, like_cuda: list[Order], way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as with_gpu:
+        with_gpu.setattr(shown, "OF_CUDA", "full")
+        opened = OPENED | {"a descendant's"} if way.namespaces else set()
+        assert tried(way, tmp_path, like_cuda) == START | opened
+        assert tried(LIMITS_ALONE, tmp_path, like_cuda) - FILES == START | {"a descendant's"}
+        if seccomp.available():  # nor may a download
+            network = {"a socket of the internet"}
+            assert tried(way, tmp_path, like_cuda, network=True) - network == set()
+    if shown.has_cuda():
+        pytest.skip("this machine has GPUs")
+    assert tried(way, tmp_path, like_cuda) == (OPENED | {"listening"} if way.namespaces else set())
+    own = {"its thread's name", "a descendant's"}
+    assert tried(LIMITS_ALONE, tmp_path, like_cuda) - FILES == own

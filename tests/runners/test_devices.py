@@ -1,21 +1,45 @@
-"""Which GPUs a worker has, what is free on them, and that no two workers share a name.
+"""Which GPUs a worker has, what is free on them, that no two workers share a name, and that no run
+is taken where CUDA does not start in a process like its model's.
 
-No GPU is here: `nvidia-smi` is a stand-in that prints what the real one does when it is asked so.
+No GPU is here: `nvidia-smi` is a stand-in that prints what the real one does when it is asked so,
+another device stands for the card, and the driver's library is a few lines of C that do what the
+real one did on an H100, and report what it did.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import shutil
+import subprocess
 import sys
+from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runners import backends, capacity, devices, occupancy, supervisor
+from leaderboard.models import Worker
+from leaderboard.queue import claims, live_workers
+from runners import (
+    backends,
+    capacity,
+    confinement,
+    devices,
+    driver,
+    occupancy,
+    shown,
+    supervisor,
+    worker,
+)
+from runners.confinement import WAYS, Way
 from runners.devices import NoSuchDevice
 from runners.own_name import own_name
-from tests.runners import place
+from runners.registration import Registration
+from tests.runners import rows
+from tests.runners.conftest import works
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 H100 = "GPU-0a"
 CARDS = (
@@ -118,64 +142,55 @@ def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_c
     assert backends.arguments("cpu, 8 cores", 2**50) == ""
 
 
-@pytest.mark.parametrize(
-    ("stated", "why"),
-    [("7", "no GPU '7'.*leave 0, 1, 2"), ("0,0", "twice"), ("GPU-", None), ("0,", "no GPU ''")],
-)
-def test_a_gpu_that_is_not_there_is_refused(cards: Cards, stated: str, why: str | None) -> None:
+def test_a_gpu_that_is_not_there_is_refused_and_a_driver_that_fails_leaves_the_processor(
+    cards: Cards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cards(*CARDS)
-    if why is None:
-        assert devices.stated(devices.chosen(stated)) == "0"  # as CUDA reads beginnings
-        return
-    with pytest.raises(NoSuchDevice, match=why):
-        devices.chosen(stated)
-
-
-def test_a_driver_that_fails_leaves_the_processor_but_no_gpu_that_was_named(cards: Cards) -> None:
+    assert devices.stated(devices.chosen("GPU-")) == "0"  # as CUDA reads beginnings
+    for stated, why in (
+        ("7", "no GPU '7'.*leave 0, 1, 2"),
+        ("0,0", "twice"),
+        ("0,", "no GPU ''"),
+    ):
+        with pytest.raises(NoSuchDevice, match=why):
+            devices.chosen(stated)
     cards("NVIDIA-SMI has failed: no driver", status=9)
     assert devices.groups() == ["cpu"]
     with pytest.raises(NoSuchDevice, match="NVIDIA-SMI has failed: no driver"):
         devices.chosen("0")
+    monkeypatch.setenv("PATH", str(tmp_path))  # where there is no nvidia-smi
+    assert devices.groups() == ["cpu"]
+    with pytest.raises(NoSuchDevice, match="nvidia-smi does not tell of GPUs"):
+        devices.chosen("0")
 
 
-def test_torch_says_in_what_the_processor_computes() -> None:
-    holds = capacity.now("cpu", PYTHON)
-    assert "float32" in holds.dtypes
-    assert holds.device.startswith("cpu, ")
-    assert 0 < holds.memory_bytes <= capacity.host_memory()
-    with pytest.raises(NoSuchDevice, match="No module named 'torch'"):
-        capacity.of_cpu((sys.executable, "-I", "-S"))
-
-
-def test_torch_is_asked_once_for_each_version_of_it_in_a_home(
+def test_torch_says_once_for_each_version_of_it_in_a_home_in_what_the_processor_computes(
     tmp_path: Path, settings: Any
 ) -> None:
     settings.PLUMBLINE_HOME = tmp_path
-    version, asked = tmp_path / "version", tmp_path / "asked"
-    version.write_text("2.13.0\n")
+    version, asked, answer = tmp_path / "version", tmp_path / "asked", tmp_path / "answer"
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\ncase "$2" in *importlib.metadata*) exec cat {version};; esac\n'
-        f'echo asked >>{asked}\nexec {sys.executable} "$@"\n'
+        # To import torch takes seconds: what it answers first is its answer to all questions.
+        f"echo asked >>{asked}\n"
+        f'[ -e {answer} ] || {sys.executable} "$@" >{answer}\nexec cat {answer}\n'
     )
     python.chmod(0o755)
-
-    def of_another_worker() -> set[str]:
+    for stated, times in (("2.13.0", 1), ("2.13.0", 1), ("2.14.0", 2), ("2.13.0", 2)):
+        version.write_text(f"{stated}\n")
         capacity.of_cpu.cache_clear()
-        return set(capacity.of_cpu((str(python),)))
-
-    assert "float32" in of_another_worker()
-    assert of_another_worker() == of_another_worker()
-    assert len(asked.read_text().split()) == 1
-    version.write_text("2.14.0\n")
-    assert "float32" in of_another_worker()
-    version.write_text("2.13.0\n")
-    assert "float32" in of_another_worker()
-    assert len(asked.read_text().split()) == 2
+        found = capacity.now("cpu", (str(python),))
+        assert "float32" in found.dtypes
+        assert len(asked.read_text().split()) == times
+    assert found.device.startswith("cpu, ")
+    assert 0 < found.memory_bytes <= capacity.host_memory()
     for spoilt in ("half a fi", "[1]", '{"a": 1}'):
         (tmp_path / "precisions.json").write_text(spoilt)
-        assert "float32" in of_another_worker()
-    assert len(asked.read_text().split()) == 5
+        capacity.of_cpu.cache_clear()
+        assert capacity.now("cpu", (str(python),)) == found
+    with pytest.raises(NoSuchDevice, match="No module named 'torch'"):
+        capacity.of_cpu((sys.executable, "-I", "-S"))
 
 
 def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
@@ -197,9 +212,191 @@ def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
         assert again == one
 
 
-def test_a_worker_for_a_gpu_that_is_not_there_says_so_and_ends(tmp_path: Path) -> None:
-    variables = place.environment(tmp_path / "home", tmp_path, "http://127.0.0.1:9")
-    refused = place.command(variables, "worker", "--devices", "3")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("plumbline: --devices: nvidia-smi does not tell of GPUs")
-    assert "Traceback" not in refused.stderr
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+static pid_t started;
+static pthread_barrier_t both;
+static void *wait_for_ever(void *_) {
+    started = gettid();
+    pthread_barrier_wait(&both);
+    pause();
+    return 0;
+}
+int cuInit(unsigned flags) {
+    pthread_t thread;
+    pthread_barrier_init(&both, 0, 2);
+    if (pthread_create(&thread, 0, wait_for_ever, 0)) return 2;
+    pthread_barrier_wait(&both);
+    char place[100];
+    snprintf(place, sizeof place, "/proc/self/task/%d/comm", started);
+    FILE *comm = fopen(place, "w");
+    if (!comm || fputs("cuda-EvtHandlr", comm) < 0 || fclose(comm)) return 304;
+    struct sockaddr_un name = {AF_UNIX};
+    int length = snprintf(name.sun_path + 1, 100, "cuda-uvmfd-%d", getpid());
+    int server = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (server < 0 || bind(server, (struct sockaddr *)&name, 3 + length)) return 304;
+    if (listen(server, 16)) return 304;
+    return FOLDER && !opendir(FOLDER) ? 304 : 0;
+}
+int cuDeviceGetCount(int *count) { *count = COUNT; return 0; }
+int cuGetErrorName(int number, const char **name) {
+    *name = number == 304 ? "CUDA_ERROR_OPERATING_SYSTEM" : "ANOTHER";
+    return 0;
+}
+"""
+TORCH = driver.TORCH
+ONCE = Namespace(devices="0", drain=True, until_idle=None, launch=None)
+
+
+@pytest.fixture
+def bin_folder(cards: Cards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose nvidia-smi lists one card."""
+    folder = tmp_path / "bin"
+    cards("0, GPU-0a, A card, 8000, 0, 8000, 7.5")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setattr(driver, "TORCH", "")  # that of this machine may know no GPU
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    # Done already. Again, it closes the streams of handlers such as absl's, which are pytest's.
+    monkeypatch.setattr("django.setup", lambda: None)
+    return folder
+
+
+def build_library(folder: Path, *, count: int = 1, lists: str = "0") -> None:
+    """`lists`: a folder that it wants to list, as C has it."""
+    if not shutil.which("gcc"):
+        pytest.skip("there is no gcc")
+    source = folder / "cuda.c"
+    source.write_text(LIBRARY)
+    library = str(folder / "libcuda.so.1")
+    build = ["gcc", f"-DCOUNT={count}", f"-DFOLDER={lists}", "-shared", "-fPIC", "-pthread"]
+    build += ["-o", library, str(source)]
+    subprocess.run(build, check=True, capture_output=True)
+
+
+def test_where_cuda_starts_confined_the_worker_works_and_where_not_it_takes_no_run(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: Way
+) -> None:
+    if shown.has_cuda():
+        pytest.skip("this machine has GPUs")
+    build_library(bin_folder)
+    (run,) = rows.queued("arc")
+    monkeypatch.setattr(confinement, "here", lambda: way)
+    # Without a device of NVIDIA's, a process is confined as it was before we had seen one.
+    assert worker.main(ONCE) == 1
+    said = capsys.readouterr().err
+    assert f"({way.name}): cuInit ends with 304, CUDA_ERROR_OPERATING_SYSTEM; it starts" in said
+    assert "nvidia-modprobe -c0 -u" in said
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == ("queued", 0)
+    assert not Worker.objects.exists()
+    monkeypatch.setattr(shown, "OF_CUDA", "full")
+    monkeypatch.setattr(claims, "claim_next", lambda _: None)
+    assert worker.main(ONCE) == 0, capsys.readouterr().err
+    assert Worker.objects.get().device == "1 x A card"
+
+
+def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confines_is_taken(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    strictest, second, *_ = WAYS
+    works(strictest)
+    monkeypatch.setattr(shown, "OF_CUDA", "full")
+    monkeypatch.setattr(confinement, "_taken", [])
+    confinement.here.cache_clear()
+    build_library(bin_folder, lists='"/dev"')  # which Landlock has nobody list
+    assert driver.refusal() is None
+    assert confinement.here() == second
+    assert f"CUDA does not start with {strictest.name} (cuInit ends with 304" in caplog.text
+    assert f"models are confined by {second.name} alone" in caplog.text
+    monkeypatch.setattr(confinement, "_taken", [])
+    confinement.here.cache_clear()
+    build_library(bin_folder, lists='"/nowhere"')
+    said = driver.refusal()
+    assert said is not None
+    assert f"({strictest.name}): cuInit ends with 304" in said
+    assert confinement.here() == strictest
+
+
+def test_a_driver_without_gpus_is_refused_and_so_is_a_torch_that_knows_none(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "OF_CUDA", "full")
+    monkeypatch.setattr(driver, "TORCH", TORCH)
+    (bin_folder / "libcuda.so.1").write_text("no library")  # nor is one found elsewhere then
+    assert driver.refusal() is None  # there is no CUDA, so the GPU is another maker's
+    build_library(bin_folder, count=0)
+    assert "it finds no GPU; nor without confinement" in (driver.refusal() or "")
+    version = importlib.metadata.version("torch")
+    if "+cpu" not in version:
+        pytest.skip("torch is built for GPUs here")
+    build_library(bin_folder)
+    said = driver.refusal() or ""
+    assert f"torch {version} is built without it" in said
+    assert "PLUMBLINE_DEVICES=cpu" in said
+
+
+def test_a_worker_that_is_to_stay_says_so_tries_again_and_ends_nothing_else(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusals = iter(["the card is asleep", "still", None])
+    rows = []
+
+    def refusal() -> str | None:
+        rows.extend(Worker.objects.values_list("device", "memory_bytes", "dtypes", "refusal"))
+        assert not live_workers()
+        return next(refusals)
+
+    monkeypatch.setattr(driver, "refusal", refusal)
+    monkeypatch.setattr(worker, "BETWEEN_TRIES", 0.01)
+    worked: list[str] = []
+    monkeypatch.setattr(worker, "work", lambda name, *_: worked.append(name))
+    stays = Namespace(devices="0", drain=False, until_idle=None, launch=None)
+    assert worker.main(stays) == 0
+    assert len(worked) == 1
+    assert "--devices 0: the card is asleep" in capsys.readouterr().err
+    nothing = ("1 x A card", 0, [])
+    assert rows == [(*nothing, "the card is asleep"), (*nothing, "still")]
+    with Registration(worked[0], "cpu", None) as here:
+        assert here.announce().refusal == ""
+    assert not live_workers()  # it has said that it ends
+
+
+def test_the_device_that_only_root_can_make_is_made_or_asked_for(
+    bin_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    monkeypatch.setattr(driver, "DEV", dev)
+    program = bin_folder / "nvidia-modprobe"
+    program.write_text(f"#!/bin/sh\n[ \"$*\" = '-c0 -u' ] && touch {dev}/nvidia-uvm\n")
+    program.chmod(0o755)
+    driver.make_devices()
+    assert not list(dev.iterdir())  # no card, nothing to make
+    (dev / "nvidiactl").touch()
+    driver.make_devices()
+    assert (dev / "nvidia-uvm").exists()
+    assert not caplog.records
+    (dev / "nvidia-uvm").unlink()
+    program.unlink()
+    driver.make_devices()
+    assert "run `nvidia-modprobe -c0 -u` as root" in caplog.text
+
+
+def test_a_worker_stays_idle_for_as_many_minutes_as_it_is_told() -> None:
+    parser = ArgumentParser(exit_on_error=False)
+    worker.add_options(parser)
+    assert parser.parse_args([]).until_idle is None
+    assert parser.parse_args(["--until-idle"]).until_idle == worker.STAYS
+    assert parser.parse_args(["--until-idle", "0.5"]).until_idle == 0.5
+    for stated in ("0", "-1", "nan", "inf", "long"):
+        with pytest.raises(ArgumentError, match="--until-idle"):
+            parser.parse_args([f"--until-idle={stated}"])

@@ -1,9 +1,12 @@
-"""What a machine keeps of models and runs: nothing for ever, and nothing that a live run uses."""
+"""What a machine keeps of models and runs: nothing for ever, and nothing that a live run uses. Each
+machine is swept by whoever works there, one at a time, and nobody waits for it."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ from django.utils import timezone
 from huggingface_hub import scan_cache_dir
 
 from leaderboard.models import Launch, Run, Variant
-from leaderboard.queue import claims
-from runners import hub_cache, leftovers
+from runners import housekeeping, hub_cache, leftovers
+from runners.housekeeping import Sweeper
 from runners.own_name import own_name
 from tests.runners import rows
+from tests.runners.place import STARTS_WITHIN
 
 DAY = 24 * 3600
 SIZE = 1000
@@ -30,6 +34,13 @@ def home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
+def age(days: float, *paths: Path) -> None:
+    """Have these be written last so many days ago."""
+    then = time.time() - days * DAY
+    for path in paths:
+        os.utime(path, (then, then))
+
+
 def keep(variant: Variant, home: Path, *, days: float) -> None:
     """Puts a model into the cache as the Hub's client does, last used so many days ago."""
     repo = home / "hf" / "hub" / f"models--{variant.hub_model.repo_id.replace('/', '--')}"
@@ -40,9 +51,18 @@ def keep(variant: Variant, home: Path, *, days: float) -> None:
     blob.write_bytes(b"x" * SIZE)
     (repo / "refs" / "main").write_text(variant.commit)
     (snapshot / "model.safetensors").symlink_to("../../blobs/0123")
-    then = time.time() - days * DAY
-    for path in (blob, snapshot, repo):
-        os.utime(path, (then, then))
+    age(days, blob, snapshot, repo)
+
+
+def keep_journal(variant: Variant, home: Path, *, days: float) -> None:
+    folder = home / "journal" / str(variant.pk)
+    folder.mkdir(parents=True)
+    (folder / "answers.jsonl").write_bytes(b"x" * SIZE)
+    age(days, folder / "answers.jsonl", folder)
+
+
+def journals(home: Path) -> set[str]:
+    return {path.name for path in (home / "journal").iterdir()}
 
 
 def kept(home: Path) -> set[str]:
@@ -59,40 +79,32 @@ def models(home: Path, **days: float) -> dict[str, Variant]:
     return found
 
 
-def test_models_are_evicted_by_age_but_not_while_a_run_is_alive(home: Path) -> None:
-    found = models(home, old=40, queued=40, running=40, fresh=3)
-    rows.queued("arc", variant=found["running"])
-    assert claims.claim_next(rows.worker()) is not None
-    rows.queued("arc", variant=found["queued"])
-    assert hub_cache.make_room() == SIZE
-    assert kept(home) == {"org/queued", "org/running", "org/fresh"}
-
-
-def test_the_model_under_an_adapter_is_kept_as_long_as_a_run_of_the_adapter_is_alive(
+def test_models_are_evicted_by_age_but_not_while_a_run_or_one_of_an_adapter_on_them_is_alive(
     home: Path,
 ) -> None:
-    found = models(home, adapter=40, base=40, old=40)
+    found = models(home, old=40, queued=40, running=40, adapter=40, base=40, fresh=3)
+    rows.queued("arc", variant=found["running"])
+    rows.claimed_by(rows.worker())
+    rows.queued("arc", variant=found["queued"])
     adapter, base = found["adapter"], found["base"]
     adapter.adapter_base, adapter.adapter_base_commit = "org/base", base.commit
     adapter.save()
     rows.queued("arc", variant=adapter)
-    hub_cache.make_room()
-    assert kept(home) == {"org/adapter", "org/base"}
+    assert hub_cache.make_room() == SIZE
+    assert kept(home) == {f"org/{name}" for name in found if name != "old"}
 
 
-def test_models_are_evicted_by_size_and_the_oldest_go_first(home: Path, settings: Any) -> None:
-    models(home, first=9, second=6, third=3)
-    settings.PLUMBLINE_CACHE_BYTES = SIZE
-    hub_cache.make_room()
-    assert kept(home) == {"org/third"}
-
-
-def test_room_is_made_for_a_model_that_the_disk_does_not_hold(home: Path) -> None:
-    found = models(home, other=1, queued=1)
+def test_models_are_evicted_by_size_the_oldest_first_and_for_one_that_the_disk_does_not_hold(
+    home: Path, settings: Any
+) -> None:
+    found = models(home, first=9, second=6, third=3, queued=1)
     rows.queued("arc", variant=found["queued"])
+    settings.PLUMBLINE_CACHE_BYTES = 2 * SIZE
+    hub_cache.make_room()
+    assert kept(home) == {"org/third", "org/queued"}
     found["queued"].parameters = 10**15
     hub_cache.make_room(found["queued"])
-    assert kept(home) == {"org/other", "org/queued"}, "what is here needs no room"
+    assert kept(home) == {"org/third", "org/queued"}, "what is here needs no room"
     found["queued"].commit = "f" * 40
     hub_cache.make_room(found["queued"])
     assert kept(home) == {"org/queued"}
@@ -116,50 +128,26 @@ def test_a_link_out_of_the_cache_is_removed_and_what_it_names_is_not(home: Path)
     assert not kept(home)
 
 
-def test_journals_of_variants_that_failed_go_after_two_weeks(home: Path) -> None:
-    failed, waiting, fresh = (rows.variant(f"org/{name}") for name in ("a", "b", "c"))
-    rows.queued("arc", variant=waiting)
-    for variant, days in ((failed, 15), (waiting, 15), (fresh, 13)):
-        folder = home / "journal" / str(variant.pk)
-        folder.mkdir(parents=True)
-        (folder / "answers.jsonl").write_text("{}\n")
-        then = time.time() - days * DAY
-        for path in (folder / "answers.jsonl", folder):
-            os.utime(path, (then, then))
-    assert leftovers.sweep() == 1
-    assert {path.name for path in (home / "journal").iterdir()} == {
-        str(waiting.pk),
-        str(fresh.pk),
-    }
-
-
-def test_journals_are_bounded_in_size_and_the_oldest_that_no_run_needs_go_first(
+def test_journals_that_no_run_needs_go_by_age_and_by_size_the_oldest_first(
     home: Path, settings: Any
 ) -> None:
     found = {name: rows.variant(f"org/{name}") for name in ("needed", "first", "second", "third")}
     rows.queued("arc", variant=found["needed"])
-    for days, name in enumerate(reversed(found), start=1):
-        folder = home / "journal" / str(found[name].pk)
-        folder.mkdir(parents=True)
-        (folder / "answers.jsonl").write_bytes(b"x" * SIZE)
-        then = time.time() - days * DAY
-        for path in (folder / "answers.jsonl", folder):
-            os.utime(path, (then, then))
+    for name, days in (("needed", 15), ("first", 15), ("second", 13), ("third", 12)):
+        keep_journal(found[name], home, days=days)
     settings.PLUMBLINE_JOURNAL_BYTES = 4 * SIZE
-    assert leftovers.sweep() == 0
+    assert leftovers.sweep() == 1
+    assert journals(home) == {str(found[name].pk) for name in ("needed", "second", "third")}
     settings.PLUMBLINE_JOURNAL_BYTES = 2 * SIZE + 1
-    assert leftovers.sweep() == 2
-    left = {path.name for path in (home / "journal").iterdir()}
-    assert left == {str(found["needed"].pk), str(found["third"].pk)}
+    assert leftovers.sweep() == 1
+    assert journals(home) == {str(found["needed"].pk), str(found["third"].pk)}
 
 
 def test_a_journal_that_a_run_needs_since_the_sweep_began_stays(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variant = rows.variant("org/a")
-    journal = home / "journal" / str(variant.pk)
-    journal.mkdir(parents=True)
-    os.utime(journal, (0, 0))
+    keep_journal(variant, home, days=1000)
     look = leftovers._written
 
     def while_somebody_submits(folder: Path) -> tuple[float, int]:
@@ -169,21 +157,17 @@ def test_a_journal_that_a_run_needs_since_the_sweep_began_stays(
 
     monkeypatch.setattr(leftovers, "_written", while_somebody_submits)
     assert leftovers.sweep() == 0
-    assert journal.is_dir()
+    assert journals(home) == {str(variant.pk)}
 
 
-def test_work_folders_of_claims_that_live_stay_and_others_go(home: Path) -> None:
+def test_what_claims_and_launches_that_live_write_stays_and_what_others_left_goes(
+    home: Path,
+) -> None:
     rows.queued("arc")
-    claim = claims.claim_next(rows.worker("of another process"))
-    assert claim is not None
+    claim = rows.claimed_by(rows.worker("of another process"))
     abandoned = "11111111-1111-4111-8111-111111111111"
     for name in (str(claim.token), abandoned):
         (home / "work" / name / "results").mkdir(parents=True)
-    assert leftovers.sweep() == 1
-    assert [folder.name for folder in (home / "work").iterdir()] == [str(claim.token)]
-
-
-def test_what_launches_said_goes_after_two_weeks_but_not_while_one_is_at_work(home: Path) -> None:
     Launch.objects.create(
         kind="small", engine="slurm", handle="7", state=Launch.State.UP,
         gpus=1, hours=1.0, price=1.0, asked=timezone.now(),
@@ -192,10 +176,9 @@ def test_what_launches_said_goes_after_two_weeks_but_not_while_one_is_at_work(ho
         folder = home / "launches" / job
         folder.mkdir(parents=True)
         (folder / f"{job}_0_log.out").write_text("a worker's words")
-        then = time.time() - days * DAY
-        for path in (folder / f"{job}_0_log.out", folder):
-            os.utime(path, (then, then))
-    assert leftovers.sweep() == 1
+        age(days, folder / f"{job}_0_log.out", folder)
+    assert leftovers.sweep() == 2
+    assert [folder.name for folder in (home / "work").iterdir()] == [str(claim.token)]
     assert {folder.name for folder in (home / "launches").iterdir()} == {"7", "9"}
 
 
@@ -204,8 +187,7 @@ def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(ho
         pass
     with own_name(home, []) as again:
         assert again == lives
-        for lock in (home / "workers").iterdir():
-            os.utime(lock, (time.time() - 15 * DAY,) * 2)
+        age(15, *(home / "workers").iterdir())
         assert leftovers.sweep() == 1
         (left,) = (home / "workers").iterdir()
         assert left.name.endswith("_cpu.lock"), "that of the one which lives"
@@ -213,3 +195,57 @@ def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(ho
             assert second == f"{lives}.2"
     with own_name(home, []):
         assert leftovers.sweep() == 0, "it has just begun to have it"
+
+
+@pytest.fixture
+def sweeps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Have each sweep do this."""
+    monkeypatch.setattr(hub_cache, "make_room", lambda: 0)
+    return lambda does: monkeypatch.setattr(leftovers, "sweep", does)
+
+
+def let_end(sweeper: Sweeper) -> None:
+    assert sweeper._thread is not None
+    sweeper._thread.join(STARTS_WITHIN)
+    assert not sweeper._thread.is_alive()
+
+
+def test_two_processes_of_a_machine_never_sweep_at_once(sweeps: Any) -> None:
+    others: list[bool] = []
+    sweeps(lambda: others.append(housekeeping.sweep()) if not others else None)
+    assert housekeeping.sweep()
+    assert others == [False]
+    assert housekeeping.sweep(), "the one before has ended"
+
+
+def test_a_worker_does_not_wait_for_its_sweep_and_begins_no_second_one(sweeps: Any) -> None:
+    begun, may_end = [], threading.Event()
+    sweeps(lambda: (begun.append(1), may_end.wait(STARTS_WITHIN)))
+    stopping = threading.Event()
+    with Sweeper(stopping) as sweeper:
+        sweeper.sweep_if_due()
+        sweeper._due = 0.0
+        sweeper.sweep_if_due()
+        stopping.set()
+    assert sweeper._thread is not None
+    assert sweeper._thread.is_alive(), "nor does one that is asked to stop"
+    may_end.set()
+    let_end(sweeper)
+    assert begun == [1]
+
+
+def test_a_worker_sweeps_at_its_start_and_then_seldom_and_no_fault_ends_it(
+    sweeps: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise PermissionError("the journal is somebody else's")
+
+    sweeps(fail)
+    now = 1000.0
+    monkeypatch.setattr(housekeeping, "monotonic", lambda: now)
+    sweeper = Sweeper(threading.Event())
+    for later, swept in ((0.0, 1), (5.0, 1), (housekeeping.EVERY, 2), (5.0, 2)):
+        now += later
+        sweeper.sweep_if_due()
+        let_end(sweeper)
+        assert caplog.text.count("PermissionError: the journal") == swept

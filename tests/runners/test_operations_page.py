@@ -1,4 +1,4 @@
-"""What docs/operations.md says of back-ups, done as it says it: the board comes back as it was."""
+"""Commands of docs/operations.md as printed, with no variable set but those that it names."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from tests import generated, services
-from tests.runners.place import ROOT
+from demo.__main__ import make_account
+from tests import generated
+from tests.runners.place import ROOT, printed
 
 PAGE = ROOT / "docs" / "operations.md"
 BOARD = """
-import django; django.setup()
+import os, django
+os.environ["DJANGO_SETTINGS_MODULE"] = "leaderboard.settings"
+django.setup()
 from django.test import Client
 from leaderboard.models import Run
 client = Client(headers={"host": "127.0.0.1"})
@@ -35,32 +36,19 @@ def commands(*titles: str) -> str:
 
 
 def ran(*command: str, **variables: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if "PLUMBLINE" not in name}
     environment = {
-        **kept,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "HOME": os.environ["HOME"],
         "PLUMBLINE_SUITE": "generated",
-        "PLUMBLINE_DEBUG": "1",
         **variables,
     }
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    return done.stdout
+    return printed(command, environment)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
-def databases(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Its kind, and what names one database and another."""
-    kind = str(request.param)
-    with (
-        services.postgresql() if kind == "postgresql" else nullcontext("") as one,
-        services.postgresql() if kind == "postgresql" else nullcontext("") as other,
-    ):
-        named = [{"PLUMBLINE_DATABASE_URL": url} if url else {} for url in (one, other)]
-        yield kind, named
+@pytest.fixture
+def databases() -> tuple[str, list[dict[str, str]]]:
+    """Its kind, and what names one database and another; `test_services` has PostgreSQL."""
+    return "sqlite", [{}, {}]
 
 
 def test_a_board_that_was_backed_up_is_restored_as_it_was(
@@ -81,3 +69,50 @@ def test_a_board_that_was_backed_up_is_restored_as_it_was(
     assert said.splitlines()[-1] == "0 faults"
     assert ran(sys.executable, "-c", BOARD, **after) == shown
     assert len(shown.splitlines()) > 14
+
+
+def test_manage_py_finds_what_the_tree_keeps_in_its_home(tmp_path: Path) -> None:
+    generated.copy_to(tmp_path)
+    home = {"PLUMBLINE_HOME": str(tmp_path)}
+    assert (tmp_path / "secret_key").is_file()
+    ran("python", "-m", "runners.prepare", **home)
+    account = ["createsuperuser", "--noinput", "--username", "ada", "--email", ""]
+    ran("python", "manage.py", *account, **home, DJANGO_SUPERUSER_PASSWORD="of a test")
+    assert ran("python", "manage.py", "role", "ada", **home) == "ada is operator\n"
+    assert "bench-1\tinvented GPU" in ran("python", "manage.py", "pool", **home)
+    assert ran("python", "manage.py", "check_artifacts", **home).endswith("0 faults\n")
+    health = [sys.executable, "-m", "runners.health"]
+    told = subprocess.run(health, env=home, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr[:12]) == (1, "no evaluate@")
+
+
+def test_the_demo_makes_an_operator_once_and_says_the_password_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generated.copy_to(tmp_path)
+    variables = {"HOME": os.environ["HOME"], "PLUMBLINE_HOME": str(tmp_path)}
+    make_account(variables, "http://board")
+    said = capsys.readouterr().out
+    password = re.search(r"http://board/accounts/login as operator, password (\S+)$", said, re.M)
+    assert password
+    signed_in = f"authenticate(username='operator', password={password[1]!r}).is_superuser"
+    code = f"from django.contrib.auth import authenticate; print({signed_in})"
+    assert ran("python", "manage.py", "shell", "-c", code, **variables).splitlines()[-1] == "True"
+    make_account(variables, "http://board")
+    said = capsys.readouterr().out
+    assert "as operator; " in said
+    assert "password " + password[1] not in said
+
+
+def test_where_no_key_is_kept_a_sentence_says_how_to_come_to_one(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "manage.py", "pool"],
+        env={"PLUMBLINE_HOME": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 1
+    assert told.stderr.startswith("plumbline: PLUMBLINE_SECRET_KEY is not set: ")
+    assert f"start `python -m runners` once, which keeps one in {tmp_path}" in told.stderr

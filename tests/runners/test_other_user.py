@@ -19,16 +19,15 @@ from typing import Any
 import psutil
 import pytest
 
-from leaderboard.queue import claims
 from runners import confinement, other_user, owned
 from runners.confinement import Needs
-from runners.execute import evaluate_claim
 from runners.folders import DEEPEST
 from runners.kept import Keeper
 from tests.runners import rows
-from tests.runners.conftest import SYSTEM_PYTHON, let_others_start_the_stand_in
+from tests.runners.conftest import SYSTEM_PYTHON, keep_to, let_others_start_the_stand_in
+from tests.runners.place import STARTS_WITHIN, environment_of_site, printed, wait_until
+from tests.runners.rows import evaluate_next
 from tests.runners.standin import dig
-from tests.runners.test_process import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 
@@ -144,7 +143,7 @@ def test_what_a_user_started_ends_and_what_it_left_where_all_may_write_goes(home
     with other_user.lent([work], downloads=False, wait=no_wait) as user:
         stray = Path(f"/tmp/left-by-{user}")
         does(user, f"mkdir -p {stray}/inner; setsid sleep 600 </dev/null >/dev/null 2>&1 &")
-        assert until(lambda: list(of(user)), 10)
+        wait_until(lambda: bool(list(of(user))), STARTS_WITHIN, lambda: "it did not begin")
         assert stray.exists()
     assert not list(of(user))
     assert not stray.exists()
@@ -177,11 +176,9 @@ def test_what_a_worker_that_was_killed_had_lent_is_taken_back_before_it_is_lent_
     home: Path,
 ) -> None:
     work, other = folder(home, "work/one"), folder(home, "work/other")
-    own = {"PLUMBLINE_HOME": str(home), "PLUMBLINE_DEBUG": "1"}
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, str(work)],
-        env={**os.environ, **own, "DJANGO_SETTINGS_MODULE": "leaderboard.settings"},
-        stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+        env=environment_of_site(home), stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
     user = int(killed.stdout)
@@ -191,15 +188,6 @@ def test_what_a_worker_that_was_killed_had_lent_is_taken_back_before_it_is_lent_
         assert again == user
         assert not list(of(user))
         assert owner_and_mode(work) == (0, 0o700)
-
-
-def test_a_number_whose_file_was_torn_as_it_was_written_is_lent_again(home: Path) -> None:
-    work = folder(home, "work/one")
-    with other_user.lent([work], downloads=False, wait=no_wait) as user:
-        pass
-    (home / "users" / str(user)).write_text('["/home/wo')
-    with other_user.lent([work], downloads=False, wait=no_wait) as again:
-        assert again == user
 
 
 @pytest.mark.parametrize("downloads", [True, False])
@@ -220,7 +208,7 @@ def test_who_wants_what_another_has_waits_until_it_is_free_or_is_told_to_stop(
     with other_user.lent([place], downloads=downloads, wait=no_wait):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waited.wait(60)
+        assert waited.wait(STARTS_WITHIN)
         with (
             pytest.raises(AssertionError, match="somebody waits"),
             other_user.lent([other], downloads=downloads, wait=no_wait),
@@ -228,7 +216,7 @@ def test_who_wants_what_another_has_waits_until_it_is_free_or_is_told_to_stop(
             pass
         order.append("first")
         sleep(0.1)
-    thread.join(60)
+    thread.join(STARTS_WITHIN)
     assert order == ["first", "second"]
 
 
@@ -262,14 +250,9 @@ print(confinement._why_not(confinement.WAYS[-1]))
 
 def test_where_root_has_no_other_users_that_is_said(home: Path) -> None:
     """As in a namespace, or a container, that maps root alone."""
-    own = {"PLUMBLINE_HOME": str(home), "PLUMBLINE_DEBUG": "1"}
-    told = subprocess.run(
-        ["unshare", "--user", "--map-root-user", sys.executable, "-c", ASKED],
-        env={**os.environ, **own, "DJANGO_SETTINGS_MODULE": "leaderboard.settings"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("nothing can be given to another user")
+    command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", ASKED]
+    told = printed(command, environment_of_site(home))
+    assert told.startswith("nothing can be given to another user")
 
 
 def test_a_command_runs_as_that_user_with_a_limit_on_its_processes_that_binds(home: Path) -> None:
@@ -290,19 +273,16 @@ def test_a_command_runs_as_that_user_with_a_limit_on_its_processes_that_binds(ho
 def test_a_kept_model_keeps_its_user_and_gives_all_back_when_it_goes(
     home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    keep_to(home, settings, monkeypatch)
     let_others_start_the_stand_in(monkeypatch)
     monkeypatch.setattr(confinement, "here", lambda: confinement.WAYS[-1])
-    settings.PLUMBLINE_KEEP_MODEL = 60.0
-    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": home / "artifacts"}}
-    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
+    settings.PLUMBLINE_KEEP_MODEL = 3600
     worker, model = rows.worker(), rows.variant("standin/stays")
     with Keeper() as keeper:
         users = []
         for shots in (0, 5):
             (run,) = rows.queued("arc", variant=model, shots=shots)
-            claim = claims.claim_next(worker)
-            assert claim is not None
-            evaluate_claim(claim, worker, threading.Event(), keeper)
+            evaluate_next(worker, keeper=keeper)
             run.refresh_from_db()
             assert (run.state, run.environment["confinement"]) == ("done", "another user")
             (journal,) = (home / "journal").iterdir()

@@ -7,9 +7,9 @@ leave: it ends the run where it reaches the network, or writes where nobody aske
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ import pytest
 
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Submission, User, Worker
-from leaderboard.queue import claims, records, reproduce
+from leaderboard.queue import claims, reproduce
 from leaderboard.samples import store as artifacts
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import Way
@@ -28,11 +28,11 @@ from leaderboard.submissions.submit import submit
 from leaderboard.web import Refused
 from runners import confinement, trusted_code
 from runners.confinement import WAYS
-from runners.execute import evaluate_claim
 from tests import own_code
 from tests.hub import ROOT, client_environment, get_json, serve
 from tests.runners import rows
-from tests.runners.conftest import works
+from tests.runners.conftest import live_in, works
+from tests.runners.rows import evaluate_next
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,23 +70,24 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
         own_code.make(owner / "own", before=before)
         own_code.write_code(owner / "code", before=before)
         own_code.make(owner / "borrowing", elsewhere="somebody/code")
-        yield SimpleNamespace(url=url, owner=owner, outside=outside)
+        tasks = root / "tasks"
+        shutil.copytree(ROOT / "tasks" / "demo", tasks / "demo")
+        (tasks / "suites").mkdir()
+        shutil.copy(ROOT / "tasks" / "suites" / "demo.yaml", tasks / "suites")
+        yield SimpleNamespace(url=url, owner=owner, outside=outside, tasks=tasks)
 
 
 @pytest.fixture(autouse=True)
 def site(
     served: SimpleNamespace, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> SimpleNamespace:
-    settings.PLUMBLINE_HOME = tmp_path
-    storage = {**settings.STORAGES["artifacts"], "OPTIONS": {"location": tmp_path / "artifacts"}}
-    settings.STORAGES = {**settings.STORAGES, "artifacts": storage}
+    live_in(tmp_path, settings, monkeypatch)
     settings.HF_ENDPOINT = served.url
     settings.PLUMBLINE_SUITE = "demo"
-    settings.PLUMBLINE_TASKS = ROOT / "tasks"
+    settings.PLUMBLINE_TASKS = served.tasks
     settings.PLUMBLINE_OPEN_SUBMIT = True
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    catalogue.sync(ROOT / "tasks")
+    catalogue.sync(served.tasks)
     return served
 
 
@@ -125,9 +126,7 @@ def one_run(submission: Submission) -> Run:
 
 
 def evaluated(run: Run, worker: Worker) -> Run:
-    claim = claims.claim_next(worker)
-    assert claim is not None
-    evaluate_claim(claim, worker, threading.Event())
+    evaluate_next(worker)
     run.refresh_from_db()
     return run
 
@@ -178,15 +177,12 @@ def refused(name: str) -> Any:
     return problem
 
 
-def test_without_a_list_no_code_is_run(settings: Any) -> None:
+def test_code_that_the_operator_has_not_listed_at_this_commit_is_refused_with_the_remedy(
+    site: SimpleNamespace, settings: Any
+) -> None:
     problem = refused("own")
     assert "code from the Hub is never run here" in problem.message
     assert problem.remedy == "Submit a version whose architecture is part of transformers."
-
-
-def test_code_that_is_not_listed_is_refused_with_the_remedy(
-    site: SimpleNamespace, settings: Any
-) -> None:
     trust(settings, f"somebody/else@{'a' * 40}")
     problem = refused("own")
     commit = commit_of(site, "own")
@@ -194,21 +190,13 @@ def test_code_that_is_not_listed_is_refused_with_the_remedy(
     assert "ask the operator of this site to read the code" in problem.remedy
     problem = refused("borrowing")
     assert "takes code from somebody/code, which the operator has not listed" in problem.message
-
-
-def test_another_commit_than_the_listed_one_is_refused(
-    site: SimpleNamespace, settings: Any
-) -> None:
     trust(settings, f"somebody/own@{'a' * 40}")
     assert refused("own").remedy.startswith(f"Submit the revision {'a' * 40}")
-
-
-def test_code_elsewhere_that_is_listed_at_two_commits_is_refused(settings: Any) -> None:
     trust(settings, f"somebody/code@{'a' * 40}", f"somebody/code@{'b' * 40}")
     assert "is listed at several commits" in refused("borrowing").message
 
 
-def test_the_check_says_that_code_is_trusted(
+def test_the_check_says_that_code_is_trusted_and_who_can_run_it(
     site: SimpleNamespace, settings: Any, worker: Worker
 ) -> None:
     pin = f"somebody/own@{commit_of(site, 'own')}"
@@ -218,58 +206,29 @@ def test_the_check_says_that_code_is_trusted(
     (warning,) = outcome.warnings
     assert warning.code == "own_code"
     assert pin in warning.message
+    problems = precheck.check("somebody/own", way=Way(backend="vllm")).problems
+    assert "plain_models_only" in [problem.code for problem in problems]
     worker.runs_code = False
     worker.save()
     (problem,) = precheck.check("somebody/own").problems
     assert problem.code == "no_worker_for_code"
 
 
-def test_code_is_run_by_transformers_alone(site: SimpleNamespace, settings: Any) -> None:
-    trust(settings, f"somebody/own@{commit_of(site, 'own')}")
-    problems = precheck.check("somebody/own", way=Way(backend="vllm")).problems
-    assert "plain_models_only" in [problem.code for problem in problems]
-
-
-def test_a_worker_that_runs_no_code_leaves_such_runs_to_others(
-    site: SimpleNamespace, settings: Any
-) -> None:
-    trust(settings, f"somebody/own@{commit_of(site, 'own')}")
-    run = one_run(submitted("own"))
-    assert claims.claim_next(rows.worker("bo")) is None
-    other = rows.worker("ada")
-    other.runs_code = True
-    claim = claims.claim_next(other)
-    assert claim is not None
-    assert [run.pk] == [one.pk for one in claim.runs]
-
-
-def test_a_worker_with_weaker_confinement_runs_no_code(
+def test_code_is_run_by_no_worker_with_weaker_confinement_or_another_list_or_that_runs_none(
     site: SimpleNamespace, settings: Any, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(settings, f"somebody/own@{commit_of(site, 'own')}")
     run = one_run(submitted("own"))
-    monkeypatch.setattr(confinement, "here", lambda: WAYS[2])
-    assert not trusted_code.runs_code()
-    evaluated(run, worker)
+    assert claims.claim_next(rows.worker("bo")) is None
+    with monkeypatch.context() as weaker:
+        weaker.setattr(confinement, "here", lambda: WAYS[2])
+        assert not trusted_code.runs_code()
+        evaluated(run, worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")
     assert "cannot keep a model's own code from the network" in run.error_message
-    assert not (Path(settings.PLUMBLINE_HOME) / "hf").exists()
-
-
-def test_a_worker_goes_by_its_own_list(
-    site: SimpleNamespace, settings: Any, worker: Worker
-) -> None:
-    trust(settings, f"somebody/own@{commit_of(site, 'own')}")
-    run = one_run(submitted("own"))
     trust(settings, f"somebody/own@{'a' * 40}")
+    Run.objects.update(not_before=None)
     evaluated(run, worker)
     assert run.state == "queued"
     assert "this worker does not trust the code of somebody/own" in run.error_message
-
-
-def test_a_record_that_ran_other_code_is_not_stored() -> None:
-    (run,) = rows.queued("arc")
-    made = rows.record(run)
-    made.model["code"] = [f"somebody/own@{'a' * 40}"]
-    with pytest.raises(ValueError, match="was evaluated"):
-        records.check(run, made)
+    assert not (Path(settings.PLUMBLINE_HOME) / "hf").exists()

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from evalcore.engine import VERSION
+from evalcore.record import RunRecord
+from leaderboard.health import stand
 from leaderboard.models import Result, Run, TaskVersion, Worker
-from leaderboard.queue import claims, orders
+from leaderboard.queue import claims, orders, records, room
 from leaderboard.signals import runs_queued
 from tests.runners import rows
+from tests.runners.rows import claimed_by
 
 pytestmark = pytest.mark.django_db
 
-LEFT_BEHIND = timedelta(seconds=1)
-
-
-def claimed_by(worker: Worker) -> claims.Claim:
-    claim = claims.claim_next(worker)
-    assert claim is not None
-    return claim
+PAST = timedelta(seconds=1)
+FULL = "the worker's disk is full: no space left on device"
 
 
 def let_lease_run_out(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(lease_until=Now() - LEFT_BEHIND)
+    Run.objects.filter(pk=run.pk).update(lease_until=Now() - PAST)
 
 
 def story(run: Run) -> list[tuple[str, str]]:
@@ -51,15 +52,10 @@ def test_a_queued_run_is_announced_after_the_commit(django_capture_on_commit_cal
     assert heard == [Run]
 
 
-def test_two_workers_and_one_run_have_one_winner() -> None:
-    rows.queued("arc")
-    assert claims.claim_next(rows.worker("ada")) is not None
-    assert claims.claim_next(rows.worker("bo")) is None
-
-
-def test_a_claim_counts_an_attempt_leases_the_run_and_is_noted() -> None:
+def test_one_worker_wins_a_run_which_is_leased_to_it_and_counts_an_attempt() -> None:
     (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
+    claim = claimed_by(rows.worker("ada"))
+    assert claims.claim_next(rows.worker("bo")) is None
     run.refresh_from_db()
     assert (run.state, run.attempt, run.lease_token) == ("running", 1, claim.token)
     assert Run.objects.filter(
@@ -68,23 +64,14 @@ def test_a_claim_counts_an_attempt_leases_the_run_and_is_noted() -> None:
     assert story(run) == [("queued", "a visitor"), ("running", "ada")]
 
 
-def test_priority_comes_before_age_and_age_before_the_rest() -> None:
-    one, two, three = (rows.variant(commit=letter * 40) for letter in "123")
-    (first,) = rows.queued("arc", variant=one)
-    (urgent,) = rows.queued("arc", variant=two, priority=5)
-    (last,) = rows.queued("arc", variant=three)
-    ada = rows.worker()
-    order = [claimed_by(ada).runs[0].pk for _ in range(3)]
-    assert order == [urgent.pk, first.pk, last.pk]
-
-
-def test_a_claim_takes_all_runs_of_the_same_variant_shots_and_mode() -> None:
+def test_a_claim_takes_all_runs_of_a_variant_shots_and_mode_by_priority_and_then_by_age() -> None:
     together = rows.queued("arc", "mmlu", "facts")
-    rows.queued("arc", shots=5)
-    rows.queued("sums", mode="compat")
-    rows.queued("arc", variant=rows.variant("tiny/gpt2"))
-    claim = claimed_by(rows.worker())
-    assert {run.pk for run in claim.runs} == {run.pk for run in together}
+    (shots,) = rows.queued("arc", shots=5)
+    (compat,) = rows.queued("sums", mode="compat")
+    (urgent,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"), priority=5)
+    ada = rows.worker()
+    taken = [{run.pk for run in claimed_by(ada).runs} for _ in range(4)]
+    assert taken == [{urgent.pk}, {run.pk for run in together}, {shots.pk}, {compat.pk}]
 
 
 def names(count: int, benchmarks: int) -> list[TaskVersion]:
@@ -112,29 +99,27 @@ def test_idle_workers_share_what_is_asked_of_one_model_by_whole_benchmarks() -> 
     assert asked == [{"benchmark0", "benchmark1"}, {"benchmark2", "benchmark3"}]
 
 
-def test_nothing_is_left_to_workers_that_are_busy_paused_or_needed_elsewhere() -> None:
+def test_nothing_is_left_to_workers_that_are_busy_paused_full_or_needed_elsewhere() -> None:
     tasks = names(24, benchmarks=4)
     ada, bo = rows.worker("ada"), rows.worker("bo")
     everything = rows.queued(*(task.name for task in tasks), priority=1)
     (other,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+
+    def queue_again() -> None:
+        for run in everything:
+            claims.cancel(run, by="the operator")
+            claims.retry(run, by="the operator")
+
     assert len(claimed_by(ada).runs) == 24  # bo is needed for the other
     assert [run.pk for run in claimed_by(bo).runs] == [other.pk]
-
-    for run in everything:
-        claims.cancel(run, by="the operator")
-        claims.retry(run, by="the operator")
+    queue_again()
     assert len(claimed_by(ada).runs) == 24  # bo is busy
     claims.cancel(other, by="the operator")
-    for run in everything:
-        claims.cancel(run, by="the operator")
-        claims.retry(run, by="the operator")
+    queue_again()
     orders.give("pause", "bo", by="the operator")
     assert len(claimed_by(ada).runs) == 24
-
-
-def test_nothing_is_left_to_a_worker_whose_machine_is_full() -> None:
-    rows.queued(*(task.name for task in names(24, benchmarks=4)))
-    ada, bo = rows.worker("ada"), rows.worker("bo")
+    orders.lift("bo")
+    queue_again()
     Worker.objects.filter(pk=bo.pk).update(full_until=Now() + timedelta(minutes=5))
     assert len(claimed_by(ada).runs) == 24
 
@@ -159,36 +144,36 @@ def test_those_that_failed_together_are_taken_together_again() -> None:
     assert {run.pk for run in claimed_by(ada).runs} == {run.pk for run in runs[:2]}
 
 
-def test_a_run_goes_to_a_worker_that_can_hold_it() -> None:
+def test_a_run_goes_to_a_worker_that_holds_it_and_computes_as_it_is_packed() -> None:
     rows.queued("arc", needed_bytes=10 * rows.GIB)
-    assert claims.claim_next(rows.worker("small", 8 * rows.GIB)) is None
-    assert claims.claim_next(rows.worker("large", 10 * rows.GIB)) is not None
-
-
-def test_a_run_goes_to_a_worker_that_computes_in_its_precision() -> None:
+    assert claims.claim_next(rows.worker("small", 10 * rows.GIB - 1)) is None
+    large = rows.worker("large", 10 * rows.GIB)
+    assert claims.claim_next(large) is not None
     rows.queued("arc", variant=rows.variant(dtype="float16"))
-    assert claims.claim_next(rows.worker()) is None
+    packed = rows.variant("tiny/packed")
+    packed.quantisation = "bitsandbytes 8-bit"
+    packed.save()
+    (run,) = rows.queued("arc", variant=packed)
+    assert claims.claim_next(large) is None
+    large.quantisations = ["bitsandbytes"]
+    assert claimed_by(large).runs == (run,)
 
 
-def test_renewing_extends_the_lease_of_what_is_still_ours() -> None:
+def test_renewing_extends_the_lease_of_what_is_still_ours_whose_progress_is_stored() -> None:
     kept, cancelled = rows.queued("arc", "mmlu")
     claim = claimed_by(rows.worker())
     let_lease_run_out(kept)
     claims.cancel(cancelled, by="the operator")
     assert claims.renew(claim.token) == {kept.pk}
     assert claims.release_stalled() == 0
+    assert claims.report(claim.token, kept, phase="evaluate", done=3, total=10)
+    kept.refresh_from_db()
+    assert (kept.phase, kept.progress_done, kept.progress_total) == ("evaluate", 3, 10)
 
 
-def test_progress_of_a_run_that_is_ours_is_stored() -> None:
+def test_a_completed_run_has_numbers_files_and_pins_and_fixes_what_its_column_compares() -> None:
     (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
-    assert claims.report(claim.token, run, phase="evaluate", done=3, total=10)
-    run.refresh_from_db()
-    assert (run.phase, run.progress_done, run.progress_total) == ("evaluate", 3, 10)
-
-
-def test_a_completed_run_has_its_numbers_its_files_and_its_pins() -> None:
-    (run,) = rows.queued("arc")
+    column, other = rows.entry(run), rows.entry(rows.unsaved("mmlu"))
     claim = claimed_by(rows.worker())
     parts = [rows.result("arc"), rows.result("arc", subset="physics", value=0.4)]
     claims.complete(claim.token, run, rows.record(run, *parts), rows.files())
@@ -200,12 +185,6 @@ def test_a_completed_run_has_its_numbers_its_files_and_its_pins() -> None:
     assert set(run.artifacts.values_list("kind", "rows")) == {("record", None), ("samples", 100)}
     assert story(run)[-1] == ("done", "ada")
 
-
-def test_the_first_result_fixes_what_its_column_compares() -> None:
-    (run,) = rows.queued("arc")
-    column, other = rows.entry(run), rows.entry(rows.unsaved("mmlu"))
-    claim = claimed_by(rows.worker())
-    claims.complete(claim.token, run, rows.record(run), rows.files())
     (again,) = rows.queued("arc", variant=rows.variant("tiny/gpt2"))
     later = rows.record(again, rows.result("arc", comparability_key="x" * 64))
     claims.complete(claimed_by(rows.worker("bo")).token, again, later, rows.files())
@@ -228,118 +207,108 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing() -> None:
     with pytest.raises(claims.LeaseLost):
         claims.fail(old.token, run, error_class="ModelError", message="too late")
     assert claims.give_back(old.token, why="too late") == 0
+    assert room.set_aside(old.token, Worker.objects.get(name="ada"), message=FULL) == 0
 
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.progress_done) == ("running", new.token, 0)
+    assert run.times_full == 0
     assert not Result.objects.exists()
     assert not run.artifacts.exists()
     assert story(run)[-1] == ("running", "bo")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_results_that_the_database_refuses_leave_nothing_behind() -> None:
+def test_results_that_the_database_or_we_refuse_leave_nothing_behind() -> None:
     (run,) = rows.queued("arc")
     claim = claimed_by(rows.worker())
     part = rows.result("arc", subset="physics")
-    with pytest.raises(IntegrityError):
-        claims.complete(
-            claim.token, run, rows.record(run, rows.result("arc"), part, part), rows.files()
-        )
-    run.refresh_from_db()
-    assert (run.state, run.lease_token, run.docs_digest) == ("running", claim.token, "")
-    assert not run.results.exists()
-    assert not run.artifacts.exists()
+    twice = rows.record(run, rows.result("arc"), part, part)
+    other = rows.record(run, engine={"version": "9.9.9"})
+    for record, error, says in (
+        (twice, IntegrityError, "(?i)unique"),
+        (other, ValueError, f"version '9.9.9' of .* worker has {VERSION}"),
+    ):
+        with pytest.raises(error, match=says):
+            claims.complete(claim.token, run, record, rows.files())
+        run.refresh_from_db()
+        assert (run.state, run.lease_token, run.docs_digest) == ("running", claim.token, "")
+        assert not run.results.exists()
+        assert not run.artifacts.exists()
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"run_key": "f" * 64}, "run_key"),
-        ({"engine": {"version": "9.9.9"}}, f"names version '9.9.9' of .* worker has {VERSION}"),
-        ({"limit": 10.0}, "only 10.0 documents"),
-        ({"model": {"repository": "tiny/llama", "commit": "b" * 40}}, "was evaluated"),
-        ({"datasets": {"arc": {"commit": None}}}, "no commit is known of the data of arc"),
-        ({"results": [rows.result("arc", subset="physics")]}, "no result for the task itself"),
-        (
-            {"results": [rows.result("arc"), rows.result("arc", subset="physics", value=0.9)]},
-            "acc of arc: value 0.9, .*not in its interval",
-        ),
-    ],
-)
-def test_a_record_that_is_not_the_runs_own_is_refused(wrong: dict[str, object], says: str) -> None:
+def test_a_record_that_is_not_the_runs_own_or_has_no_numbers_is_refused() -> None:
     (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
-    with pytest.raises(ValueError, match=says):
-        claims.complete(claim.token, run, rows.record(run, **wrong), rows.files())
-    run.refresh_from_db()
-    assert run.state == "running"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_model_that_a_server_answered_for_stands_in_no_column() -> None:
-    (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
     own = rows.record(run)
-    served = replace(own, model={**own.model, "service": {"url": "http://x"}, "unpinned": True})
-    with pytest.raises(ValueError, match=r"asked through a server.*evaluate the published model"):
-        claims.complete(claim.token, run, served, rows.files())
+    records.check(run, own)
+
+    def of_model(**pins: object) -> RunRecord:
+        return replace(own, model={**own.model, **pins})
+
+    def with_number(**fields: object) -> RunRecord:
+        return replace(own, results=[rows.result("arc", **fields)])
+
+    for wrong, says in (
+        (replace(own, run_key="f" * 64), "run_key"),
+        (replace(own, limit=10.0), "only 10.0 documents"),
+        (replace(own, datasets={"arc": {"commit": None}}), "no commit is known of the data of arc"),
+        (replace(own, environment={"torch": "\0"}), "PostgreSQL keeps no NUL"),
+        (of_model(commit="b" * 40), "was evaluated, .* was asked for"),
+        (of_model(adapter="org/adapter@abc"), "was evaluated, .* was asked for"),
+        (of_model(code=["somebody/own@abc"]), "was evaluated, .* was asked for"),
+        (of_model(computed_by={"name": "vllm"}), "was evaluated, .* was asked for"),
+        (of_model(delta="org/delta@abc"), "delta .* another variant than the one that was"),
+        (of_model(gguf_file="m-Q8_0.gguf"), "gguf_file .* another variant than the one that"),
+        (of_model(unpinned=True), "asked through a server.*evaluate the published model"),
+        (with_number(subset="physics"), "no result for the task itself"),
+        (with_number(value=0.39), "acc of arc: value 0.39, .*not in its interval"),
+        (with_number(value=0.61), "acc of arc: value 0.61, .*not in its interval"),
+        (with_number(high=math.inf), "not finite"),
+        (with_number(stderr=-0.01), "or the error below 0"),
+        (with_number(n=0), "0 documents"),
+        (with_number(filter="x" * 500), "filter"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            records.check(run, wrong)
+
+
+def test_a_failure_of_the_model_or_the_task_ends_the_run_until_it_is_tried_again() -> None:
+    runs = rows.queued("arc", "mmlu")
+    worker = rows.worker()
+    token = claimed_by(worker).token
+    for run, error_class in zip(runs, ("ModelError", "TaskError"), strict=True):
+        claims.fail(token, run, error_class=error_class, message="no column", log_tail="line")
+        run.refresh_from_db()
+        assert (run.state, run.error_class) == ("failed", error_class)
+        assert (run.error_message, run.log_tail) == ("no column", "line")
+        assert run.finished is not None
+
+    assert claims.retry(run, by="the operator")
+    assert not claims.retry(run, by="the operator"), "it waits already"
     run.refresh_from_db()
-    assert run.state == "running"
-    assert not run.results.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("adapter", "org/adapter@abc"),
-        ("delta", "org/delta@abc"),
-        ("gguf_file", "model-Q8_0.gguf"),
-        ("computed_by", {"name": "vllm", "version": "0.32.0"}),
-    ],
-)
-def test_another_variant_of_the_model_stands_in_no_column(kind: str, value: object) -> None:
-    (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
-    own = rows.record(run)
-    other = replace(own, model={**own.model, kind: value})
-    with pytest.raises(ValueError, match=r"was evaluated, .* was asked for|than the one that was"):
-        claims.complete(claim.token, run, other, rows.files())
-    run.refresh_from_db()
-    assert run.state == "running"
-    assert not run.results.exists()
-
-
-@pytest.mark.parametrize("error_class", ["ModelError", "TaskError"])
-def test_a_failure_of_others_ends_the_run_with_its_reason(error_class: str) -> None:
-    (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
-    claims.fail(claim.token, run, error_class=error_class, message="no tokenizer", log_tail="line")
-    run.refresh_from_db()
-    assert (run.state, run.error_class, run.error_message, run.log_tail) == (
-        "failed",
-        error_class,
-        "no tokenizer",
-        "line",
-    )
-    assert run.finished is not None
+    assert (run.state, run.attempt, run.error_message, run.log_tail) == ("queued", 0, "", "")
+    assert story(run)[-2:] == [("failed", "ada"), ("queued", "the operator")]
+    again = claimed_by(worker)
+    assert again.runs == (run,)
+    assert again.runs[0].attempt == 1
 
 
 def test_a_failure_of_ours_rests_and_is_tried_three_times() -> None:
     (run,) = rows.queued("arc")
     ada = rows.worker()
     rests = []
+
+    def fail() -> None:
+        token = claimed_by(ada).token
+        claims.fail(token, run, error_class="InfraError", message="the disk is full")
+
     for _ in range(2):
-        claims.fail(
-            claimed_by(ada).token, run, error_class="InfraError", message="the disk is full"
-        )
+        fail()
         assert claims.claim_next(ada) is None
         run.refresh_from_db()
         assert (run.state, run.error_message) == ("queued", "the disk is full")
         rests.append(run.not_before - run.started)
-        Run.objects.update(not_before=Now() - LEFT_BEHIND)
-    claims.fail(claimed_by(ada).token, run, error_class="InfraError", message="the disk is full")
+        Run.objects.update(not_before=Now() - PAST)
+    fail()
     run.refresh_from_db()
     assert (run.state, run.attempt) == ("failed", 3)
     assert rests[0] < rests[1]
@@ -357,27 +326,24 @@ def test_a_run_given_back_is_not_charged_with_the_attempt() -> None:
     assert open_run.events.last().why == "the worker stops"
 
 
-def test_a_stalled_run_is_released_and_a_renewed_one_is_not() -> None:
-    stalled, lively = rows.queued("arc"), rows.queued("arc", shots=5)
-    claimed_by(rows.worker("ada"))
-    claimed_by(rows.worker("bo"))
-    let_lease_run_out(stalled[0])
-    assert claims.release_stalled() == 1
-    stalled[0].refresh_from_db()
-    lively[0].refresh_from_db()
-    assert (stalled[0].state, lively[0].state) == ("queued", "running")
-
-
-def test_a_run_that_outlived_three_workers_is_given_up() -> None:
+def test_a_stalled_run_is_released_and_given_up_once_it_outlived_three_workers() -> None:
     (run,) = rows.queued("arc")
+    (lively,) = rows.queued("arc", shots=5)
     ada = rows.worker()
-    for _ in range(3):
-        assert claims.report(claimed_by(ada).token, run, phase="load", done=0, total=0)
+    claimed_by(ada)
+    claimed_by(rows.worker("bo"))
+    for attempt in (1, 2, 3):
+        token = Run.objects.get(pk=run.pk).lease_token
+        assert claims.report(token, run, phase="load", done=0, total=0)
         let_lease_run_out(run)
         assert claims.release_stalled() == 1
-    run.refresh_from_db()
-    assert (run.state, run.error_class, run.attempt) == ("failed", "InfraError", 3)
+        run.refresh_from_db()
+        assert (run.state, run.attempt) == ("failed" if attempt == 3 else "queued", attempt)
+        claims.claim_next(ada)
+    assert run.error_class == "InfraError"
     assert "ada stopped reporting in attempt 3" in run.error_message
+    lively.refresh_from_db()
+    assert lively.state == "running"
 
 
 def test_a_run_that_was_not_begun_is_not_charged_with_the_death_of_its_worker() -> None:
@@ -395,7 +361,7 @@ def test_a_run_that_was_not_begun_is_not_charged_with_the_death_of_its_worker() 
     assert (waiting.state, waiting.attempt) == ("queued", claims.MAX_ATTEMPTS - 1)
 
 
-def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> None:
+def test_a_waiting_and_a_running_run_can_be_cancelled_and_a_finished_one_stays() -> None:
     waiting = rows.queued("arc", shots=5)[0]
     (running,) = rows.queued("mmlu", priority=1)
     (finished,) = rows.queued("facts", priority=2)
@@ -404,6 +370,7 @@ def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> No
     assert claims.cancel(waiting, by="ada")
     assert claims.cancel(running, by="ada", why="withdrawn")
     assert not claims.cancel(finished, by="ada")
+    assert not claims.retry(finished, by="ada")
     with pytest.raises(claims.LeaseLost):
         claims.complete(claim.token, running, rows.record(running), rows.files())
     running.refresh_from_db()
@@ -411,23 +378,93 @@ def test_cancelling_ends_a_waiting_and_a_running_run_but_no_finished_one() -> No
     assert running.events.last().why == "withdrawn"
 
 
-def test_a_failed_run_that_is_tried_again_begins_anew_and_keeps_its_story() -> None:
-    (run,) = rows.queued("arc")
-    worker = rows.worker()
+def found_full(worker: Worker) -> None:
     claim = claimed_by(worker)
-    claims.fail(claim.token, run, error_class="ModelError", message="no tokenizer", log_tail="x")
-    assert claims.retry(run, by="the operator")
-    assert not claims.retry(run, by="the operator"), "it waits already"
-    run.refresh_from_db()
-    assert (run.state, run.attempt, run.error_message, run.log_tail) == ("queued", 0, "", "")
-    assert story(run)[-2:] == [("failed", "ada"), ("queued", "the operator")]
-    again = claimed_by(worker)
-    assert again.runs == (run,)
-    assert again.runs[0].attempt == 1
+    assert room.set_aside(claim.token, worker, message=FULL) == len(claim.runs)
 
 
-def test_a_run_that_is_done_is_not_tried_again() -> None:
+def rest_of_runs_is_over() -> None:
+    Run.objects.update(not_before=Now() - PAST)
+
+
+def rest_of_workers_is_over() -> None:
+    Worker.objects.update(full_until=Now() - PAST)
+
+
+def test_a_run_goes_from_a_full_machine_to_another_while_the_full_one_rests() -> None:
+    runs = rows.queued("arc", "mmlu")
+    rows.queued("arc", variant=rows.variant("tiny/gpt2"))
+    ada, bo = rows.worker("ada"), rows.worker("bo")
+    found_full(ada)
+    for run in runs:
+        run.refresh_from_db()
+        assert (run.state, run.attempt) == ("queued", 0)
+    assert claims.claim_next(ada) is None
+    rest_of_workers_is_over()
+    rest_of_runs_is_over()
+    other = claimed_by(ada)
+    assert other.runs[0].variant.hub_model.repo_id == "tiny/gpt2", "the same goes elsewhere"
+    taken = claimed_by(bo)
+    assert {run.pk for run in taken.runs} == {run.pk for run in runs}
+    assert {run.attempt for run in taken.runs} == {1}
+
+
+def test_the_only_worker_takes_it_again_when_both_have_rested() -> None:
+    rows.queued("arc")
+    ada = rows.worker("ada")
+    rows.worker("small", memory_bytes=1)
+    found_full(ada)
+    rest_of_runs_is_over()
+    assert claims.claim_next(ada) is None
+    rest_of_workers_is_over()
+    assert claims.claim_next(ada) is not None
+
+
+def test_a_run_that_finds_machine_after_machine_full_ends_and_says_what_to_do() -> None:
     (run,) = rows.queued("arc")
-    claim = claimed_by(rows.worker())
-    claims.complete(claim.token, run, rows.record(run), rows.files())
-    assert not claims.retry(run, by="the operator")
+    rests = []
+    for number in range(room.MOST_TIMES):
+        found_full(rows.worker(f"worker{number}"))
+        run.refresh_from_db()
+        if run.state == "queued":
+            rests.append(run.not_before - run.started)
+            rest_of_runs_is_over()
+    assert (run.state, run.error_class, run.times_full) == ("failed", "InfraError", room.MOST_TIMES)
+    assert "make room on the workers" in run.error_message
+    assert rests == sorted(rests)
+    assert rests[-1] > 100 * room.FIRST_REST
+    assert claims.retry(run, by="the operator")
+    run.refresh_from_db()
+    assert (run.times_full, run.full_on) == (0, "")
+
+
+def give_back(claim: claims.Claim) -> None:
+    claims.give_back(claim.token, why="drained")
+
+
+def stall(claim: claims.Claim) -> None:
+    let_lease_run_out(claim.runs[0])
+    assert claims.release_stalled() == 1
+
+
+def rest(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="InfraError", message="the Hub is down")
+
+
+def try_again(claim: claims.Claim) -> None:
+    claims.fail(claim.token, claim.runs[0], error_class="ModelError", message="no tokenizer")
+    assert claims.retry(Run.objects.get(), by="the operator")
+
+
+@pytest.mark.parametrize("happens", [give_back, stall, rest, try_again])
+def test_a_run_that_is_queued_again_waits_from_then_on(
+    happens: Callable[[claims.Claim], None],
+) -> None:
+    rows.queued("arc")
+    Run.objects.update(created=Now() - timedelta(days=30))
+    happens(claimed_by(rows.worker()))
+    assert Run.objects.get().state == "queued"
+    Run.objects.exclude(not_before=None).update(not_before=F("not_before") - timedelta(seconds=31))
+    oldest = stand.waiting(timezone.now()).oldest_seconds
+    assert oldest is not None
+    assert oldest < 60

@@ -1,4 +1,7 @@
-"""`python -m runners worker`, as an engine or an operator starts it, without a tree around it."""
+"""`python -m runners worker`, as an engine or an operator starts it, without a tree around it; and
+the end of a whole tree: stopped it gives its runs back, and nothing outlives it. Before these, the
+real engine from form to board: adapters, packed weights, chat templates and a model that is kept
+from one claim to the next."""
 
 from __future__ import annotations
 
@@ -6,19 +9,144 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db.models.functions import Now
+from django.test import Client
 
-from runners import descendants, hints
+from evalcore.record import read_samples
+from leaderboard.models import Result, Run, Suite, Variant
+from leaderboard.samples import store as artifacts
+from leaderboard.snapshot import OWN, published
+from leaderboard.submissions.facts import Way
+from leaderboard.submissions.submit import submit
+from runners import descendants
+from runners.kept import Keeper
 from tests import databases
-from tests.hub import serve
-from tests.runners import place
-from tests.runners.test_tree import ANSWERING, ENDLESS, STATES, SUBMIT, WORDS
+from tests.hub import get_json, serve, set_faults
+from tests.runners import place, rows
+from tests.runners.place import ANSWERING, ATTEMPTS, STATES, SUBMIT, prepared
+from tests.runners.site import CHATTY, LORA, WIDE, open_site, work_off, worker
 
+
+@pytest.fixture
+def real_site(
+    tmp_path: Path, transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    with open_site(tmp_path, settings, monkeypatch, wide=True):
+        yield
+
+
+@pytest.mark.usefixtures("real_site")
+def test_an_adapter_that_does_not_fit_the_model_it_is_put_on_says_what_it_was_trained_on() -> None:
+    """The check of the form sees another name only; the weights are the worker's to see."""
+    submission = submit(LORA, way=Way(base=WIDE), user=AnonymousUser())
+    rows.evaluate_next(worker())
+    for run in submission.runs.all():
+        assert (run.state, run.error_class) == ("failed", "ModelError")
+        assert LORA in run.error_message, run.error_message
+        assert CHATTY in run.error_message, "what it was trained on"
+
+
+@pytest.mark.usefixtures("real_site")
+def test_each_way_of_a_model_has_numbers_of_its_own_in_the_same_columns(client: Client) -> None:
+    wanted = {
+        "plain": (CHATTY, Way()),
+        "chat": (CHATTY, Way(chat=True)),
+        "packed": (CHATTY, Way(packing="8bit")),
+        "adapter": (LORA, Way()),
+    }
+    variants = {
+        name: submit(model, way=way, user=AnonymousUser()).variant
+        for name, (model, way) in wanted.items()
+    }
+    work_off(worker())
+    assert not Run.objects.exclude(state="done").exists()
+    suite = Suite.objects.get()
+    for entry in suite.entries.all():
+        assert entry.comparability_key
+        assert entry.chat_comparability_key
+        assert entry.comparability_key != entry.chat_comparability_key
+    keys = {
+        name: set(Result.objects.filter(run__variant=v).values_list("comparability_key", flat=True))
+        for name, v in variants.items()
+    }
+    assert keys["plain"] == keys["packed"] == keys["adapter"]
+    assert not keys["plain"] & keys["chat"]
+    digests = {
+        name: Run.objects.filter(variant=v, task__name="counting")
+        .get()
+        .artifacts.get(kind="samples")
+        .sha256
+        for name, v in variants.items()
+    }
+    assert len(set(digests.values())) == len(variants), "each answered otherwise"
+
+    published.build_due()
+    board = published.newest(suite, OWN)
+    assert board is not None
+    assert board.ranked == len(variants)
+    html = client.get("/").content.decode()
+    assert html.count('class="mid"') == len(variants)
+    assert "Asked in its chat template" in html
+    assert f"Adapter on {CHATTY}" in html
+    assert "bitsandbytes 8-bit at loading" in html
+    one = client.get("/?asked=only").content.decode()
+    assert one.count('class="mid"') == 1
+    assert (
+        client.get("/?asked=hide&adapter=hide&packed=hide").content.decode().count('class="mid"')
+        == 1
+    )
+    page = client.get(f"/models/{CHATTY}?variant={variants['chat'].pk}").content.decode()
+    assert "its chat template" in page
+    assert Variant.objects.get(pk=variants["adapter"].pk).hub_model.repo_id == LORA
+
+
+def numbers(run: Run) -> list[Any]:
+    """All that a run came to, but for the keys of its samples, which name the model."""
+    fields = ("metric", "filter", "subset", "value", "stderr", "low", "high", "n")
+    found = [*run.results.order_by("metric", "filter", "subset").values_list(*fields)]
+    samples = artifacts.path_of(run.artifacts.get(kind="samples").sha256)
+    return [
+        found,
+        [{n: value for n, value in row.items() if "key" not in n} for row in read_samples(samples)],
+    ]
+
+
+@pytest.mark.usefixtures("real_site")
+def test_a_second_claim_of_a_kept_model_has_the_numbers_of_a_fresh_process_to_the_last_bit(
+    settings: Any,
+) -> None:
+    settings.PLUMBLINE_KEEP_MODEL = 3600
+    here = worker()
+    kept = [*submit(place.MODEL, way=Way(), user=AnonymousUser()).runs.order_by("task__name")]
+    fresh = [*submit(CHATTY, way=Way(), user=AnonymousUser()).runs.order_by("task__name")]
+    with Keeper() as keeper:
+        for run in kept:
+            Run.objects.filter(state="queued").update(not_before=Now() + timedelta(hours=1))
+            Run.objects.filter(pk=run.pk).update(not_before=None)
+            rows.evaluate_next(here, keeper=keeper)
+            run.refresh_from_db()
+            assert run.state == "done", run.log_tail
+            assert keeper.holds_a_model
+    Run.objects.update(not_before=None)
+    work_off(here)
+    assert [numbers(run) for run in kept] == [numbers(run) for run in fresh]
+
+
+# Workers and trees as processes
+
+ENDLESS, WORDS = 5000, 30
+"""Questions that keep the engine busy for longer than any test looks, and words in each. All are
+read and made to prompts before the first answer."""
 MIB = 2**20
 TOLD = """
 import os
@@ -31,18 +159,134 @@ for family in families(page.content.decode()):
             print(sample.name, sample.labels.get("device"), int(sample.value))
 """
 """What a scrape says of each worker."""
-NO_BROKER = "redis://127.0.0.1:9/0"
-NO_HUB = "http://127.0.0.1:9"
+METRICS = {"PLUMBLINE_METRICS_TOKEN": "of this test"}
 WORKERS = "print(*((w.name, w.ended is not None) for w in Worker.objects.all()))"
+LONG = 600
+"""Seconds that a Hub or a prompt takes, for which nobody waits who was asked to stop."""
+SOON = LONG / 5
+"""By when a worker has stopped, on a machine however slow and busy."""
+SLOW_PROMPTS = f"""\
+import sys, time
+def as_they_are(dataset):
+    return dataset.map(lambda doc: {{"question": doc["question"]}})
+def slowly(doc):
+    print("a prompt is rendered", file=sys.stderr, flush=True)
+    for _ in range({10 * LONG}):
+        time.sleep(0.1)
+    return doc["question"]
+"""
+DOC_TO_TEXT = 'doc_to_text: "Question: {{question}}\\nAnswer:"'
+
+
+@dataclass
+class Site:
+    """A home with a submission that waits; its workers are the test's to start."""
+
+    variables: dict[str, str]
+    onlooker: place.Onlooker
+    home: Path
+
+    def ask(self, code: str) -> str:
+        return self.onlooker.ask(code)
+
+    def wait_for(self, code: str, happened: Callable[[str], bool]) -> None:
+        self.onlooker.wait_for(code, happened, self.log)
+
+    def log(self) -> str:
+        """What workers and their children said."""
+        return "".join(log.read_text() for log in self.home.glob("**/*log"))
+
+    def add_gpus(self, *cards: str) -> None:
+        """Put a stand-in for nvidia-smi on the PATH that lists these cards."""
+        folder = self.home.parent / "bin"
+        folder.mkdir()
+        lines = "".join(f"echo '{card}'\n" for card in cards)
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
+        (folder / "nvidia-smi").chmod(0o755)
+        self.variables["PATH"] = f"{folder}:{self.variables['PATH']}"
+
+    def drained(self, devices: str) -> subprocess.CompletedProcess[str]:
+        """A worker that ends when nothing waits any more."""
+        ended = place.command(self.variables, "worker", "--drain", "--devices", devices)
+        assert ended.returncode == 0, ended.stderr
+        return ended
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """`python -m runners …`, killed if the test does not end it."""
+        with (self.home / "worker.log").open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "runners", *words],
+                cwd=place.ROOT, env=self.variables, stdout=output, stderr=output,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def site(folder: Path, hub: str, **more: str) -> Iterator[Site]:
+    variables, onlooker = prepared(folder, hub, **more)
+    try:
+        onlooker.ask(SUBMIT)
+        yield Site(variables, onlooker, folder / "home")
+    finally:
+        onlooker.end()
 
 
 @pytest.fixture(scope="module")
-def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A Hub with a few questions and one with very many."""
-    few = place.write_content(tmp_path_factory.mktemp("few"), rows=12)
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With a few questions."""
+    with serve([place.write_content(tmp_path_factory.mktemp("few"), rows=12)]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def endless_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     many = place.write_content(tmp_path_factory.mktemp("many"), rows=4 * ENDLESS, words=WORDS)
-    with serve([few]) as short, serve([many]) as endless:
-        yield short, endless
+    with serve([many]) as url:
+        yield url
+
+
+def test_it_sweeps_its_machine_evaluates_what_waits_and_ends_with_a_database_alone(
+    tmp_path: Path, hub: str
+) -> None:
+    with site(tmp_path, hub, **METRICS) as here:
+        work = here.home / "work" / "11111111-1111-4111-8111-111111111111"
+        journal, log = here.home / "journal" / "7", here.home / "logs" / "old.log"
+        for folder in (work, journal, log.parent):
+            folder.mkdir(parents=True)
+        log.write_text("of last month")
+        for path in (journal, log):
+            os.utime(path, (0, 0))
+        drained = here.drained("cpu")
+        assert here.ask(STATES) == "done done", drained.stderr
+        assert [path.name for path in (work, journal, log) if path.exists()] == []
+        (name, ended) = eval(here.ask(WORKERS))
+        assert name.startswith("evaluate@")
+        assert (name.endswith("/cpu"), ended) == (True, True)
+        costs = here.ask("print(*RunCost.objects.values_list('tokens', flat=True))")
+        tokens = sum(map(int, costs.split()))
+        assert tokens > 100
+        assert here.ask(TOLD) == f"plumbline_worker_tokens_total None {tokens}"
+        assert here.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
+
+
+def test_a_gpu_that_is_not_there_or_that_the_model_cannot_use_is_not_replaced(
+    tmp_path: Path, hub: str
+) -> None:
+    with site(tmp_path, hub) as here:
+        refused = place.command(here.variables, "worker", "--devices", "3")
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("plumbline: --devices: nvidia-smi does not tell of GPUs")
+        assert "Traceback" not in refused.stderr
+        # The driver lists it; torch finds no eighth GPU on any machine that runs tests.
+        here.add_gpus("7, GPU-7, A stand-in, 8000, 0, 8000, 7.5")
+        drained = here.drained("7")
+        assert here.ask(STATES) == "queued queued", drained.stderr
+        assert "InfraError: --device cuda: this machine does not have it" in drained.stderr
 
 
 def used_in(said: str) -> int:
@@ -53,160 +297,119 @@ def used_in(said: str) -> int:
     return used
 
 
-def listing(folder: Path, *cards: str) -> Path:
-    """Where a stand-in for nvidia-smi lies that lists these cards."""
-    folder.mkdir()
-    lines = "".join(f"echo '{card}'\n" for card in cards)
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
-    (folder / "nvidia-smi").chmod(0o755)
-    return folder
-
-
-def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], place.Onlooker]:
-    """A home with a database and no process on it."""
-    tasks = place.write_tasks(folder / "tasks")
-    home = folder / "home"
-    databases.begin_at(home)
-    (home / "secret_key").write_text("of a test")
-    variables = place.environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
-    variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
-    prepare = [sys.executable, "-m", "runners.prepare"]
-    subprocess.run(prepare, cwd=place.ROOT, env=variables, check=True, timeout=place.STARTS_WITHIN)
-    return variables, place.Onlooker(variables)
-
-
-def test_it_evaluates_what_waits_and_ends_with_a_database_alone(
-    tmp_path: Path, hubs: tuple[str, str]
+def test_asked_to_stop_while_it_answers_it_gives_its_runs_back(
+    tmp_path: Path, endless_hub: str
 ) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[0], PLUMBLINE_METRICS_TOKEN="of this test")
-    try:
-        onlooker.ask(SUBMIT)
-        drained = place.command(variables, "worker", "--drain", "--devices", "cpu")
-        assert drained.returncode == 0, drained.stderr
-        assert onlooker.ask(STATES) == "done done", drained.stderr
-        (name, ended) = eval(onlooker.ask(WORKERS))
-        assert name.startswith("evaluate@")
-        assert (name.endswith("/cpu"), ended) == (True, True)
-        costs = onlooker.ask("print(*RunCost.objects.values_list('tokens', flat=True))")
-        tokens = sum(map(int, costs.split()))
-        assert tokens > 100
-        assert onlooker.ask(TOLD) == f"plumbline_worker_tokens_total None {tokens}"
-        assert onlooker.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
-    finally:
-        onlooker.end()
-
-
-def test_it_sweeps_its_own_machine_where_no_chores_run(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    databases.begin_at(home)
-    (home / "secret_key").write_text("of a test")
-    work = home / "work" / "11111111-1111-4111-8111-111111111111"
-    journal, log = home / "journal" / "7", home / "logs" / "old.log"
-    for folder in (work, journal, log.parent):
-        folder.mkdir(parents=True)
-    log.write_text("of last month")
-    for path in (journal, log):
-        os.utime(path, (0, 0))
-    variables = place.environment(home, tmp_path, NO_HUB, PLUMBLINE_BROKER_URL=NO_BROKER)
-    drained = place.command(variables, "worker", "--drain", "--devices", "cpu")
-    assert drained.returncode == 0, drained.stderr
-    assert [path.name for path in (work, journal, log) if path.exists()] == []
-
-
-def test_a_gpu_that_the_model_cannot_use_is_not_replaced_by_the_processor(
-    tmp_path: Path, hubs: tuple[str, str]
-) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[0])
-    # The driver lists it; torch finds no eighth GPU on any machine that runs tests.
-    card = "7, GPU-7, A stand-in, 8000, 0, 8000, 7.5"
-    variables["PATH"] = f"{listing(tmp_path / 'bin', card)}:{variables['PATH']}"
-    try:
-        onlooker.ask(SUBMIT)
-        drained = place.command(variables, "worker", "--drain", "--devices", "7")
-        assert drained.returncode == 0, drained.stderr
-        assert onlooker.ask(STATES) == "queued queued", drained.stderr
-        assert "InfraError: --device cuda: this machine does not have it" in drained.stderr
-    finally:
-        onlooker.end()
-
-
-def test_it_gives_back_what_it_has_within_ten_seconds(
-    tmp_path: Path, hubs: tuple[str, str]
-) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[1], PLUMBLINE_METRICS_TOKEN="of this test")
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "runners", "worker", "--until-idle", "--devices", "cpu"],
-        cwd=place.ROOT, env=variables, stderr=(tmp_path / "log").open("wb"),
-    )  # fmt: skip
-    try:
-        onlooker.ask(SUBMIT)
-        onlooker.wait_for(ANSWERING, lambda said: said != "0", (tmp_path / "log").read_text)
+    with (
+        site(tmp_path, endless_hub, **METRICS) as here,
+        here.running("worker", "--until-idle", "--devices", "cpu") as worker,
+    ):
+        here.wait_for(ANSWERING, lambda said: said != "0")
         model = max(descendants.own_memory(one) for one in descendants.living(worker.pid))
-        onlooker.wait_for(
-            TOLD, lambda said: used_in(said) > 0.8 * model, (tmp_path / "log").read_text
-        )
+        here.wait_for(TOLD, lambda said: used_in(said) > 0.8 * model)
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(10) == 0
-        assert onlooker.ask(STATES) == "queued queued"
-        assert onlooker.ask("print(*Run.objects.values_list('attempt', flat=True))") == "0 0"
-    finally:
-        worker.kill()
-        worker.wait()
-        onlooker.end()
+        assert worker.wait(SOON) == 0
+        assert (here.ask(STATES), here.ask(ATTEMPTS)) == ("queued queued", "0 0")
 
 
-def test_a_machine_with_two_gpus_has_two_workers_that_end_together(
-    tmp_path: Path, hubs: tuple[str, str]
+@pytest.mark.parametrize("meanwhile", ["the Hub is slow", "prompts are rendered"])
+def test_asked_to_stop_it_waits_for_neither_the_hub_nor_the_prompts(
+    tmp_path: Path, hub: str, meanwhile: str
 ) -> None:
-    variables, onlooker = prepared(tmp_path, hubs[0])
-    cards = (f"{n}, GPU-{n}, A stand-in, {n + 1}000, {n * 100 + 50}, 8000, 7.5" for n in range(2))
-    variables["PATH"] = f"{listing(tmp_path / 'bin', *cards)}:{variables['PATH']}"
-    log = tmp_path / "log"
-    workers = subprocess.Popen(
-        [sys.executable, "-m", "runners", "evaluate"],
-        cwd=place.ROOT, env=variables, stdout=log.open("wb"), stderr=subprocess.STDOUT,
+    most = 1000
+    is_hub = meanwhile == "the Hub is slow"
+    tasks = place.write_tasks(tmp_path / "tasks")
+    (tasks / "documents.py").write_text(SLOW_PROMPTS)
+    for task in tasks.glob("*.yaml"):
+        text = task.read_text()
+        assert DOC_TO_TEXT in text
+        task.write_text(text.replace(DOC_TO_TEXT, "doc_to_text: !function documents.slowly"))
+
+    with site(tmp_path, hub) as here:
+
+        def is_at_it() -> bool:
+            if is_hub:
+                return bool(get_json(hub, "/_faults")[0]["times"] < most)
+            return "a prompt is rendered" in here.log()
+
+        slow = {"match": "*datasets/*/resolve/*", "delay": float(LONG), "times": most}
+        set_faults(hub, [slow] if is_hub else [])
+        try:
+            with here.running("evaluate") as worker:
+                place.wait_until(is_at_it, place.STARTS_WITHIN, here.log)
+                worker.send_signal(signal.SIGTERM)
+                worker.wait(SOON)
+        finally:
+            set_faults(hub, [])
+        assert here.ask("print(*Run.objects.values_list('lease_token', flat=True))") == "None None"
+        assert (here.ask(STATES), here.ask(ATTEMPTS)) == ("queued queued", "0 0")
+
+
+def engines(pid: int) -> list[psutil.Process]:
+    """The engines below a process, without what wraps them."""
+    wrappers = {"runners.confined", "runners.child"}
+    return [
+        process
+        for process in psutil.Process(pid).children(recursive=True)
+        if process.name().startswith("python")
+        and "evalcore" in process.cmdline()
+        and not wrappers & set(process.cmdline())
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_kept_model_ends_with_its_worker(
+    tmp_path: Path, hub: str, number: signal.Signals
+) -> None:
+    with (
+        site(tmp_path, hub, PLUMBLINE_KEEP_MODEL="3600") as here,
+        here.running("worker", "--devices", "cpu") as worker,
+    ):
+        here.wait_for(STATES, lambda said: said == "done done")
+        place.wait_until(lambda: len(engines(worker.pid)) == 1, place.STARTS_WITHIN, here.log)
+        below = psutil.Process(worker.pid).children(recursive=True)
+        worker.send_signal(number)
+        status = worker.wait(SOON)
+        assert psutil.wait_procs(below, timeout=SOON)[1] == []
+        if number == signal.SIGTERM:
+            assert status == 0, here.log()
+            assert [*(here.home / "work").iterdir()] == []
+
+
+@pytest.fixture(scope="module")
+def hub_of_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    content = place.write_content(tmp_path_factory.mktemp("endless"), rows=ENDLESS, words=WORDS)
+    with serve([content]) as url:
+        yield url
+
+
+@pytest.fixture
+def tree(tmp_path: Path, hub_of_tree: str) -> Iterator[place.Tree]:
+    """One whose worker answers questions."""
+    databases.begin_at(tmp_path / "home")
+    tasks = place.write_tasks(tmp_path / "tasks")
+    variables = place.environment(tmp_path / "home", tasks, hub_of_tree)
+    with place.tree(variables, tmp_path / "log") as tree:
+        tree.wait_for_site()
+        tree.ask(SUBMIT)
+        tree.wait_for_answers()
+        yield tree
+
+
+def test_a_stopped_tree_gives_its_runs_back_and_a_second_one_beside_it_is_refused(
+    tree: place.Tree,
+) -> None:
+    again = subprocess.run(
+        [sys.executable, "-m", "runners"],
+        cwd=place.ROOT, env=tree.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = (
-        "print(sorted((w.name.partition('/')[2], w.memory_bytes >> 20, w.memory_in_use, w.dtypes,"
-        " bool(w.ended))"
-        " for w in Worker.objects.all()))"
-    )
-
-    def rows(ended: bool) -> str:
-        dtypes = ["float32", "float16"]
-        in_use = [[[str(n), (n * 100 + 50) * MIB, 8000 * MIB]] for n in range(2)]
-        return str([(f"cuda:{n}", (n + 1) * 1000, in_use[n], dtypes, ended) for n in range(2)])
-
-    try:
-        place.wait_until(
-            lambda: onlooker.ask(told) == rows(False),
-            place.STARTS_WITHIN,
-            lambda: onlooker.ask(told) + log.read_text(),
-        )
-        workers.send_signal(signal.SIGTERM)
-        assert workers.wait(15) == 0, log.read_text()
-        assert onlooker.ask(told) == rows(True)
-    finally:
-        workers.kill()
-        workers.wait()
-        onlooker.end()
+    assert again.returncode == 1
+    port = tree.environment["PLUMBLINE_PORT"]
+    assert f"already running at http://127.0.0.1:{port}" in again.stderr
+    tree.ends(signal.SIGTERM)
+    assert tree.ask(STATES) == "queued queued"
+    assert tree.ask(ATTEMPTS) == "0 0"
 
 
-def test_a_hint_ends_the_wait_and_without_one_it_ends_by_itself() -> None:
-    with hints.Hints(threading.Event()) as waiting:
-        waiting.wait(0.3)
-        began = time.monotonic()
-        sender = threading.Timer(0.5, hints.send)
-        sender.start()
-        waiting.wait(60)
-        sender.join()
-        assert time.monotonic() - began < 30
-
-
-def test_a_worker_that_is_asked_to_stop_waits_no_longer() -> None:
-    stopping = threading.Event()
-    with hints.Hints(stopping) as waiting:
-        threading.Timer(0.2, stopping.set).start()
-        began = time.monotonic()
-        waiting.wait(60)
-        assert time.monotonic() - began < 30
+def test_nothing_survives_a_killed_supervisor(tree: place.Tree) -> None:
+    tree.ends(signal.SIGKILL)

@@ -15,7 +15,7 @@ from evalcore.task.config import TaskSpec
 from evalcore.task.data.sample_rows import sample_data
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
-from tests.tasks.representatives import folder_of
+from tests.evalcore.worlds import task_in
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -25,10 +25,15 @@ def texts() -> dict[str, str]:
     library = TaskLibrary([OWN_TASKS])
     by_folder: dict[str, list[str]] = {}
     for name in library.tasks:
-        spec = library.one(name)
-        assert isinstance(spec, TaskSpec)
+        spec = task_in(library, name)
         by_folder.setdefault(folder_of(spec), []).append("\n".join(_asked(spec)))
     return {folder: "\n".join(asked) for folder, asked in by_folder.items()}
+
+
+def folder_of(spec: TaskSpec) -> str:
+    """The benchmark's folder below `tasks/`."""
+    assert spec.source is not None
+    return Path(spec.source).relative_to(OWN_TASKS).parts[0]
 
 
 def _asked(spec: TaskSpec) -> Iterator[str]:

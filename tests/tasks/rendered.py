@@ -1,8 +1,8 @@
 """The requests of pairs of tasks, ours and lm-evaluation-harness's; run against a local Hub.
 
-`python -m tests.tasks.rendered` reads `[[ours, theirs, shots], …]` and writes for each pair both
-sides' first documents: the kind, context and continuation of every request, and the right answer;
-or, in their place, why the task cannot be built.
+`python -m tests.tasks.rendered FILE` reads there `[[ours, theirs, shots], …]` and writes for each
+pair both sides' first documents: the kind, context and continuation of every request, and the right
+answer; or, in their place, why the task cannot be built.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import logging
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def main() -> None:
     ours, theirs = TaskLibrary([OWN_TASKS]), TaskLibrary([lm_evals_tasks()])
     pairs = [
         [rendered(ours, our_name, shots), rendered(theirs, their_name, shots)]
-        for our_name, their_name, shots in json.load(sys.stdin)
+        for our_name, their_name, shots in json.loads(Path(sys.argv[1]).read_text())
     ]
     json.dump(pairs, sys.stdout)
 

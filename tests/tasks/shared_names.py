@@ -40,8 +40,8 @@ from evalcore.task.library.load import TaskLibrary
 from evalcore.task.transforms.answers import exact, overlap
 from evalcore.task.yaml_file import OWN_TASKS
 from tests.parity.compare import agree
+from tests.parity.orders import CHAT_TEMPLATE, Table, render_chat
 from tests.parity.our_side import lm_evals_tasks
-from tests.parity.table import CHAT_TEMPLATE, Table, render_chat
 
 DOCUMENTS = 5
 BOTH = "\n    ours   {!r:.1200}\n    theirs {!r:.1200}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from evalcore.errors import ModelError, did_you_mean
 from evalcore.model.hf.arguments import SAME as SAME_IN_HF
-from evalcore.model.hf.arguments import TYPES
+from evalcore.model.hf.arguments import TYPES, number
 from evalcore.model.hf.snapshot import Arguments
 
 READING = (
@@ -146,8 +146,7 @@ def _flag(stated: Any) -> bool:
     return bool(TYPES["truncation"](stated))
 
 
-def _count(stated: Any) -> int:
-    return int(TYPES["rolling_stride"](stated)) if str(stated).isdecimal() else _fail("a count")
+_count = number(1, "a count above 0")
 
 
 def _fail(expected: str) -> Any:

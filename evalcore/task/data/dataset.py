@@ -175,9 +175,10 @@ def _is_kind_of_file(path: str) -> bool:
     """Whether it names no data set but a kind of file that `datasets` reads; none has a slash."""
     if "/" in path:
         return False
-    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
+    # `from datasets.packaged_modules` fails in both while another thread imports `datasets`.
+    import datasets
 
-    return path in _PACKAGED_DATASETS_MODULES
+    return path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES
 
 
 def _load(
@@ -242,8 +243,8 @@ def _explained(
     at_fault: str = "dataset_path, dataset_name or dataset_kwargs",
 ) -> EvalError:
     """The clients' error as one sentence with who must act and what to do."""
+    import datasets
     import httpx2
-    from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub import errors as hub
 
     causes = _causes(error)
@@ -277,7 +278,7 @@ def _explained(
         return InfraError(f"{described}: the Hub cannot be reached: {error}")
     if isinstance(error, EvalError):
         return type(error)(f"{described}: {error.args[0]}")
-    if isinstance(error, DatasetNotFoundError):
+    if isinstance(error, datasets.exceptions.DatasetNotFoundError):
         return TaskError(f"{described} does not exist on the Hub: correct dataset_path")
     first = causes[-1]  # `datasets` wraps what is wrong with a file into a sentence without it
     why = "" if first is error else f" ({type(first).__name__}: {first})"

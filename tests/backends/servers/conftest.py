@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.evalcore.model.servers import served_model
+from tests.evalcore.model.servers import small_server
 from tests.evalcore.model.servers.conftest import direct_of, stated
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ def python_with_vllm() -> str:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    return served_model.make(tmp_path_factory.mktemp("served"))
+    return small_server.made(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def served(folder, tmp_path_factory):
     """The address of vLLM's server."""
     command = [
         *("vllm.entrypoints.openai.api_server", "--model", str(folder), "--dtype", "float32"),
-        *("--served-model-name", "org/tiny", "--max-model-len", str(served_model.POSITIONS)),
+        *("--served-model-name", "org/tiny", "--max-model-len", str(small_server.POSITIONS)),
         *("--enforce-eager", "--disable-log-stats"),
     ]
     environment = {

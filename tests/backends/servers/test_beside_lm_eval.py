@@ -16,10 +16,8 @@ from lm_eval.tasks import TaskManager
 from evalcore.library import evaluate
 from evalcore.model.base import Request
 from evalcore.model.registry import backend_of
-from tests.evalcore.model.servers.fault_proxy import FaultProxy
-from tests.evalcore.model.servers.running import running
-from tests.evalcore.model.servers.test_chat import TURNS, asked
-from tests.evalcore.model.servers.test_completions import ROLLING, SCORED, WRITTEN, answers
+from tests.evalcore.model.servers.asking import ROLLING, SCORED, TURNS, WRITTEN, answers, asked
+from tests.evalcore.model.servers.small_server import FaultProxy, running
 from tests.evalcore.toys import write_toys
 
 LONG = "Which of these is made of wood? " * 20

@@ -11,8 +11,7 @@ from evalcore.errors import ModelError
 from evalcore.model.registry import backend_of
 from tests import tiny
 from tests.backends.conftest import told
-from tests.backends.vllm.test_scoring import MANY, answered, compared
-from tests.backends.vllm.test_writing import requests_for, written
+from tests.backends.vllm.test_answers import MANY, answered, compared, requests_for, written
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests import tiny
 from tests.backends.conftest import told
 from tests.drawn import drawn
 from tests.hub import ROOT
-from tests.seeing import make_seeing
+from tests.senses import make_seeing
 
 SHORT = {"until": ["\n"], "max_gen_toks": 10, "do_sample": False}
 ASKED = (

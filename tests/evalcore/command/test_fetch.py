@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,35 +84,33 @@ def test_an_index_cannot_name_what_is_no_file_of_weights(
     assert "README.md" not in fetched(tmp_path)
 
 
-def test_a_small_file_of_any_size_is_refused_before_it_is_fetched(
-    served: tuple[Path, str], tmp_path: Path
-) -> None:
-    folder, url = served
-    model = made(folder, "bloated")
+def enlarge_tokenizer(model: Path) -> None:
     with (model / "tokenizer.json").open("r+b") as tokenizer:
         tokenizer.truncate(2**28 + 1)
-    done = fetch(url, tmp_path, "bloated")
-    assert done.returncode == 10
-    assert "tokenizer.json has 268,435,457 bytes" in done.stderr
-    assert not fetched(tmp_path)
+
+
+def add_templates(model: Path, count: int, length: int) -> None:
+    (model / "additional_chat_templates").mkdir()
+    for number in range(count):
+        (model / "additional_chat_templates" / f"t{number}.jinja").write_text("x" * length)
 
 
 @pytest.mark.parametrize(
-    ("templates", "said"),
+    ("spoil", "said"),
     [
-        ({"long": "x" * (2**20 + 1)}, "long.jinja has 1,048,577 bytes"),
-        ({f"t{n}": "x" for n in range(101)}, "101 chat templates, and 100 is the most"),
+        (enlarge_tokenizer, "tokenizer.json has 268,435,457 bytes"),
+        (partial(add_templates, count=1, length=2**20 + 1), "t0.jinja has 1,048,577 bytes"),
+        (partial(add_templates, count=101, length=1), "101 chat templates, and 100 is the most"),
     ],
-    ids=["a long one", "many"],
+    ids=["tokenizer", "a long template", "many templates"],
 )
-def test_chat_templates_of_any_size_or_number_are_refused_before_they_are_fetched(
-    served: tuple[Path, str], tmp_path: Path, templates: dict[str, str], said: str
+def test_small_files_of_any_size_or_number_are_refused_before_they_are_fetched(
+    served: tuple[Path, str], tmp_path: Path, spoil: Callable[[Path], None], said: str
 ) -> None:
     folder, url = served
-    (more := made(folder, f"talkative-{len(templates)}") / "additional_chat_templates").mkdir()
-    for name, text in templates.items():
-        (more / f"{name}.jinja").write_text(text)
-    done = fetch(url, tmp_path, more.parent.name)
+    name = f"bloated-{said.split()[0]}"
+    spoil(made(folder, name))
+    done = fetch(url, tmp_path, name)
     assert done.returncode == 10
     assert said in done.stderr
     assert not fetched(tmp_path)

@@ -5,32 +5,22 @@ What is asked by `command` is a start, what by `run` and `run_toys` a fork (`tes
 from __future__ import annotations
 
 import json
-import os
-import shlex
+import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from evalcore.cli import main
 from evalcore.record import RunRecord, read_samples
-from tests import tiny, warm
-from tests.evalcore.toys import write_toys
-from tests.hub import client_environment, serve
+from tests import warm
+from tests.evalcore.toys import records_in, write_toy
+from tests.hub import client_environment
 
 TASKS = "arc_easy,arc_challenge_mmlu"
-
-
-@pytest.fixture(scope="module")
-def hub(test_data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub")
-    (folder / "models" / "tiny").mkdir(parents=True)
-    tiny.make(folder / "models" / "tiny" / "llama", positions=1024)
-    with serve([folder, test_data / "hub"]) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +47,21 @@ def events(output: str) -> list[dict]:
 MODEL = ("--model_args", "pretrained=tiny/llama,dtype=float32")
 
 
-def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, tmp_path):
+@pytest.fixture(scope="module")
+def started(hub, home, tmp_path_factory):
+    """What ended of a run that was started, and the folder of its files."""
+    folder = tmp_path_factory.mktemp("run")
     outcome = subprocess.run(
-        command("run", *MODEL, "--tasks", TASKS, "--limit", 30, "--num_fewshot", 2,
-                "--output_path", tmp_path, "--progress", "json", "--mode", "strict"),
+        command("run", *MODEL, "--tasks", TASKS, "--limit", 10, "--num_fewshot", 2,
+                "--output_path", folder, "--progress", "json", "--mode", "strict"),
         env=client_environment(hub, home), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert outcome.returncode == 0, outcome.stderr
+    return outcome, folder
+
+
+def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(started):
+    outcome, _ = started
     finished = [event for event in events(outcome.stdout) if event["event"] == "task"]
     assert [event["task"] for event in finished] == TASKS.split(",")
     last = [event for event in events(outcome.stdout) if event["event"] == "progress"][-1]
@@ -72,7 +70,7 @@ def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, 
     for event in finished:
         record = RunRecord.read(Path(event["record"]))
         samples = list(read_samples(Path(event["samples"])))
-        assert record.samples.rows == len(samples) == 30
+        assert record.samples.rows == len(samples) == 10
         assert record.model["repository"] == "tiny/llama"
         assert len(record.model["commit"]) == 40
         assert len(record.datasets[record.task]["commit"]) == 40
@@ -88,6 +86,16 @@ def test_a_run_writes_a_record_whose_numbers_follow_from_its_samples(hub, home, 
             likeliest = max(x["loglikelihood"] for x in sample["responses"])
             assert sample["responses"][sample["pick"]]["loglikelihood"] == likeliest
             assert sample["correct"] == float(sample["pick"] in sample["gold"])
+
+    outcome, folder = started
+    said = re.search(r"pass (\S+) s after the start; loading .* (\S+) s", outcome.stderr)
+    first, load = (float(seconds) for seconds in said.groups())
+    records = records_in(folder)
+    assert len(records) == 2
+    for record in records.values():
+        assert record.timing["first_forward"] == pytest.approx(first, abs=0.06)
+        assert record.timing["load"] == pytest.approx(load, abs=0.06)
+        assert 0 < load < first
 
 
 def test_fetch_then_run_without_network_gives_the_same_samples(hub, home, tmp_path):
@@ -122,127 +130,16 @@ def test_sigterm_ends_a_run_after_its_pack_with_its_own_status(hub, home, tmp_pa
     for line in process.stdout:
         if json.loads(line)["event"] == "progress":
             break
-    asked = time.monotonic()
     process.terminate()
-    assert process.wait(timeout=10) == 75
-    assert time.monotonic() - asked < 10
+    assert process.wait(timeout=300) == 75
     process.stdout.close()
-
-
-SLOW = """
-import time
-from pathlib import Path
-
-def raises_nothing(docs):
-    Path(__file__).with_name("begun").touch()
-    while True:
-        try:
-            time.sleep(60)
-        except BaseException:
-            pass
-
-def sleeps(docs):
-    Path(__file__).with_name("begun").touch()
-    time.sleep(60)
-
-def scores(doc, results):
-    return {"acc": 1.0}
-"""
-
-
-def write_like(toys: Path, name: str, other: str, **functions: str) -> None:
-    """The task `name`, as `other` but for the functions of `slow.py`."""
-    (toys / "slow.py").write_text(SLOW)
-    base = yaml.safe_load((toys / f"{other}.yaml").read_text())
-    keys = "".join(f"{key}: !function slow.{value}\n" for key, value in functions.items())
-    (toys / f"{name}.yaml").write_text(yaml.safe_dump({**base, "task": name}) + keys)
-
-
-def ended(process: subprocess.Popen[str]) -> int:
-    """The exit status after SIGTERM, which must come soon."""
-    asked = time.monotonic()
-    process.terminate()
-    status = process.wait(timeout=20)
-    assert time.monotonic() - asked < 10
-    process.stdout.close()
-    return status
-
-
-def journalled(folder: Path) -> int:
-    return sum(len(file.read_bytes().splitlines()) for file in folder.rglob("*.jsonl"))
-
-
-@pytest.mark.parametrize(
-    ("function", "before"), [("raises_nothing", []), ("sleeps", ["toy_likely"])]
-)
-def test_sigterm_ends_a_run_while_prompts_are_written(toys, tmp_path, function, before):
-    """In the command's own thread, and in the one that works ahead."""
-    write_like(toys, "toy_slow", "toy_likely", process_docs=function)
-    process = subprocess.Popen(
-        command("--model", "dummy", "--include_path", toys, "--bootstrap_iters", 0, "--progress",
-                "json", "--use_cache", tmp_path / "journal",
-                "--tasks", ",".join([*before, "toy_slow"])),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )  # fmt: skip
-    finished = []
-    while len(finished) < len(before):
-        event = json.loads(process.stdout.readline())
-        finished += [event["task"]] if event["event"] == "task" else []
-    while not (toys / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    assert ended(process) == 75
-    assert finished == before
-    assert journalled(tmp_path / "journal") == 12 * len(before)
-
-
-@pytest.fixture
-def stuck_hub(test_data):
-    """A Hub that has data sets and does not hand them out."""
-    faults = [{"match": "GET *.parquet", "delay": 120}, {"match": "*/resolve/*", "delay": 120}]
-    with serve([test_data / "hub"], faults) as url:
-        yield url
-
-
-@pytest.mark.parametrize("name", ["run", "fetch"])
-def test_sigterm_ends_a_command_whose_download_hangs(stuck_hub, toys, tmp_path, name):
-    """What was answered before is scored and written meanwhile, by a task's own code, too."""
-    write_like(toys, "toy_own", "toy_likely", process_results="scores")
-    (tmp_path / "model.safetensors").touch()  # a fetch asks for no more of a local model
-    own = {
-        "run": ("--model", "dummy", "--bootstrap_iters", 0, "--use_cache", tmp_path / "journal"),
-        "fetch": ("--model_args", f"pretrained={tmp_path}"),
-    }
-    process = subprocess.Popen(
-        command(name, *own[name], "--include_path", toys,
-                "--tasks", "toy_own,arc_easy", "--progress", "json"),
-        env=client_environment(stuck_hub, tmp_path / "hf"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )  # fmt: skip
-    last = "task" if name == "run" else "progress"
-    while True:
-        event = json.loads(process.stdout.readline())
-        if (event["event"], event.get("task")) == (last, "toy_own"):
-            break
-    time.sleep(2)
-    assert process.poll() is None
-    assert ended(process) == 75
-    if name == "run":
-        assert journalled(tmp_path / "journal") == 12
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         (("--model_args", "pretrained=tiny/nothing", "--tasks", "arc_easy"), 10, "tiny/nothing"),
-        (("--model_args", "dtype=float32", "--tasks", "arc_easy"), 10, "pretrained"),
         ((*MODEL, "--tasks", "arc_eesy"), 11, "arc_easy"),
-        ((*MODEL, "--tasks", "arc_easy", "--limit", "0"), 2, "share below 1"),
-        ((*MODEL, "--tasks", "arc_easy", "--num_fewshot", "-1"), 2, "num_fewshot"),
         (("--tasks", "arc_easy"), 2, "model_args"),
     ],
 )
@@ -262,20 +159,6 @@ def test_a_hub_that_is_down_is_nobody_elses_fault(home, tmp_path):
     assert error["class"] == "InfraError"
     assert "tiny/llama" in error["message"]
     assert f"InfraError: {error['message']}" in outcome.stderr
-
-
-def test_help_and_ls_answer_at_once():
-    for arguments in (("--help",), ("run", "--help"), ("ls", "tasks")):
-        outcome = subprocess.run(
-            command(*arguments), capture_output=True, text=True, env=os.environ
-        )
-        assert outcome.returncode == 0, outcome.stderr
-        assert outcome.stdout
-
-
-@pytest.fixture
-def toys(tmp_path) -> Path:
-    return write_toys(tmp_path / "toys")
 
 
 def run_toys(toys: Path, *arguments: object):
@@ -310,9 +193,7 @@ def test_a_config_file_describes_a_run(toys, tmp_path):
     }
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(config))
-    outcome = subprocess.run(
-        command("run", "--config", file, "--limit", 5), capture_output=True, text=True
-    )
+    outcome = warm.run(["-m", "evalcore", "run", "--config", file, "--limit", 5], timeout=300)
     assert outcome.returncode == 0, outcome.stderr
     (results,) = tmp_path.glob("out_*.json")
     written = json.loads(results.read_text())
@@ -321,12 +202,15 @@ def test_a_config_file_describes_a_run(toys, tmp_path):
     assert written["config"]["model"] == "dummy"
 
 
-def test_what_was_finished_is_written_where_the_next_task_fails(toys, tmp_path):
-    (toys / "toy_bad.yaml").write_text(
-        (toys / "toy_likely.yaml").read_text().replace("toy_likely", "toy_bad")
-        + "description: '{{nothing}}'\n"
-    )
-    outcome = run_toys(toys, "--tasks", "toy_likely,toy_bad", "-o", tmp_path / "out")
+@pytest.fixture
+def bad_task(toys) -> str:
+    """A task whose prompts cannot be written."""
+    write_toy(toys, "toy_bad", "toy_likely", description="{{nothing}}")
+    return "toy_bad"
+
+
+def test_what_was_finished_is_written_where_the_next_task_fails(toys, bad_task, tmp_path):
+    outcome = run_toys(toys, "--tasks", f"toy_likely,{bad_task}", "-o", tmp_path / "out")
     assert outcome.returncode == 11
     assert "nothing" in outcome.stderr
     assert "perplexity" in outcome.stdout
@@ -376,20 +260,18 @@ BROKEN_TASKS = {
 def broken(toys) -> list[str]:
     """Tasks whose code ends in every way, between two that are well."""
     (toys / "broken.py").write_text(BROKEN)
-    base = yaml.safe_load((toys / "toy_likely.yaml").read_text())
     names = []
     for function, (key, _) in BROKEN_TASKS.items():
         names.append(f"toy_{function}")
-        text = yaml.safe_dump({**base, "task": names[-1], "metric_list": [{"metric": "acc"}]})
-        (toys / f"{names[-1]}.yaml").write_text(f"{text}{key}: !function broken.{function}\n")
-    aggregation = "metric_list:\n- {metric: acc, aggregation: !function broken.leaves_quietly}\n"
-    text = yaml.safe_dump({**base, "task": "toy_unaggregated"})
-    (toys / "toy_unaggregated.yaml").write_text(text + aggregation)
+        keys = {key: f"!function broken.{function}", "metric_list": [{"metric": "acc"}]}
+        write_toy(toys, names[-1], "toy_likely", **keys)
+    metric = {"metric": "acc", "aggregation": "!function broken.leaves_quietly"}
+    write_toy(toys, "toy_unaggregated", "toy_likely", metric_list=[metric])
     return ["toy_likely", *names, "toy_unaggregated", "toy_rolling"]
 
 
 def test_a_task_without_a_number_is_a_failure_and_the_others_are_written(toys, broken, tmp_path):
-    outcome = run_toys(toys, "--tasks", ",".join(broken), "-o", tmp_path / "out")
+    outcome = run_toys(toys, "--tasks", ",".join(broken), "-o", tmp_path, "--progress", "json")
     assert outcome.returncode == 11
     assert "Traceback" not in outcome.stderr
     said = [line for line in outcome.stderr.splitlines() if "TaskError" in line]
@@ -398,102 +280,20 @@ def test_a_task_without_a_number_is_a_failure_and_the_others_are_written(toys, b
     for name, reason in reasons.items():
         assert [line for line in said if name in line and reason in line], name
     assert len(said) == len(reasons)
-    for metric in ("perplexity", "bits_per_byte"):
-        assert metric in outcome.stdout
-    records = [RunRecord.read(path) for path in (tmp_path / "out").rglob("record_*.json")]
-    numbers = {record.task: bool(record.results) for record in records}
-    well = ("toy_likely", "toy_rolling")
-    asked = set(broken) - {"toy_leaves_quietly"}
-    assert numbers == {name: name in well for name in asked}
-    assert {record.requests["total"] for record in records} == {12}
-    (results,) = (tmp_path / "out").rglob("results_*.json")
-    assert {*well} <= set(json.loads(results.read_text())["results"])
 
-
-def test_a_worker_is_told_of_no_task_that_has_no_number(toys, broken, tmp_path):
-    outcome = run_toys(
-        toys, "--tasks", ",".join(broken), "-o", tmp_path, "--progress", "json", "--limit", 3
-    )
     told = events(outcome.stdout)
-    finished = [event["task"] for event in told if event["event"] == "task"]
+    well = ["toy_likely", "toy_rolling"]
+    assert [event["task"] for event in told if event["event"] == "task"] == well
     failed = [(event["task"], event["class"]) for event in told if event["event"] == "error"]
-    assert finished == ["toy_likely", "toy_rolling"]
     assert sorted(failed) == sorted((name, "TaskError") for name in broken[1:-1])
 
-
-@pytest.mark.parametrize(("kilobytes", "records"), [(24, 0), (68, 2)])
-def test_a_full_disk_is_our_fault_and_leaves_no_part_of_a_file(toys, tmp_path, kilobytes, records):
-    """A disk of that size, full when the first record or the last lines are written."""
-    full, kept = tmp_path / "full", tmp_path / "kept"
-    full.mkdir()
-    arguments = command(
-        "--model", "dummy", "--include_path", toys, "--bootstrap_iters", 0, "--log_samples",
-        "--tasks", "toy_likely,toy_rolling", "-o", full,
-    )  # fmt: skip
-    program = (
-        f"mount -t tmpfs -o size={kilobytes}k none {full} && {shlex.join(arguments)}; "
-        f"status=$?; cp -a {full} {kept}; exit $status"
-    )
-    outcome = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", program], capture_output=True, text=True, timeout=300
-    )
-    assert outcome.returncode == 13, outcome.stderr
-    assert "No space left on device. No part of it is left: make room" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
-    assert len(list(kept.rglob("record_*.json"))) == records
-    assert not list(kept.rglob("results_*.json"))
-    assert not list(kept.rglob("*.unfinished"))
-    for record in kept.rglob("record_*.json"):
-        assert main(["verify", str(record)]) == 0
-    for lines in kept.rglob("*.jsonl"):
-        assert len([json.loads(line) for line in lines.read_text().splitlines()]) == 12
-    assert len(list(kept.rglob("samples_*.parquet"))) == records
-
-
-def test_what_cannot_be_printed_for_want_of_room_is_our_fault_too(toys):
-    with Path("/dev/full").open("w") as full:
-        outcome = subprocess.run(
-            command("--model", "dummy", "--include_path", toys, "--tasks", "toy_likely"),
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=300,
-        )  # fmt: skip
-    assert outcome.returncode == 13
-    assert "Traceback" not in outcome.stderr
-
-
-def test_what_a_killed_run_left_goes_when_the_same_is_done_again(toys, tmp_path):
-    """Its records of other tasks stay, and so does what a run at work has written."""
-    write_like(toys, "toy_slow", "toy_likely", process_docs="sleeps")
-    folder = tmp_path / "dummy"
-
-    def begin(*names: str) -> subprocess.Popen[str]:
-        """A run that has written all but its last task, at which it is."""
-        (toys / "begun").unlink(missing_ok=True)
-        least = len(list(folder.glob("record_*"))) + len(names)
-        process = subprocess.Popen(
-            command("--model", "dummy", "--include_path", toys, "--bootstrap_iters", 0,
-                    "--tasks", ",".join([*names, "toy_slow"]), "-o", tmp_path),
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        while not (toys / "begun").exists() or len(list(folder.glob("record_*"))) < least:
-            assert process.poll() is None
-            time.sleep(0.05)
-        return process
-
-    killed = begin("toy_likely", "toy_rolling")
-    killed.kill()
-    killed.wait()
-    before = set(folder.glob("record_*"))
-    at_work = begin("toy_likely", "toy_rolling", "toy_choice")
-    working = set(folder.glob("record_*")) - before
-    assert run_toys(toys, "--tasks", "toy_likely", "-o", tmp_path).returncode == 0
-    at_work.kill()
-    at_work.wait()
-    records = set(folder.glob("record_*"))
-    assert sorted(path.name.split("_20")[0] for path in before & records) == ["record_toy_rolling"]
-    assert working <= records
-    assert len(records - before - working) == 1
-    samples = {path.name for path in folder.glob("samples_*.parquet")}
-    assert samples == {RunRecord.read(path).samples.file for path in records}
+    records = records_in(tmp_path / "dummy")
+    numbers = {task: bool(record.results) for task, record in records.items()}
+    asked = set(broken) - {"toy_leaves_quietly"}
+    assert numbers == {name: name in well for name in asked}
+    assert {record.requests["total"] for record in records.values()} == {12}
+    (results,) = tmp_path.rglob("results_*.json")
+    assert {*well} <= set(json.loads(results.read_text())["results"])
 
 
 def test_predictions_alone_are_written_without_a_score(toys, tmp_path):
@@ -515,34 +315,11 @@ def test_the_prompts_and_the_results_can_be_printed(toys):
 
 
 def test_show_prints_prompts_requests_and_tokens(hub, home):
-    outcome = subprocess.run(
-        command("show", *MODEL, "--tasks", "arc_easy", "--num_fewshot", "1"),
-        env=client_environment(hub, home),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    outcome = run(hub, home, "show", *MODEL, "--tasks", "arc_easy", "--num_fewshot", "1")
     assert outcome.returncode == 0, outcome.stderr
     assert "=== arc_easy, document 0 of test" in outcome.stdout
     assert outcome.stdout.count("--- request ") == 4
     assert outcome.stdout.count("tokens scored (") == 4
-
-
-def test_validate_names_what_would_fail(toys):
-    (toys / "toy_bad.yaml").write_text(
-        (toys / "toy_likely.yaml").read_text().replace("toy_likely", "toy_bad")
-        + "description: '{{nothing}}'\n"
-    )
-    outcome = subprocess.run(
-        command("validate", "--tasks", "toy_plain,toy_bad", "--include_path", toys),
-        capture_output=True,
-        text=True,
-    )
-    assert outcome.returncode == 1, outcome.stderr
-    said = outcome.stdout.splitlines()
-    assert "toy_likely: ok, 4 requests" in said
-    assert [line for line in said if line.startswith("toy_bad: fails: ") and "nothing" in line]
-    assert said[-1] == "2 of 3 tasks can be built"
 
 
 def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
@@ -550,10 +327,9 @@ def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
     said = "Land {0}, of {0} hills, has {0} rivers, {0} lakes and {0} towns, as {0} people say."
     planted = said.format(3)
     (tmp_path / "seen.txt").write_text("Of other things. " * 50 + planted)
-    file = toys / "toy_likely.yaml"
     query = said.format("{{question[-2:-1]}}")
     question = f'{{% if "7" in question %}}Too short{{% else %}}{query}{{% endif %}}'
-    file.write_text(file.read_text() + f"doc_to_decontamination_query: '{question}'\n")
+    write_toy(toys, "toy_likely", doc_to_decontamination_query=question)
     outcome = run_toys(
         toys, "--tasks", "toy_likely", "-o", tmp_path / "out", "--decontaminate",
         tmp_path / "seen.txt", "--decontaminate_n", 8,
@@ -573,3 +349,29 @@ def test_clean_documents_have_numbers_of_their_own(toys, tmp_path):
     content["clean_results"][0]["value"] += 0.01
     path.write_text(json.dumps(content))
     assert main(["verify", str(path)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "said"),
+    [
+        # A GPU that is missing is nobody's fault who chose or published the model.
+        (["--device", "cuda:99"], {12}, "--device cuda:99: this machine does not have it"),
+        (["--model_args", "pretrained=tiny/llama,tp_plan=auto"], {10, 11}, "torchrun --nproc_per"),
+        (["--tasks", "toy_heard"], {10, 11}, "hf hears no sounds, which toy_heard needs: leave"),
+    ],
+    ids=["device", "processes", "sound"],
+)
+def test_what_a_run_asks_in_vain_is_said_before_weights_are_fetched(
+    hub, toys, tmp_path, told, status, said
+):
+    if "tp_plan" in told[-1] and torch.cuda.device_count() > 1:
+        pytest.skip("several GPUs divide it among themselves")
+    write_toy(toys, "toy_heard", "toy_written", doc_to_audio="question")
+    outcome = run(
+        hub, tmp_path / "home", "run", *MODEL, "--tasks", "toy_choice", "--limit", "1",
+        "--include_path", toys, "--output_path", tmp_path / "out", *told,
+    )  # fmt: skip
+    assert outcome.returncode in status, outcome.stderr
+    assert said in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert not list((tmp_path / "home").rglob("*.safetensors"))

@@ -1,21 +1,23 @@
-"""What each command imports: nothing heavy that it has no use for, and none of it too early.
-
-Every one is a start of its own; a package that comes back here is named by its test.
-"""
+"""Processes of the command: each imports nothing heavy that it has no use for, and by `--stay` one
+for several runs gives what a process for each of them gives."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests import tiny
+from evalcore.record import RunRecord, read_samples
+from tests import warm
+from tests.evalcore.toys import records_in
 from tests.hub import client_environment, serve
+from tests.runners import place
 
 UNUSED = {
     "IPython", "aiohttp", "datasets", "librosa", "lm_eval", "matplotlib", "nltk", "pandas", "peft",
@@ -63,15 +65,11 @@ MODEL = ("--model_args", "pretrained=tiny/llama,dtype=float32")
 
 
 @pytest.fixture(scope="module")
-def environment(test_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
-    """A Hub, and a home that has the model and the data of a task already, as a second run has."""
-    folder = tmp_path_factory.mktemp("hub")
-    (folder / "models" / "tiny").mkdir(parents=True)
-    tiny.make(folder / "models" / "tiny" / "llama", positions=1024)
-    with serve([folder, test_data / "hub"]) as url:
-        environment = client_environment(url, tmp_path_factory.mktemp("hf"))
-        imported(environment, AT_THE_END, "fetch", *MODEL, "--tasks", "arc_easy")
-        yield environment
+def environment(hub: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A home that has the model and the data of a task already, as a second run has."""
+    environment = client_environment(hub, tmp_path_factory.mktemp("hf"))
+    imported(environment, AT_THE_END, "fetch", *MODEL, "--tasks", "arc_easy")
+    return environment
 
 
 def imported(environment: dict[str, str], program: str, *arguments: object) -> set[str]:
@@ -91,7 +89,6 @@ def packages(modules: set[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (("--help",), OF_DATA),
         (("run", "--help"), OF_DATA),
         (("ls", "tasks"), OF_DATA - {"jinja2"}),
         (("fetch", *MODEL, "--tasks", "arc_easy"), OF_MODELS | {"scipy"}),
@@ -122,176 +119,153 @@ def test_a_model_is_asked_before_anything_is_imported_that_it_does_not_need(
         assert "pyarrow.dataset" not in modules
 
 
-LATER = """
-import gc, sys
-from evalcore.command.importing import importing
-before = gc.isenabled()
-with importing():
-    import transformers.modeling_utils
-    from transformers.loss import loss_for_object_detection as losses
-assert gc.isenabled() == before
-assert gc.get_freeze_count() > 100_000
-assert "scipy.optimize" not in sys.modules
-costs = [[4, 1, 3], [2, 0, 5], [3, 2, 2]]
-rows, columns = losses.linear_sum_assignment(costs)
-assert (list(rows), list(columns)) == ([0, 1, 2], [1, 0, 2])
-import scipy.optimize
-assert sys.modules["scipy.optimize"].__file__
-assert scipy.optimize.linear_sum_assignment(costs)[1].tolist() == [1, 0, 2]
-frozen = gc.get_freeze_count()
-with importing():
-    pass
-assert gc.get_freeze_count() == frozen
+# `--stay`
+
+
+COUNTS = """
+import io, sys
+from evalcore.model.hf import loading
+
+sys.stdin = io.StringIO(sys.argv.pop(1))
+real = loading._load_alone
+loading._load_alone = lambda *given: print("weights are read", file=sys.stderr) or real(*given)
+from evalcore.cli import main
+
+sys.exit(main(sys.argv[1:]))
 """
-
-OTHER_PART = """
-import sys
-from evalcore.command.importing import importing
-with importing():
-    from scipy.optimize import linear_sum_assignment, minimize
-assert minimize.__module__.startswith("scipy.optimize")
-assert sys.modules["scipy.optimize"].minimize is minimize
-assert linear_sum_assignment([[1]])[0].tolist() == [0]
-"""
-
-COMPILED = """
-import contextlib, json, os, sys
-import torch
-from evalcore.command.importing import importing, spared
-later = "AT_ONCE" not in os.environ
-begun = lambda: "torch._dynamo.convert_frame" in sys.modules
-graphs, compiling = [], []
-asked = lambda: compiling.append(torch.compiler.is_compiling())
-with spared() if later else contextlib.nullcontext():
-    from transformers import LlamaConfig, LlamaForCausalLM
-    import torch._dynamo as package
-    @torch.compiler.disable
-    def left_alone(x):
-        return asked() or x + 1
-    @torch.compiler.disable(recursive=False)
-    def left_alone_itself(x):
-        return asked() or x - 1
-    @torch.compiler.allow_in_graph
-    def kept_whole(x):
-        return x * 5
-    @torch.compiler.assume_constant_result
-    def constant():
-        return asked() or 2
-def computed(x):
-    return kept_whole(left_alone_itself(left_alone(x * 3) / 7) * constant())
-def keep(graph, inputs):
-    graphs.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
-    return graph
-expected = computed(torch.ones(2)).tolist()
-assert begun() != later
-assert torch.compile(computed, backend=keep)(torch.ones(2)).tolist() == expected
-assert begun() and torch._dynamo is package is sys.modules["torch._dynamo"]
-assert type(package) is type(sys)
-
-torch.manual_seed(0)
-model = LlamaForCausalLM(LlamaConfig(
-    hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=9))
-tokens = torch.tensor([[1, 2, 3]])
-with torch.inference_mode():
-    logits = torch.compile(model, backend=keep)(tokens).logits
-    torch.testing.assert_close(logits, model(tokens).logits)
-print(json.dumps([graphs, compiling, logits.tolist()]))
-"""
-
-FROM_A_PART = """
-import sys, torch
-from evalcore.command.importing import importing, spared
-with importing(), spared():
-    from transformers import modeling_utils
-assert "torch._dynamo.convert_frame" not in sys.modules
-import torch._dynamo.utils as part
-assert sys.modules["torch._dynamo.utils"] is part is torch._dynamo.utils
-assert part.__spec__.loader.path == part.__file__
-assert torch._dynamo.symbolic_convert.counters is part.counters
-assert torch._dynamo.list_backends()
-"""
-
-BY_NAME = """
-import sys, torch
-from evalcore.command.importing import importing, spared
-with importing(), spared():
-    from transformers import modeling_utils
-assert "torch._dynamo.convert_frame" not in sys.modules
-assert torch._dynamo.trace_rules is sys.modules["torch._dynamo.trace_rules"]
-assert not hasattr(torch._dynamo, "no_such_thing")
-"""
-
-AT_THE_SECOND_TRY = """
-import sys, torch
-from evalcore.command.importing import importing, spared
-with importing(), spared():
-    from transformers import modeling_utils
-sys.modules["torch._dynamo.eval_frame"] = None  # as a library that is broken
-for _ in range(2):
-    try:
-        torch._dynamo.trace_rules
-    except ImportError as error:
-        assert "eval_frame" in str(error)
-    else:
-        raise AssertionError
-del sys.modules["torch._dynamo.eval_frame"]
-assert torch._dynamo.trace_rules
-"""
-
-BACKEND = """
-from evalcore.command.importing import backend
-backend({name!r})
-from transformers import modeling_utils
-from transformers.utils.import_utils import is_torch_distributed_available
-import sys, torch
-assert is_torch_distributed_available() != {later}
-assert ("torch._dynamo.convert_frame" in sys.modules) != {later}
-"""
-
-UNDIVIDED = """
-import os, sys, torch
-from evalcore.command.importing import importing, spared
-launched = "WORLD_SIZE" in os.environ
-with importing(), spared():
-    from transformers import modeling_utils
-    from transformers.utils.import_utils import is_torch_distributed_available
-assert is_torch_distributed_available() == launched
-assert ("torch.distributed.tensor" in sys.modules) == launched
-assert torch.distributed.is_available()
-"""
+"""The command, which reads its first argument as if it came from standard input, and says each time
+that it reads weights from their files."""
+READ = "weights are read"
+TIMES = ("started", "seconds", "timing", "energy", "samples")
 
 
-@pytest.mark.parametrize(
-    "program",
-    [LATER, OTHER_PART, FROM_A_PART, BY_NAME, AT_THE_SECOND_TRY],
-    ids=["later", "another part", "a part of the compiler", "the compiler by name", "after errors"],
-)
-def test_what_is_imported_later_is_the_library_itself_when_it_is_called(program: str) -> None:
-    begin(program, {})
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with serve([place.write_content(tmp_path_factory.mktemp("content"), rows=12)]) as url:
+        yield client_environment(url, tmp_path_factory.mktemp("home"))
 
 
-def test_the_compiler_compiles_the_same_where_it_is_imported_later() -> None:
-    assert begin(COMPILED, {}) == begin(COMPILED, {"AT_ONCE": "yes"})
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return place.write_tasks(tmp_path_factory.mktemp("places") / "tasks")
 
 
-@pytest.mark.parametrize(
-    ("name", "later"), [("hf", True), ("hf-multimodal", True), ("vllm-vlm", False)]
-)
-def test_backends_whose_code_is_not_ours_find_torch_whole(name: str, later: bool) -> None:
-    begin(BACKEND.format(name=name, later=later), {})
+class Engine:
+    def __init__(self, variables: dict[str, str], tasks: Path) -> None:
+        self._variables = variables
+        self._tasks = tasks
+
+    def arguments(self, out: Path, shots: int, dtype: str = "float32", *more: str) -> list[str]:
+        return [
+            *("run", "--model_args", f"pretrained={place.MODEL},dtype={dtype}"),
+            *("--tasks", "counting,counting_mmlu", "--num_fewshot", str(shots)),
+            *("--include_path", str(self._tasks), "--output_path", str(out)),
+            *("--use_cache", str(out / "journal"), "--progress", "json", "--check_again", *more),
+        ]
+
+    def run(self, first: Sequence[str], *following: object) -> tuple[int, list[Any], str]:
+        """Its exit status, what it says to a program, and what it says in words."""
+        lines = "".join(f"{json.dumps(each)}\n" for each in following)
+        ended = warm.run(
+            ["-c", COUNTS, lines, *first], env=self._variables, cwd=place.ROOT, timeout=300
+        )
+        events = [json.loads(line) for line in ended.stdout.splitlines()]
+        return ended.returncode, events, ended.stderr
 
 
-@pytest.mark.parametrize("launcher", [{}, {"WORLD_SIZE": "1"}], ids=["by hand", "by torchrun"])
-def test_what_divides_a_model_is_there_where_a_launcher_may_want_it(
-    launcher: dict[str, str],
+@pytest.fixture
+def engine(variables: dict[str, str], tasks: Path) -> Engine:
+    return Engine(variables, tasks)
+
+
+def lasting(record: RunRecord) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if name not in TIMES}
+
+
+def answers(folder: Path) -> list[Any]:
+    return [list(read_samples(file)) for file in sorted(folder.rglob("samples_*.parquet"))]
+
+
+SHOTS = {"first": 1, "second": 3, "again": 1}
+
+
+@pytest.fixture(scope="module")
+def together(variables: dict[str, str], tasks: Path, tmp_path_factory) -> Path:
+    """The runs of SHOTS, all by one process."""
+    folder, engine = tmp_path_factory.mktemp("together"), Engine(variables, tasks)
+    first, *following = (
+        engine.arguments(folder / name, shots, "float32", "--stay") for name, shots in SHOTS.items()
+    )
+    status, events, said = engine.run(first, *following)
+    assert status == 0, said
+    assert [event["event"] for event in events].count("waits") == 3
+    assert said.count(READ) == 1
+    return folder
+
+
+def test_runs_of_one_process_are_those_of_a_process_each_to_the_last_bit(
+    engine: Engine, together: Path, tmp_path: Path
 ) -> None:
-    begin(UNDIVIDED, launcher)
+    for name in ("first", "second"):
+        status, _, said = engine.run(engine.arguments(tmp_path / name, SHOTS[name]))
+        assert status == 0, said
+        ours, theirs = records_in(together / name), records_in(tmp_path / name)
+        assert {*ours} == {"counting", "counting_mmlu"}
+        assert {task: lasting(one) for task, one in ours.items()} == {
+            task: lasting(one) for task, one in theirs.items()
+        }
+        assert answers(together / name) == answers(tmp_path / name)
+    assert answers(together / "again") == answers(together / "first")
+    first, second = (records_in(together / name) for name in ("first", "second"))
+    assert first["counting"].results != second["counting"].results
+
+    for name in SHOTS:
+        for record in records_in(together / name).values():
+            assert 0 < record.timing["load"] < record.timing["first_forward"]
+    before, after = (records_in(together / name)["counting"].timing for name in ("first", "again"))
+    assert after["first_forward"] < before["first_forward"]
 
 
-def begin(program: str, variables: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | variables, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+def test_other_weights_are_read(engine: Engine, tmp_path: Path) -> None:
+    kinds = ("float32", "bfloat16")
+    runs = [
+        engine.arguments(tmp_path / str(number), 1, kind, "--stay")
+        for number, kind in enumerate(kinds)
+    ]
+    status, _, said = engine.run(*runs)
+    assert (status, said.count(READ)) == (0, 2)
+    assert records_in(tmp_path / "1")["counting"].model["dtype"] == "bfloat16"
+
+
+def test_a_run_that_fails_ends_the_process(engine: Engine, tmp_path: Path) -> None:
+    wrong = [*engine.arguments(tmp_path / "b", 1), "--stay", "--tasks", "no_such_task"]
+    never = engine.arguments(tmp_path / "c", 1, "float32", "--stay")
+    first = engine.arguments(tmp_path / "a", 1, "float32", "--stay")
+    status, events, _ = engine.run(first, wrong, never)
+    assert status != 0
+    assert [event["event"] for event in events].count("waits") == 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_line_that_is_no_command_is_named(engine: Engine, tmp_path: Path) -> None:
+    first = engine.arguments(tmp_path, 1, "float32", "--stay")
+    status, _, said = engine.run(first, ["--tasks", 7])
+    assert status == 2
+    reason = '--stay: standard input: expected a JSON list of arguments, got \'["--tasks", 7]'
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (["--progress", "bar"], "add --progress json"),
+        (["--data_parallel", "2", "--device", "cpu"], "leave --adapters, --data_parallel"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(
+    engine: Engine, tmp_path: Path, options: list[str], remedy: str
+) -> None:
+    first = engine.arguments(tmp_path, 1, "float32", "--stay")
+    status, _, said = engine.run([*first, *options])
+    assert status == 2
+    assert remedy in said

@@ -82,12 +82,6 @@ def test_a_planted_passage_is_found_and_a_clean_one_is_not(tmp_path, name):
     assert found == [[], [PLANTED.rstrip(".")], None]
 
 
-def test_an_arrow_file_that_datasets_prepared_is_read(tmp_path):
-    write_saved(tmp_path / "saved")
-    (file,) = (tmp_path / "saved").rglob("*.arrow")
-    assert Decontamination([file]).search([[PLANTED]])[0] == [[PLANTED.rstrip(".")]]
-
-
 def test_a_data_set_of_the_hub_is_streamed_by_its_training_split(tmp_path):
     folder = tmp_path / "hub" / "datasets" / "org" / "pages"
     folder.mkdir(parents=True)
@@ -119,21 +113,17 @@ def test_stretches_that_touch_are_one_passage_and_others_are_apart(tmp_path):
     assert found == [" ".join(words[2:19]), " ".join(words[20:36]), " ".join(words[40:48])]
 
 
-def test_seven_words_in_common_are_chance(tmp_path):
+def test_fewer_words_in_common_or_two_documents_are_no_passage(tmp_path):
     (tmp_path / "a.txt").write_text("It was found by seven or eight of the people who looked")
     question = "Said she: it was found by seven or nine of the people who asked"
     assert Decontamination([tmp_path / "a.txt"]).search([[question]])[0] == [[]]
 
-
-def test_a_document_between_eight_words_and_n_is_looked_for_whole(tmp_path):
     (tmp_path / "a.txt").write_text("Once: one two three four five six seven eight nine. Done")
     decontamination = Decontamination([tmp_path / "a.txt"], n=13)
     whole = "One two three four five six seven eight nine"
     longer = whole + " ten eleven twelve thirteen"
     assert decontamination.search([[whole, longer]])[0] == [[whole], []]
 
-
-def test_a_passage_does_not_run_over_documents(tmp_path):
     words = PLANTED.split()
     parts = [{"text": " ".join(words[:7])}, {"text": " ".join(words[7:])}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(part) + "\n" for part in parts))
@@ -164,14 +154,12 @@ def test_accents_are_the_same_however_they_are_encoded(tmp_path):
     assert Decontamination([tmp_path / "a.txt"]).search([[question]])[0] == [[question]]
 
 
-def test_n_is_the_fifth_percentile_of_the_lengths_between_8_and_13():
+def test_n_is_the_fifth_percentile_of_a_tasks_lengths_between_8_and_13(tmp_path):
     assert gram_size([3] * 20) == 8
     assert gram_size([50] * 20) == 13
     assert gram_size([10] * 10 + [100] * 90) == 10
     assert gram_size([10] * 2 + [100] * 98) == 13
 
-
-def test_each_task_has_its_own_n_in_one_pass(tmp_path):
     (tmp_path / "a.txt").write_text("one two three four five six seven eight nine other")
     short, long = "one two three four five six seven eight", "one two three four five six seven "
     tasks = [[short] * 3, [long + "eight nine ten eleven twelve thirteen fourteen"], []]
@@ -223,7 +211,7 @@ def test_memory_does_not_grow_with_the_training_text(tmp_path):
     )
     planted = json.dumps({"text": IN_TRAINING})
     peaks = []
-    for times in (1, 40):
+    for times in (1, 20):
         path = tmp_path / f"{times}.jsonl.zst"
         compressor = zstandard.ZstdCompressor().compressobj()
         with path.open("wb") as file:
@@ -232,11 +220,11 @@ def test_memory_does_not_grow_with_the_training_text(tmp_path):
             file.write(compressor.compress(planted.encode()) + compressor.flush())
         code = MEASURE.format(path=str(path), planted=PLANTED)
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout) * 1024)
-    assert len(block) * 40 > 40_000_000
+    assert len(block) * 20 > 20_000_000
     assert peaks[1] - peaks[0] < 15_000_000
 
 
@@ -258,21 +246,12 @@ def test_a_damaged_source_is_named(tmp_path, name, content, said):
     assert name in str(error.value)
 
 
-def test_a_line_that_is_no_line_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
-    (tmp_path / "a.jsonl").write_text(json.dumps([{"text": FILLER}] * 100))
-    with pytest.raises(TaskError, match="line 1 is longer than 1000 bytes"):
-        Decontamination([tmp_path / "a.jsonl"]).search([[PLANTED]])[0]
-
-
-def test_what_is_not_there_is_named_before_anything_is_read(tmp_path):
+def test_what_is_not_there_or_cannot_be_read_is_named(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     for source in (str(tmp_path / "nothing"), "./nothing", "nothing.jsonl", tmp_path / "empty"):
         with pytest.raises(TaskError, match=r"decontaminate: .*(nothing|empty)"):
             Decontamination([source])
 
-
-def test_an_unreadable_file_is_no_fault_of_the_task(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text(FILLER)
     decontamination = Decontamination([path])
@@ -280,8 +259,13 @@ def test_an_unreadable_file_is_no_fault_of_the_task(tmp_path):
     with pytest.raises(InfraError, match=r"a\.txt cannot be read"):
         decontamination.search([[PLANTED]])[0]
 
+    monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
+    (tmp_path / "a.jsonl").write_text(json.dumps([{"text": FILLER}] * 100))
+    with pytest.raises(TaskError, match="line 1 is longer than 1000 bytes"):
+        Decontamination([tmp_path / "a.jsonl"]).search([[PLANTED]])[0]
 
-@pytest.mark.parametrize("n", [0, 7, 14])
+
+@pytest.mark.parametrize("n", [7, 14])
 def test_another_n_is_refused(tmp_path, n):
     with pytest.raises(TaskError, match=f"expected 8 to 13 words, got {n}"):
         Decontamination([tmp_path], n=n)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import json
-import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,25 @@ import pytest
 
 from evalcore.building import task_of
 from evalcore.errors import TaskError
+from evalcore.formats.lmeval.samples import logged_samples, task_lines
+from evalcore.refusals import check_supported
 from evalcore.score.filters.registry import FILTERS
-from evalcore.score.task_metrics import Measures
-from evalcore.task.asking.chat import Chat
+from evalcore.score.sample import item_of
 from evalcore.task.asking.task import Task
-from evalcore.task.config import TaskSpec
 from evalcore.task.functions import FunctionRef
 from tests import warm
-from tests.evalcore.worlds import TEMPLATE, capitals, write_tasks
-from tests.hub import ROOT
+from tests.evalcore.both_scorers import (
+    CHOICES,
+    GENERATE,
+    PLACES,
+    Scene,
+    chances,
+    load_in_lm_eval,
+    peer,
+    places,
+    requests_of,
+)
+from tests.evalcore.worlds import capitals, task_in, write_tasks
 
 CLASS = """
 from lm_eval.api.instance import Instance
@@ -90,46 +102,8 @@ FILE = "task: capitals\nclass: !function code.Capitals\nword: stop\n"
 def capitals_task(folder: Path, code: str = "", file: str = FILE, **options: Any) -> Task:
     folder.mkdir(exist_ok=True)
     (folder / "code.py").write_text(code or CLASS.format(rows=capitals(5)))
-    spec = write_tasks(folder, {"capitals.yaml": file}).one("capitals")
-    assert isinstance(spec, TaskSpec)
-    return task_of(spec, **options)
-
-
-def test_a_class_asks_its_own_requests_after_examples_drawn_as_for_any_task(
-    tmp_path: Path,
-) -> None:
-    task = capitals_task(tmp_path, num_fewshot=1, mode="compat")
-    items = task.items()
-    assert [item.doc["question"] for item in items] == [row["question"] for row in capitals(5)[:3]]
-    generation, loglikelihood = items[1].requests
-    question = "What is the capital of country 1?"
-    assert generation.arguments == (items[1].prompt, {"until": ["stop"]})
-    assert loglikelihood.arguments == (items[1].prompt, " none")
-    example, asked = items[1].prompt.split("\n\n")
-    assert asked == question
-    assert example in {
-        "What is the capital of country 3?  city 3 a",
-        "What is the capital of country 4?  city 4 b",
-    }
-    assert (task.split, items[1].shots[0][0], task.n_original) == ("validation", "train", 3)
-
-
-def test_a_class_scores_and_aggregates_by_its_own_methods(tmp_path: Path) -> None:
-    task = capitals_task(tmp_path)
-    doc = task.docs[1]
-    assert task.own_process_results is not None
-    assert task.own_process_results(doc, [" city 1 b", (-2.0, False)]) == {
-        "right": 1.0,
-        "unsure": -2.0,
-    }
-    assert task.own_aggregations["right"]([1.0, 0.0]) == 0.5
-    assert task.own_higher_is_better == {"right": True, "unsure": False}
-
-
-def test_a_class_is_asked_as_a_conversation_where_a_template_is_applied(tmp_path: Path) -> None:
-    task = capitals_task(tmp_path, chat=Chat(TEMPLATE, multiturn=True), limit=1)
-    (item,) = task.items()
-    assert item.requests[0].context == "[user: What is the capital of country 0?][assistant: "
+    library = write_tasks(folder, {"capitals.yaml": file})
+    return task_of(task_in(library, "capitals"), **options)
 
 
 def test_what_the_command_says_of_generation_goes_over_the_class_in_strict_only(
@@ -139,31 +113,6 @@ def test_what_the_command_says_of_generation_goes_over_the_class_in_strict_only(
     for mode, extra in {"compat": {}, "strict": stated}.items():
         (item,) = capitals_task(tmp_path, mode=mode, limit=1, generation=stated).items()
         assert item.requests[0].generation == {"until": ["stop"], **extra}
-
-
-def test_a_class_may_leave_everything_but_one_method_to_its_keys(tmp_path: Path) -> None:
-    code = (
-        "from lm_eval.api.task import ConfigurableTask\n"
-        "class Capitals(ConfigurableTask):\n"
-        "    def __init__(self, config=None):\n"
-        "        super().__init__(config=config)\n"
-        "    def doc_to_text(self, doc):\n"
-        "        return 'Q: ' + doc['question']\n"
-    )
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"question": "one?", "choices": ["a", "b"], "answer": 1}\n')
-    file = (
-        f"{FILE}dataset_path: json\ndataset_kwargs: {{data_files: {{test: {rows}}}}}\n"
-        "test_split: test\noutput_type: multiple_choice\ndoc_to_choice: choices\n"
-        "doc_to_target: answer\nmetric_list: [{metric: acc}]\n"
-    )
-    task = capitals_task(tmp_path / "tasks", code, file)
-    (item,) = task.items()
-    assert [request.arguments for request in item.requests] == [
-        ("Q: one?", " a"),
-        ("Q: one?", " b"),
-    ]
-    assert (item.gold, task.own_process_results, task.own_aggregations) == ([1], None, {})
 
 
 OF_KEYS = """
@@ -187,6 +136,16 @@ def by_keys(tmp_path: Path, method: str, keys: str, **options: Any) -> Task:
 CHOICE = "output_type: multiple_choice\ndoc_to_choice: choices\nmetric_list: [{metric: acc}]\n"
 
 
+def test_a_class_may_leave_everything_but_one_method_to_its_keys(tmp_path: Path) -> None:
+    task = by_keys(tmp_path, "def doc_to_text(self, doc): return 'Q: ' + doc['question']", CHOICE)
+    (item,) = task.items()
+    assert [request.arguments for request in item.requests] == [
+        ("Q: one?", " a"),
+        ("Q: one?", " b"),
+    ]
+    assert (item.gold, task.own_process_results, task.own_aggregations) == ([1], None, {})
+
+
 @pytest.mark.parametrize(
     "method",
     [
@@ -202,39 +161,15 @@ def test_a_prompt_that_a_class_changes_is_what_is_asked(tmp_path: Path, method: 
     assert item.prompt == "X one?"
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["apply_filters", "build_qa_turn", "count_words", "doc_to_prefix", "multiple_input_context"],
-)
-def test_a_method_that_is_never_called_here_is_refused(tmp_path: Path, method: str) -> None:
-    with pytest.raises(TaskError, match=f"a {method} of its own, which evalcore does not call"):
-        by_keys(tmp_path, f"def {method}(self, *_): return 1", CHOICE)
-
-
-def test_an_aggregation_without_numbers_is_refused(tmp_path: Path) -> None:
+def test_methods_that_are_never_called_or_lack_another_are_refused(tmp_path: Path) -> None:
+    for method in (
+        *("apply_filters", "build_qa_turn", "count_words", "doc_to_prefix"),
+        "multiple_input_context",
+    ):
+        with pytest.raises(TaskError, match=f"a {method} of its own, which evalcore does not call"):
+            by_keys(tmp_path, f"def {method}(self, *_): return 1", CHOICE)
     with pytest.raises(TaskError, match="no process_results"):
         by_keys(tmp_path, "def aggregation(self): return {'acc': max}", CHOICE)
-
-
-def test_what_lm_eval_passes_over_in_a_class_is_passed_over(tmp_path: Path) -> None:
-    generated = "metric_list: [{metric: exact_match}]\n"
-    task = by_keys(tmp_path, "OUTPUT_TYPE = 'loglikelihood'", generated)
-    assert task.spec.output_type == "generate_until"
-    task = by_keys(tmp_path, "def doc_to_choice(self, doc): return ['x', 'y']", generated)
-    assert [item.choices for item in task.items()] == [[]]
-
-
-def test_a_class_may_say_only_what_is_better(tmp_path: Path) -> None:
-    task = by_keys(tmp_path, "def higher_is_better(self): return {'acc': False}", CHOICE)
-    by_the_task = task.own_process_results is not None
-    measures = Measures(
-        task.spec,
-        task.mode,
-        by_the_task=by_the_task,
-        own_aggregations=task.own_aggregations,
-        own_higher_is_better=task.own_higher_is_better,
-    )
-    assert measures.higher_is_better == {"acc": False}
 
 
 @pytest.mark.parametrize(
@@ -313,40 +248,285 @@ def test_an_installed_lm_eval_is_as_it_was_after_task_code_is_loaded(tmp_path: P
     assert same == "True evalcore.peer.functions"
 
 
-CASES: list[dict[str, Any]] = [
-    {"shots": 0, "chat": False, "multiturn": False},
-    {"shots": 2, "chat": False, "multiturn": False, "system": "Be brief."},
-    {"shots": 1, "chat": True, "multiturn": True, "limit": 2},
-    {"shots": 1, "chat": True, "multiturn": False, "generation": {"temperature": 1}},
-]
+# Task code that leans on lm-eval, and names that it registers
 
 
-@pytest.mark.peer
-def test_a_class_asks_what_it_asks_in_lm_eval(tmp_path: Path) -> None:
-    # There the examples' text is asked for with a second argument.
-    code = CLASS.format(rows=capitals(9)).replace("(self, doc):", "(self, doc, *_):")
-    capitals_task(tmp_path, code)
-    defaults = {"limit": None, "samples": None, "system": None, "generation": None}
-    cases = [{**defaults, **case, "name": "capitals", "folder": str(tmp_path)} for case in CASES]
-    done = warm.run(
-        ["-m", "tests.evalcore.peer_prompts"],
-        input=json.dumps(cases),
-        cwd=ROOT,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        timeout=300,
+LEANING = """
+from lm_eval.api.task import ConfigurableTask
+
+class Leaning(ConfigurableTask):
+    def training_docs(self):
+        if self._training_docs is None:
+            self._training_docs = list(super().training_docs())
+        return self._training_docs
+
+    def doc_to_text(self, doc, doc_to_text=None):
+        return "Hm. " + super().doc_to_text(doc, doc_to_text)
+
+    def doc_to_target(self, doc, doc_to_target=None):
+        return super().doc_to_target(doc, doc_to_target)
+
+    def process_results(self, doc, results):
+        scores = super().process_results(doc, results)
+        return {**scores, "chosen": len(results)}
+
+    def aggregation(self):
+        return {**super().aggregation(), "chosen": max}
+
+    def higher_is_better(self):
+        return {**super().higher_is_better(), "chosen": False}
+"""
+BY_CLASS = "    class: !function code.Leaning\n"
+
+
+def choosing(count: int) -> list[dict[str, Any]]:
+    return [
+        {"question": f"{n}?", "choices": ["a", "bb", f"c{n}"], "answer": n % 3}
+        for n in range(count)
+    ]
+
+
+@peer
+@pytest.mark.parametrize(
+    ("keys", "rows", "answer"),
+    [
+        (
+            CHOICES + "    metric_list: [{metric: acc}, {metric: acc_norm}, {metric: f1}]\n",
+            choosing(6)[:6],
+            chances,
+        ),
+        (GENERATE + "    metric_list: [{metric: exact_match}]\n", places(8), PLACES),
+        (
+            GENERATE.replace("generate_until", "loglikelihood_rolling"),
+            places(5),
+            chances,
+        ),
+    ],
+    ids=["multiple_choice", "generate_until", "rolling"],
+)
+def test_a_class_may_ask_the_class_that_it_derives_from(
+    tmp_path: Path, keys: str, rows: Any, answer: Any
+) -> None:
+    if "f1" in keys:  # lm-eval knows two classes
+        rows = [{**row, "answer": row["answer"] % 2, "choices": row["choices"][:2]} for row in rows]
+    scene = Scene(tmp_path, rows, BY_CLASS + keys, LEANING)
+    numbers, failures = scene.ours(answer)
+    assert not failures
+    theirs = scene.theirs(answer)
+    assert "chosen,none" in numbers
+    assert numbers.keys() == theirs.keys() - {"alias", "name", "sample_len", "sample_count"}
+    assert numbers == pytest.approx({name: theirs[name] for name in numbers})
+
+
+@peer
+def test_a_class_reads_examples_by_the_keys_that_are_stated_for_them(tmp_path: Path) -> None:
+    stated = "{doc_to_text: 'Example: {{question}}'}"
+    keys = f"{BY_CLASS}{CHOICES}    training_split: test\n    fewshot_config: {stated}\n"
+    scene = Scene(tmp_path, choosing(8), keys, LEANING)
+    items = task_of(scene.spec, mode="compat", num_fewshot=2).items()
+    ours = [request.arguments for item in items for request in item.requests]
+    theirs = requests_of(load_in_lm_eval(scene.spec), shots=2)
+    assert ours == [instance.args for instance in theirs]
+    assert ours[0][0].startswith("Hm. Example: ")
+
+
+NAMED = """
+CHOICES = ["a", "bb", "ccc"]
+QUESTION = "Say: {{question}}"
+SAMPLES = [{"question": "0?", "choices": ["a", "bb"], "answer": 1}]
+IGNORED = ["!", "[.]"]
+"""
+
+
+@peer
+def test_function_may_name_a_list_or_a_text(tmp_path: Path) -> None:
+    keys = """
+    output_type: multiple_choice
+    doc_to_text: !function code.QUESTION
+    doc_to_choice: !function code.CHOICES
+    doc_to_target: answer
+    fewshot_config: {samples: !function code.SAMPLES}
+    metric_list: [{metric: acc}]
+    """
+    scene = Scene(tmp_path, choosing(5), keys, NAMED)
+    assert scene.ours(chances)[0]["acc,none"] == scene.theirs(chances)["acc,none"]
+    sample = scene.scored(chances).samples[0]
+    assert (sample["prompt"], sample["choices"]) == ("Say: 0?", ["a", "bb", "ccc"])
+
+
+@peer
+def test_the_argument_of_a_metric_may_be_a_list_that_code_names(tmp_path: Path) -> None:
+    keys = (
+        GENERATE
+        + "    metric_list: [{metric: exact_match, regexes_to_ignore: !function code.IGNORED}]\n"
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    theirs = [json.loads(line) for line in done.stdout.splitlines()]
-    for case, expected in zip(cases, theirs, strict=True):
-        task = capitals_task(
-            tmp_path,
-            code,
-            mode="compat",
-            num_fewshot=case["shots"],
-            limit=case["limit"],
-            system_instruction=case["system"],
-            chat=Chat(TEMPLATE, multiturn=case["multiturn"]) if case["chat"] else None,
-            generation=case["generation"],
-        )
-        asked = [request for item in task.items() for request in item.requests]
-        assert [[*request.arguments, request.repeats] for request in asked] == expected, case
+    scene = Scene(tmp_path, places(6), keys, NAMED)
+    numbers, failures = scene.ours(PLACES)
+    assert not failures
+    assert numbers["exact_match,none"] == scene.theirs(PLACES)["exact_match,none"]
+
+
+ODD = """
+import datetime, decimal
+
+def odd(docs):
+    import datasets
+    rows = [
+        {**doc, "price": decimal.Decimal("1.50"), "share": float("nan"), "raw": b"a\\xff",
+         "day": datetime.date(2024, 2, 3)}
+        for doc in docs
+    ]
+    return datasets.Dataset.from_list(rows)
+"""
+
+
+@peer
+def test_columns_that_json_cannot_hold_have_lm_evals_digest(tmp_path: Path) -> None:
+    from lm_eval.utils import handle_non_serializable, hash_string
+
+    keys = CHOICES + "    process_docs: !function code.odd\n"
+    scene = Scene(tmp_path, choosing(2), keys, ODD)
+    samples = scene.scored(chances).samples
+    doc = {
+        **choosing(1)[0],
+        "price": decimal.Decimal("1.50"),
+        "share": float("nan"),
+        "raw": b"a\xff",
+        "day": __import__("datetime").date(2024, 2, 3),
+    }
+    text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    logged = next(logged_samples(samples))
+    assert logged["doc_hash"] == hash_string(text)
+    assert scene.ours(chances)[0]["acc,none"] == scene.theirs(chances)["acc,none"]
+
+
+LISTS = "def target(doc):\n    return {targets}[int(doc['question'][0])]\n"
+
+
+@peer
+@pytest.mark.parametrize("targets", ["[[0], (1,), {2, 1}]", "[[2], [], (1,)]"])
+def test_right_positions_may_come_as_a_tuple_or_a_set(tmp_path: Path, targets: str) -> None:
+    keys = (
+        CHOICES.replace("answer", "!function code.target")
+        + "    metric_list: [{metric: acc}, {metric: acc_norm}, {metric: exact_match}]\n"
+    )
+    scene = Scene(tmp_path, choosing(3), keys, LISTS.format(targets=targets))
+    numbers, failures = scene.ours(chances)
+    assert not failures
+    assert {name: scene.theirs(chances)[name] for name in numbers} == numbers
+
+
+JUDGING = """
+def judged(doc, results):
+    return {"right": results[0] == doc["answer"], "length": len(results[0])}
+"""
+
+
+def test_a_truth_value_stays_one_in_the_lines_of_samples(tmp_path: Path) -> None:
+    metrics = "[{metric: right, aggregation: mean}, {metric: length, aggregation: mean}]"
+    keys = f"{GENERATE}    process_results: !function code.judged\n    metric_list: {metrics}\n"
+    samples = Scene(tmp_path, places(4), keys, JUDGING).scored(PLACES).samples
+    lines = list(task_lines(samples))
+    assert all(re.search(r'"right": (true|false)\b', line) for line in lines)
+    assert all(isinstance(json.loads(line)["length"], int | float) for line in lines)
+    for sample in samples:
+        right = sample["scores"][0]
+        assert right["value"] == float(item_of(right))
+
+
+# A filter, metric or aggregation that task code registers belongs to the tasks of that code
+
+
+REGISTERED_KEYS = f"""{GENERATE}
+    process_docs: !function code.process_docs
+    filter_list: [{{name: own, filter: [{{function: tidied}}, {{function: take_first}}]}}]
+    metric_list: [{{metric: alike, aggregation: summed, higher_is_better: true}}]
+"""
+REGISTERING = """
+from lm_eval.api.registry import register_aggregation, register_filter, register_metric
+from lm_eval.filters.extraction import RegexFilter
+
+@register_filter("tidied")
+class Tidied(RegexFilter):
+    def apply(self, resps, docs):
+        return [[text.{tidied} for text in results] for results in resps]
+
+@register_aggregation("summed")
+def summed(items):
+    return {factor} * sum(items)
+
+@register_metric(metric="alike", higher_is_better=False, output_type="generate_until",
+                 aggregation="summed")
+def alike(items):
+    return float(items[0].lower() == items[1])
+
+def process_docs(docs):
+    return docs
+"""
+
+
+def registering_scene(
+    folder: Path,
+    tidied: str = "lower()",
+    factor: int = 1,
+    keys: str = REGISTERED_KEYS,
+    code: str = REGISTERING,
+) -> Scene:
+    folder.mkdir()
+    return Scene(folder, places(6), keys, code.format(tidied=tidied, factor=factor))
+
+
+def lower_case(request: Any, repeat: int) -> str:
+    return "rome"
+
+
+def test_two_folders_with_one_name_each_have_their_own(tmp_path: Path) -> None:
+    first = registering_scene(tmp_path / "first")
+    second = registering_scene(tmp_path / "second", "upper()", 10)
+    third = registering_scene(tmp_path / "third", "lower()", 10)
+    for one in (first, second, third):
+        check_supported(one.spec)
+    assert [one.ours(lower_case)[0]["alike,own"] for one in (first, second, third)] == [2, 0, 20]
+    assert "tidied" not in FILTERS
+
+
+def test_a_registered_metric_has_the_aggregation_that_was_registered_with_it(
+    tmp_path: Path,
+) -> None:
+    keys = REGISTERED_KEYS.replace(", aggregation: summed, higher_is_better: true", "")
+    ours, failures = registering_scene(tmp_path / "default", "lower()", 3, keys).ours(lower_case)
+    assert not failures
+    assert ours["alike,own"] == 6
+
+
+def test_a_name_of_another_tasks_code_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Importing it takes seconds, and changes the environment of the tests that follow.
+    monkeypatch.setitem(sys.modules, "evaluate", None)
+    check_supported(registering_scene(tmp_path / "first").spec)
+    code = "def process_docs(docs):\n    return docs\n"
+    bare = registering_scene(tmp_path / "second", code=code)
+    with pytest.raises(TaskError) as caught:
+        check_supported(bare.spec)
+    for complaint in ("tidied is not known", "metric 'alike'", "summed is not known"):
+        assert complaint in str(caught.value)
+
+
+def test_a_name_that_two_files_of_a_task_register_is_refused(tmp_path: Path) -> None:
+    keys = REGISTERED_KEYS + "    process_results: !function other.f\n"
+    two = registering_scene(tmp_path / "it", keys=keys)
+    folder = tmp_path / "it" / "tasks"
+    other = REGISTERING.format(tidied="upper()", factor=1)
+    (folder / "other.py").write_text(f"{other}f = summed\n")
+    with pytest.raises(TaskError, match="tidied") as caught:
+        check_supported(two.spec)
+    assert f"{folder / 'code.py'}" in str(caught.value)
+    assert f"{folder / 'other.py'}" in str(caught.value)
+
+
+def test_a_name_of_the_engine_cannot_be_taken(tmp_path: Path) -> None:
+    code = REGISTERING.replace('"tidied"', '"lowercase"')
+    taken = registering_scene(tmp_path / "it", code=code)
+    with pytest.raises(TaskError, match=re.escape("filter 'lowercase'")):
+        check_supported(taken.spec)

@@ -1,126 +1,128 @@
-"""An OpenID provider to sign in at: django-allauth's own, in a process of its own.
+"""A small OpenID provider to sign in at, over HTTP: who comes there is ada already.
 
-`serve` starts it; who comes there is ada already. What it signs can be made wrong, claim by claim,
-by the file that it reads before each token, and it writes down what it was asked for.
+It takes a code once, from whom it gave it to: for the address, the secret and the PKCE verifier of
+the same attempt. What it signs can be made wrong, claim by claim.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-import os
-import subprocess
-import sys
+import secrets
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.request import urlopen
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 CLIENT, SECRET = "plumbline", "of a test"
 
 
-@dataclass(frozen=True)
-class Served:
-    url: str
-    home: Path
+class Provider(ThreadingHTTPServer):
+    daemon_threads = True
 
-    def sign(self, **claims: Any) -> None:
-        """Put these claims into every identity token from now on; None takes one out."""
-        (self.home / "claims.json").write_text(json.dumps(claims))
+    def __init__(self, callback: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.callback = callback
+        self.published = self.signs_with = rsa.generate_private_key(65537, 2048)
+        self.attempts: dict[str, dict[str, str]] = {}
+        """By code what was asked for."""
+        self.reset()
 
-    def tell(self, **claims: Any) -> None:
-        """Tell these of ada besides, whenever a site asks who she is."""
-        (self.home / "userinfo.json").write_text(json.dumps(claims))
+    def reset(self) -> None:
+        self.signs_with = self.published
+        self.signed: dict[str, Any] = {}
+        """Claims to be put into every identity token; None takes one out."""
+        self.told: dict[str, Any] = {}
+        """What is told of ada besides, whenever a site asks who she is."""
+
+    def configuration(self) -> dict[str, Any]:
+        return {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "userinfo_endpoint": f"{self.url}/userinfo",
+            "jwks_uri": f"{self.url}/keys",
+            "token_endpoint_auth_methods_supported": ["client_secret_post"],
+        }
+
+    def tokens(self, form: dict[str, str]) -> dict[str, str]:
+        """In exchange for a code."""
+        asked = self.attempts.pop(form["code"])
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        assert base64.urlsafe_b64encode(digest).decode().rstrip("=") == asked["code_challenge"]
+        assert (form["client_id"], form["client_secret"]) == (CLIENT, SECRET)
+        assert form["redirect_uri"] == asked["redirect_uri"] == self.callback
+        now = int(time.time())
+        claims = {"iss": self.url, "aud": CLIENT, "sub": "ada", "iat": now, "exp": now + 600}
+        claims |= {"nonce": asked["nonce"], **self.signed}
+        held = {name: claim for name, claim in claims.items() if claim is not None}
+        token = jwt.encode(held, self.signs_with, "RS256", headers={"kid": "one"})
+        return {"access_token": "of ada", "token_type": "Bearer", "id_token": token}
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        if asked.path == "/authorize":
+            query = dict(parse_qsl(asked.query))
+            code = secrets.token_hex()
+            self.server.attempts[code] = query
+            back = urlencode({"code": code, "state": query["state"]})
+            self.send_response(302)
+            self.send_header("Location", f"{query['redirect_uri']}?{back}")
+            self.end_headers()
+        elif asked.path == "/userinfo":
+            self._say({"sub": "ada", "preferred_username": "ada", **self.server.told})
+        elif asked.path == "/keys":
+            key = RSAAlgorithm.to_jwk(self.server.published.public_key(), as_dict=True)
+            self._say({"keys": [{**key, "kid": "one", "alg": "RS256"}]})
+        else:
+            self._say(self.server.configuration())
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self._say(self.server.tokens(dict(parse_qsl(form))))
+
+    def _say(self, told: object) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(told).encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 @contextmanager
-def serve(home: Path, callback: str) -> Iterator[Served]:
-    environment = {
-        **os.environ, "HOME_OF_PROVIDER": str(home), "CALLBACK": callback, "PYTHONUNBUFFERED": "1",
-    }  # fmt: skip
-    environment.pop("DJANGO_SETTINGS_MODULE", None)
-    log = (home / "log").open("w")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.leaderboard.accounts.provider"],
-        env=environment, stdout=log, stderr=log,
-    )  # fmt: skip
-    try:
-        for _ in range(600):
-            port = home / "port"
-            if port.exists() and port.read_text():
-                url = f"http://127.0.0.1:{port.read_text()}"
-                with urlopen(f"{url}/.well-known/openid-configuration", timeout=20):
-                    break
-            assert process.poll() is None, (home / "log").read_text()
-            time.sleep(0.1)
-        else:
-            raise AssertionError((home / "log").read_text())
-        yield Served(url, home)
-    finally:
-        process.terminate()
-        process.wait(20)
-        log.close()
+def serve(callback: str) -> Iterator[Provider]:
+    with Provider(callback) as provider:
+        thread = threading.Thread(target=provider.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield provider
+        finally:
+            provider.shutdown()
+            thread.join()
 
 
-def main() -> None:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    from django.conf import settings
-
-    home = Path(os.environ["HOME_OF_PROVIDER"])
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ).decode()
-    settings.configure(
-        SECRET_KEY="of a provider",
-        DEBUG=True,
-        ALLOWED_HOSTS=["127.0.0.1"],
-        ROOT_URLCONF="tests.leaderboard.accounts.provider_site",
-        INSTALLED_APPS=[
-            "django.contrib.auth",
-            "django.contrib.contenttypes",
-            "django.contrib.sessions",
-            "django.contrib.messages",
-            "allauth",
-            "allauth.account",
-            "allauth.idp.oidc",
-        ],
-        MIDDLEWARE=[
-            "django.contrib.sessions.middleware.SessionMiddleware",
-            "django.contrib.auth.middleware.AuthenticationMiddleware",
-            "django.contrib.messages.middleware.MessageMiddleware",
-            "allauth.account.middleware.AccountMiddleware",
-            "tests.leaderboard.accounts.provider_site.ada_is_here",
-        ],
-        TEMPLATES=[
-            {
-                "BACKEND": "django.template.backends.django.DjangoTemplates",
-                "APP_DIRS": True,
-                "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
-            }
-        ],
-        DATABASES={
-            "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(home / "provider.db")}
-        },
-        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-        USE_TZ=True,
-        IDP_OIDC_PRIVATE_KEY=pem,
-        IDP_OIDC_ADAPTER="tests.leaderboard.accounts.provider_site.Adapter",
-        HOME=home,
-    )
-    import django
-
-    django.setup()
-    from tests.leaderboard.accounts import provider_site
-
-    provider_site.prepare(CLIENT, SECRET, os.environ["CALLBACK"])
-    provider_site.run(home / "port")
-
-
-if __name__ == "__main__":
-    main()
+def settings_of(provider: Provider, known: dict[str, Any]) -> dict[str, Any]:
+    """The site's settings of social accounts with this provider in the place of any other."""
+    app = {
+        "provider_id": "identity",
+        "name": "The identity",
+        "client_id": CLIENT,
+        "secret": SECRET,
+        "settings": {"server_url": provider.url, "scope": ["openid", "profile"]},
+    }
+    return {"openid_connect": {**known["openid_connect"], "APPS": [app]}}

@@ -12,20 +12,19 @@ from django.test import Client
 from leaderboard.backends.agree import compare_due
 from leaderboard.models import Agreement, Run, Suite, Variant, edition
 from leaderboard.queue import claims, reproduce
-from leaderboard.snapshot import OWN, Model, published
+from leaderboard.snapshot import Model
 from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from tests.leaderboard import factories as make
 
 TWIN, OTHER = "workshop/heron-7b", "workshop/robin-1b"
-SKILL = {"cloze": 0.6, "mmlu": 0.6, "hybrid": 0.6}
 
 
 @pytest.fixture
 def suite(db: None, settings: Any) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
-    return make.make_suite()
+    return make.make_suite(benchmarks=("facts", "sums"), styles=("cloze",))
 
 
 def evaluated(suite: Suite, repo_id: str, backend: str, **how: Any) -> Variant:
@@ -40,8 +39,7 @@ def evaluated(suite: Suite, repo_id: str, backend: str, **how: Any) -> Variant:
 def row_of(suite: Suite, variant: Variant) -> tuple[Model, int]:
     """The variant's row on the newest board, and its rank there."""
     make.publish(suite)
-    board = published.newest(suite, OWN)
-    assert board is not None
+    board = make.board(suite)
     row = board.row_of[variant.pk]
     return board.models[row], int(board.ranks.rank[row])
 
@@ -51,7 +49,6 @@ def test_a_worker_takes_only_what_its_backend_computes(suite: Suite) -> None:
     make.make_submission(variant, suite)
     assert claims.claim_next(make.make_worker()) is None
     claim = claims.claim_next(make.make_worker("other", backend="vllm"))
-    assert claim is not None
     assert {run.variant for run in claim.runs} == {variant}
     command = reproduce.command(claim.runs[0])
     assert command[:4] == ["evalcore", "run", "--model", "vllm"]
@@ -75,6 +72,9 @@ def test_without_a_comparison_a_row_has_no_rank_and_says_why(client: Client, sui
     evaluated(suite, OTHER, "hf")
     variant = evaluated(suite, TWIN, "vllm")
     assert compare_due() == 0
+    told = client.get("/backends").content.decode()
+    assert "No other engine has computed a model here yet" in told
+    assert re.search(r"within\s+0.1 nats", told)
     model, rank = row_of(suite, variant)
     assert rank == 0
     assert "vLLM was not yet shown to give the answers of transformers" in model.apart
@@ -85,13 +85,18 @@ def test_without_a_comparison_a_row_has_no_rank_and_says_why(client: Client, sui
 
 
 def test_answers_that_agree_give_it_a_rank_and_every_other_model_of_that_version(
-    client: Client, suite: Suite
+    suite: Suite,
 ) -> None:
+    packed = evaluated(suite, TWIN, "hf")
+    Variant.objects.filter(pk=packed.pk).update(quantisation="gptq 4-bit")
     reference = evaluated(suite, TWIN, "hf")
     twin, other = evaluated(suite, TWIN, "vllm"), evaluated(suite, OTHER, "vllm", skill=0.3)
     while compare_due():
         pass
+    assert set(reference.runs.values_list("computed_by", flat=True)) == {""}
+    assert set(twin.runs.values_list("computed_by", flat=True)) == {"vllm 0.32.0 on cpu"}
     assert Agreement.objects.filter(within=True).count() == twin.runs.count()
+    assert compare_due() == 0, "a pair is compared once"
     assert Agreement.objects.filter(run__variant=twin, reference__variant=reference).exists()
     for variant in (twin, other):
         model, rank = row_of(suite, variant)
@@ -133,13 +138,6 @@ def test_runs_that_were_fed_other_tokens_are_recorded_as_not_agreeing(suite: Sui
     assert "the other run has another one there" in row.why
 
 
-def test_only_a_run_of_the_same_weights_is_its_twin(suite: Suite) -> None:
-    packed = evaluated(suite, TWIN, "hf")
-    Variant.objects.filter(pk=packed.pk).update(quantisation="gptq 4-bit")
-    evaluated(suite, TWIN, "vllm")
-    assert compare_due() == 0
-
-
 def test_a_column_outside_the_average_keeps_no_row_from_its_rank(suite: Suite) -> None:
     first, *others = sorted(set(suite.entries.values_list("benchmark", flat=True)))
     suite.entries.filter(benchmark__in=others).update(counts=False)
@@ -152,28 +150,6 @@ def test_a_column_outside_the_average_keeps_no_row_from_its_rank(suite: Suite) -
     Agreement.objects.all().delete()
     edition.note("data")
     assert row_of(suite, twin)[0].apart
-
-
-def test_a_run_says_what_computed_it_and_on_what(suite: Suite) -> None:
-    own, other = evaluated(suite, TWIN, "hf"), evaluated(suite, TWIN, "vllm")
-    assert set(own.runs.values_list("computed_by", flat=True)) == {""}
-    assert set(other.runs.values_list("computed_by", flat=True)) == {"vllm 0.32.0 on cpu"}
-
-
-def test_a_pair_is_compared_once(suite: Suite) -> None:
-    evaluated(suite, TWIN, "hf")
-    evaluated(suite, TWIN, "vllm")
-    while compare_due():
-        pass
-    found = Agreement.objects.count()
-    assert compare_due() == 0
-    assert Agreement.objects.count() == found
-
-
-def test_the_page_without_a_comparison_says_so(client: Client, suite: Suite) -> None:
-    html = client.get("/backends").content.decode()
-    assert "No other engine has computed a model here yet" in html
-    assert re.search(r"within\s+0.1 nats", html)
 
 
 @pytest.mark.usefixtures("hub")

@@ -1,109 +1,124 @@
-"""The board as its readers see it: order, ranges, bands, missing numbers, what was chosen."""
+"""The board as its readers see it: order, ranges, bands, cells, ways on, and what is sent again."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from django.test import Client
 
-from demo.page import Page
-from leaderboard.models import Suite, SuiteEntry
+from leaderboard.board.view import View, view_of
+from leaderboard.board.wanted import Wanted
+from leaderboard.models import Run, Suite, SuiteEntry, Variant
 from leaderboard.snapshot import Board
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
+from tests.leaderboard.pages import csv_rows, download, get, json_file, model_names, row_of, text_of
+from tests.leaderboard.rows import once_per_module
 
-STRONG = {"cloze": 0.9, "mmlu": 0.3, "hybrid": 0.8}
-MIDDLE = {"cloze": 0.6, "mmlu": 0.6, "hybrid": 0.6}
-WEAK = {"cloze": 0.3, "mmlu": 0.9, "hybrid": 0.4}
 BOARD = synthetic_board(130, 12, uncounted=1)
 
 
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    return make.make_suite(notice="Scores mean nothing beyond the demo.")
-
-
-@pytest.fixture
-def synthetic(db: None, settings: Any) -> Suite:
-    """A suite whose board is made up: 130 models, 12 columns, bands of five."""
-    settings.PLUMBLINE_SUITE = "synthetic"
+@once_per_module
+def synthetic_rows() -> Suite:
     suite = make.make_suite("synthetic")
     publish(BOARD, suite)
     return suite
 
 
-def names(html: str) -> list[str]:
-    """Model IDs in the order of the table's rows."""
-    return re.findall(r'<a class="mid" href="/models/([^"]+)"', html)
+@pytest.fixture(autouse=True)
+def synthetic(synthetic_rows: Suite, db: None, settings: Any) -> Suite:
+    """The suite of the made-up board, which the site shows unless a test has another."""
+    settings.PLUMBLINE_SUITE = "synthetic"
+    return synthetic_rows
 
 
-def text_of(html: str) -> str:
-    """What is read, without markup and with single spaces."""
-    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
+STRONG = {"cloze": 0.9, "mmlu": 0.3}
+MIDDLE = {"cloze": 0.6, "mmlu": 0.6}
+WEAK = {"cloze": 0.3, "mmlu": 0.9}
 
 
-def row_of(html: str, variant: int) -> str:
-    found = re.search(rf'<tr role="row" id="m{variant}".*?</tr>', html, re.S)
-    assert found, f"no row m{variant}"
-    return found[0]
-
-
-def get(client: Client, address: str = "/") -> str:
-    response = client.get(address)
-    assert response.status_code == 200, (address, response.status_code)
-    return response.content.decode()
-
-
-def get_built(client: Client, suite: Suite, address: str = "/") -> str:
+@once_per_module
+def measured() -> dict[str, Variant]:
+    """By name models that were measured, in part or whole, on the suite that the site shows."""
+    notice = "Scores mean nothing beyond the demo."
+    suite = make.make_suite(notice=notice, styles=("cloze", "mmlu"))
+    models = {
+        name: make.evaluated(f"lab/{name}", suite, skill)
+        for name, skill in (("weak", WEAK), ("strong", STRONG), ("middle", MIDDLE))
+    }
+    models["perfect"] = make.evaluated("lab/perfect", suite, {**STRONG, "cloze": 1.0})
+    exact = models["perfect"].runs.get(task__name="facts").results.filter(metric="acc")
+    exact.update(value=1.0, low=0.984, high=1.0)
+    models["other"] = make.evaluated("lab/other", suite, STRONG, n=30)
+    part = make.make_submission(make.make_variant("lab/part"), suite)
+    make.finish(part.runs.get(task__name="facts"), skill=1.0)
+    broken = make.make_submission(make.make_variant("lab/broken"), suite)
+    make.fail(broken.runs.get(task__name="facts"), "ModelError", "no vector for token 9")
+    failed = make.make_submission(make.make_variant("lab/failed"), suite)
+    for run in failed.runs.all():
+        make.fail(run, "ModelError", "no vector for token 9")
+    old_version = make.task_version("facts", "cloze", "0.9")
+    entry = SuiteEntry.objects.get(suite=suite, benchmark="facts", style="cloze")
+    models["old"] = make.make_variant("lab/old")
+    make.finish(make.queued_run(models["old"], entry, task=old_version, run_key="f" * 64))
     make.publish(suite)
-    return get(client, address)
+    return models | {one.variant.hub_model.name: one.variant for one in (part, broken, failed)}
+
+
+@pytest.fixture
+def models(measured: dict[str, Variant], db: None, settings: Any) -> dict[str, Variant]:
+    settings.PLUMBLINE_SUITE = "demo"
+    return measured
+
+
+@pytest.fixture
+def other_suite(db: None, settings: Any) -> Suite:
+    """A suite of which no board was built, shown by the site."""
+    settings.PLUMBLINE_SUITE = "other"
+    return make.make_suite("other", benchmarks=("letters", "riddles"), styles=("cloze", "mmlu"))
 
 
 # Order, ranks and bands
 
 
-def test_models_stand_in_the_order_of_their_average(client: Client, suite: Suite) -> None:
-    make.evaluated("lab/weak", suite, WEAK)
-    make.evaluated("lab/strong", suite, STRONG)
-    make.evaluated("lab/middle", suite, MIDDLE)
-    assert names(get_built(client, suite)) == ["lab/strong", "lab/middle", "lab/weak"]
-
-
-def test_a_model_with_a_benchmark_missing_has_no_average_and_no_rank(
-    client: Client, suite: Suite
+def test_models_stand_in_the_order_of_their_average_those_without_one_last(
+    client: Client, models: dict[str, Variant]
 ) -> None:
-    make.evaluated("lab/whole", suite, MIDDLE)
-    part = make.make_submission(make.make_variant("lab/part"), suite)
-    make.finish(part.runs.get(task__name="facts"), skill=1.0)
-    html = get_built(client, suite)
-    assert names(html) == ["lab/whole", "lab/part"]
-    unranked = text_of(html[html.index("<b>Not ranked</b>") :])
-    assert "– no rank Scores of part lab/ part" in unranked
-    assert "no average" in unranked
-    assert "queued" in unranked
-
-
-def test_every_rank_has_its_range(client: Client, synthetic: Suite) -> None:
-    ranks = BOARD.ranks
-    for variant, row in list(BOARD.row_of.items())[:40]:
-        page = get(client, f"/?at_model={variant}")
-        text = text_of(row_of(page, variant))
-        if ranks.rank[row]:
-            assert f"{ranks.rank[row]} ({ranks.low[row]}–{ranks.high[row]})" in text
-        else:
-            assert "no rank" in text
-
-
-def test_the_demo_finds_the_ranked_models_in_the_page(client: Client, synthetic: Suite) -> None:
-    ranked = {m.repo_id for m, rank in zip(BOARD.models, BOARD.ranks.rank, strict=True) if rank}
     html = get(client)
-    assert Page(html).ranked_models() == ranked & set(names(html))
+    ranked = ["lab/perfect", "lab/strong", "lab/middle", "lab/weak"]
+    assert model_names(html)[:4] == ranked
+    assert set(model_names(html)[4:]) == {"lab/other", "lab/part", "lab/broken", "lab/old"}
+    unranked = text_of(html[html.index("<b>Not ranked</b>") :])
+    part = text_of(row_of(html, models["part"].pk))
+    assert "– no rank Scores of part lab/ part" in unranked
+    assert "no average" in part
+    assert "queued" in part
+
+
+def test_every_rank_has_its_range(client: Client) -> None:
+    ranks = BOARD.ranks
+    for page in (get(client), get(client, "/?page=3")):
+        for name in model_names(page):
+            row = BOARD.models.values("repo_id").index(name)
+            text = text_of(row_of(page, BOARD.models[row].variant))
+            if ranks.rank[row]:
+                assert f"{ranks.rank[row]} ({ranks.low[row]}–{ranks.high[row]})" in text
+            else:
+                assert "no rank" in text
+
+
+def show(suite: Suite, **changes: Any) -> None:
+    """Show the made-up board with these changes."""
+    later = BOARD.built + timedelta(hours=1)
+    publish(replace(BOARD, built=later, data_version="changed", **changes), suite)
 
 
 def test_a_range_that_ends_where_nobody_was_compared_says_that_it_may_go_on(
@@ -111,28 +126,19 @@ def test_a_range_that_ends_where_nobody_was_compared_says_that_it_may_go_on(
 ) -> None:
     assert "it may go on" not in get(client)
     cut = BOARD.ranks.rank > 0
-    ranks = replace(BOARD.ranks, cut_low=cut, cut_high=cut, reach=100)
-    later = BOARD.built + timedelta(hours=1)
-    publish(replace(BOARD, ranks=ranks, built=later, data_version="c"), synthetic)
+    show(synthetic, ranks=replace(BOARD.ranks, cut_low=cut, cut_high=cut, reach=100))
     page = text_of(get(client))
     assert "(≤1–≥3)" in page
     assert "compared with the 100 above it and the 100 below it" in page
 
 
-def test_a_band_names_its_first_and_how_many_are_in_a_tie_with_it(
-    client: Client, synthetic: Suite
-) -> None:
+def test_a_band_is_named_by_its_first_or_by_one_that_a_filter_leaves(client: Client) -> None:
     first = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 6)[0])]
     page = get(client)
     assert f"{first.repo_id.partition('/')[2]} and 4 models in a statistical tie" in text_of(page)
     assert page.count(' class="tie">') == page.count('class="band"')
-
-
-def test_a_band_of_which_a_filter_leaves_a_part_is_named_by_a_model_that_is_left(
-    client: Client, synthetic: Suite
-) -> None:
     page = get(client, "/?q=llama")
-    shown = {name.partition("/")[2] for name in names(page)}
+    shown = {name.partition("/")[2] for name in model_names(page)}
     headings = re.findall(r'<tr role="row" class="band">.*?</tr>', page, re.S)
     assert "in a statistical tie with it, 0 of those here" in text_of("".join(headings))
     elsewhere = [heading for heading in headings if "<a " in heading]
@@ -140,16 +146,12 @@ def test_a_band_of_which_a_filter_leaves_a_part_is_named_by_a_model_that_is_left
     for heading in elsewhere:
         named = re.search(r"<b>(\S+?)(?: and \d+ more models? here)?</b>", heading)
         first = re.search(r'<a href="/\?at_model=(\d+)#m\1">(\S+)</a>, rank (\d+)', heading)
-        assert named is not None
         assert named[1] in shown
-        assert first is not None
         assert first[2] not in shown
         assert BOARD.ranks.rank[BOARD.row_of[int(first[1])]] == int(first[3])
 
 
-def test_a_filtered_board_says_the_place_among_those_found_beside_the_rank(
-    client: Client, synthetic: Suite
-) -> None:
+def test_a_filtered_board_says_the_place_among_those_found_beside_the_rank(client: Client) -> None:
     assert 'class="meta among"' not in get(client)
     ranked = [
         (int(rank), model.variant)
@@ -169,25 +171,17 @@ def test_a_band_of_one_has_a_heading_for_screen_readers_only(
     client: Client, synthetic: Suite
 ) -> None:
     alone = np.where(BOARD.ranks.rank > 0, BOARD.ranks.rank - 1, -1).astype(np.int32)
-    ranks, later = replace(BOARD.ranks, band=alone), BOARD.built + timedelta(hours=1)
-    publish(replace(BOARD, ranks=ranks, built=later, data_version="s"), synthetic)
+    show(synthetic, ranks=replace(BOARD.ranks, band=alone))
     page = get(client)
     assert "in a statistical tie with it" not in text_of(page)
     second, leader = (int(np.flatnonzero(BOARD.ranks.rank == rank)[0]) for rank in (2, 1))
     name = BOARD.models[leader].repo_id.partition("/")[2]
     assert f'<span class="sr">1 model, told apart from {name}</span>' in page
-    assert BOARD.models[second].repo_id in names(page)
+    assert BOARD.models[second].repo_id in model_names(page)
 
 
-@pytest.mark.parametrize(
-    "view", ["?sort=bench_01", "?sort=model", "?cols=bench_01", "?score=chance"]
-)
-def test_bands_belong_to_the_suites_own_order(client: Client, synthetic: Suite, view: str) -> None:
-    assert "in a statistical tie with" not in get(client, f"/{view}")
-
-
-def test_a_flagged_model_keeps_its_place_without_a_rank_and_says_why(
-    client: Client, synthetic: Suite
+def test_a_flagged_model_and_one_that_left_the_hub_keep_their_rows_and_say_why(
+    client: Client,
 ) -> None:
     row = next(row for row in range(BOARD.averaged) if BOARD.models[row].flagged)
     model = BOARD.models[row]
@@ -196,11 +190,7 @@ def test_a_flagged_model_keeps_its_place_without_a_rank_and_says_why(
     assert "Flagged: Trained on the questions" in line
     assert "no rank" in line
     average = BOARD.average_of(row)
-    assert average is not None
     assert f">{100 * average.value:.1f}</b>" in line
-
-
-def test_a_model_that_left_the_hub_stays_with_a_note(client: Client, synthetic: Suite) -> None:
     model = next(model for model in BOARD.models if model.hub_state == "gone")
     line = row_of(get(client, f"/?at_model={model.variant}"), model.variant)
     assert "no longer on the Hub" in line
@@ -209,85 +199,33 @@ def test_a_model_that_left_the_hub_stays_with_a_note(client: Client, synthetic: 
 # Cells
 
 
-def test_a_lopsided_interval_stands_as_both_its_ends(client: Client, suite: Suite) -> None:
-    variant = make.evaluated("lab/perfect", suite, {**STRONG, "cloze": 1.0}, n=200)
-    run = variant.runs.get(task__name="facts")
-    run.results.filter(metric="acc").update(value=1.0, low=0.984, high=1.0)
-    line = row_of(get_built(client, suite), variant.pk)
+def test_a_cell_has_its_interval_and_its_run_or_says_why_there_is_no_number(
+    client: Client, models: dict[str, Variant]
+) -> None:
+    html = get(client)
+    line = row_of(html, models["perfect"].pk)
     assert '>100.0</a> <span class="pm ends">98.4–100.0</span>' in line
     assert "±1.6" not in line
-
-
-def test_why_a_run_is_not_comparable_is_said_without_making_its_row_higher(
-    client: Client, suite: Suite
-) -> None:
-    make.evaluated("lab/first", suite, MIDDLE, n=40)
-    make.evaluated("lab/other", suite, STRONG, n=30)
-    html = get_built(client, suite)
-    why = "other questions than this column’s (n = 30)"
-    assert f'<span class="none" title="{why}">' in html
-    assert f'<span class="sr">: {why}</span>' in html
-
-
-def test_a_failed_run_is_shown_as_failed_and_links_to_its_page(
-    client: Client, suite: Suite
-) -> None:
-    submission = make.make_submission(make.make_variant("lab/broken"), suite)
-    run = submission.runs.get(task__name="facts")
-    make.fail(run, "ModelError", "no vector for token 9")
-    assert f'<a href="/runs/{run.pk}">failed</a>' in get_built(client, suite)
-
-
-def test_a_model_whose_every_run_failed_has_no_row_and_keeps_its_page(
-    client: Client, suite: Suite
-) -> None:
-    make.evaluated("lab/fine", suite, MIDDLE, n=40)
-    submission = make.make_submission(make.make_variant("lab/broken"), suite)
-    for run in submission.runs.all():
-        make.fail(run, "ModelError", "no vector for token 9")
-    html = get_built(client, suite)
-    assert "lab/fine" in html
-    assert "lab/broken" not in html
-    page = client.get("/models/lab/broken")
-    assert page.status_code == 200
-    assert f'href="/runs/{run.pk}"' in page.content.decode()
-
-
-def test_a_result_on_other_questions_is_not_comparable_and_says_why(
-    client: Client, suite: Suite
-) -> None:
-    make.evaluated("lab/first", suite, MIDDLE, n=40)
-    make.evaluated("lab/other", suite, STRONG, n=30)
-    html = get_built(client, suite)
-    assert "not comparable" in html
-    assert "other questions than this column’s (n = 30)" in html
-
-
-def test_a_result_of_an_older_task_version_is_not_comparable_and_says_why(
-    client: Client, suite: Suite
-) -> None:
-    entry = SuiteEntry.objects.get(suite=suite, benchmark="facts", style="cloze")
-    old = make.task_version("facts", "cloze", "0.9")
-    run = make.queued_run(make.make_variant("lab/old"), entry, task=old, run_key="f" * 64)
-    make.finish(run)
-    assert "task version 0.9, this column is 1.0" in get_built(client, suite)
-
-
-def test_every_score_links_to_its_run_and_has_its_full_value_in_the_title(
-    client: Client, suite: Suite
-) -> None:
-    variant = make.evaluated("lab/one", suite, MIDDLE)
-    html = get_built(client, suite)
-    for run in variant.runs.filter(task__style="cloze"):
+    for run in models["middle"].runs.filter(task__style="cloze"):
         result = run.results.get(metric="acc", subset="")
         link = re.search(rf'<a href="/runs/{run.pk}" title="([^"]+)">([^<]+)</a>', html)
-        assert link is not None
         assert repr(result.value) in link[1]
         assert link[2] == f"{100 * result.value:.1f}"
+    why = "other questions than this column’s (n = 30)"
+    other = row_of(html, models["other"].pk)
+    assert "not comparable" in other
+    assert f'<span class="none" title="{why}">' in other
+    assert f'<span class="sr">: {why}</span>' in other
+    assert "task version 0.9, this column is 1.0" in row_of(html, models["old"].pk)
+    run = models["broken"].runs.get(state=Run.State.FAILED)
+    assert f'<a href="/runs/{run.pk}">failed</a>' in row_of(html, models["broken"].pk)
+    assert "lab/failed" not in html
+    page = get(client, "/models/lab/failed")
+    assert f'href="/runs/{models["failed"].runs.all()[0].pk}"' in page
 
 
-@pytest.mark.parametrize("view", ["", "?cols=all", "?score=chance", "?rows=compact"])
-def test_no_number_stands_without_its_interval(client: Client, synthetic: Suite, view: str) -> None:
+@pytest.mark.parametrize("view", ["?cols=all", "?score=chance", "?rows=compact"])
+def test_no_number_stands_without_its_interval(client: Client, view: str) -> None:
     body = get(client, f"/{view}")
     body = body[body.index("<tbody") : body.index("<tfoot")]
     number = r'<(?:a href="/(?:runs|cells)/[^"]+"|b) title="[^"]+">[^<]+</(?:a|b)>(.{30})'
@@ -296,9 +234,8 @@ def test_no_number_stands_without_its_interval(client: Client, synthetic: Suite,
     assert all(after.startswith(' <span class="pm">±') for after in scores)
 
 
-def test_a_wide_table_links_to_runs_by_model_and_column(
-    client: Client, synthetic: Suite, suite: Suite
-) -> None:
+def test_a_wide_table_links_to_runs_by_model_and_column(client: Client, settings: Any) -> None:
+    settings.PLUMBLINE_SUITE = make.make_suite("shown").name
     links = re.findall(r'href="(/cells/[^"]+)"', get(client, "/?suite=synthetic&cols=all"))
     assert len(links) > 500
     row, column = 7, 11
@@ -307,51 +244,17 @@ def test_a_wide_table_links_to_runs_by_model_and_column(
     response = client.get(link)
     assert response.status_code == 302
     assert response["Location"] == f"/runs/{BOARD.run_id(row, column)}"
+    known = f"{BOARD.models[0].variant}/bench_00?suite=synthetic"
+    for wrong in ("1/bench_99", "9999/bench_00", "1/bench_00?suite=none", f"{known}&at=2001-01-01"):
+        assert client.get(f"/cells/{wrong}").status_code == 404, wrong
 
 
-@pytest.mark.parametrize(
-    "cell", ["1/bench_99", "9999/bench_00", "1/bench_00?suite=none", "1/bench_00?at=2001-01-01"]
-)
-def test_a_short_address_of_no_run_is_not_found(
-    client: Client, synthetic: Suite, cell: str
-) -> None:
-    assert client.get(f"/cells/{cell}").status_code == 404
-
-
-def test_chance_and_people_are_rows_with_their_source(client: Client, synthetic: Suite) -> None:
+def test_chance_and_people_stand_below_and_from_chance_guessing_is_zero(client: Client) -> None:
     html = get(client)
     foot = text_of(html[html.index("<tfoot") : html.index("</tfoot>")])
     assert "People as published; sources below 90.0" in foot
     assert "Chance picking an answer at random 25.0 25.0" in foot
     assert "Bench 0: Ada and Bo, 2024, on 100 questions" in text_of(html)
-
-
-def test_a_mean_over_draws_says_so_and_how_far_they_lie_apart(
-    client: Client, synthetic: Suite
-) -> None:
-    columns = (replace(BOARD.columns[0], draws=3), *BOARD.columns[1:])
-    spread, later = np.full_like(BOARD.sd_of_draws, 0.0125), BOARD.built + timedelta(hours=1)
-    board = replace(BOARD, columns=columns, sd_of_draws=spread, built=later, data_version="d")
-    publish(board, synthetic)
-    html = get(client)
-    assert "mean of 3 draws of examples, standard deviation between draws 0.0125" in html
-    assert "× 3 draws" in text_of(html)
-
-
-# Chosen columns, scales and styles
-
-
-def test_an_own_choice_of_columns_has_no_ranks_and_says_why(
-    client: Client, synthetic: Suite
-) -> None:
-    html = get(client, "/?cols=bench_00%2Cbench_03")
-    assert "rank ranges are computed for the suite’s own average only" in html
-    assert re.findall(r'aria-sort="\w+"', html) == ['aria-sort="descending"']
-    assert "Rank none: own choice" in text_of(html)
-    assert not re.search(r"<b>\d", html[html.index("<tbody") :].replace("<b title", ""))
-
-
-def test_from_chance_guessing_is_zero(client: Client, synthetic: Suite) -> None:
     html = get(client, "/?score=chance")
     assert "Chance picking an answer at random 0.0 0.0" in text_of(html)
     row = int(np.flatnonzero(~np.isnan(BOARD.normalised.value[:, 0]))[0])
@@ -359,51 +262,33 @@ def test_from_chance_guessing_is_zero(client: Client, synthetic: Suite) -> None:
     assert f">{100 * BOARD.normalised.value[row, 0]:.1f}</a>" in line
 
 
-def test_all_columns_are_shown_on_demand_with_the_same_ranks(
-    client: Client, synthetic: Suite
-) -> None:
-    few, every = get(client), get(client, "/?cols=all")
-    assert (few.count('id="by-bench_'), every.count('id="by-bench_')) == (10, 12)
-    assert names(few) == names(every)
-    assert "in a statistical tie with it" in every
+# Chosen columns, scales and styles
 
 
-def test_the_style_switch_shows_one_style_only(client: Client, suite: Suite) -> None:
-    make.evaluated("lab/strong", suite, STRONG)
-    make.evaluated("lab/weak", suite, WEAK)
-    html = get_built(client, suite, "/?style=mmlu")
-    assert names(html) == ["lab/weak", "lab/strong"]
+def test_an_own_choice_of_columns_has_no_ranks_and_says_why(client: Client) -> None:
+    html = get(client, "/?cols=bench_00%2Cbench_03")
+    assert "rank ranges are computed for the suite’s own average only" in html
+    assert re.findall(r'aria-sort="\w+"', html) == ['aria-sort="descending"']
+    assert "Rank none: own choice" in text_of(html)
+    assert not re.search(r"<b>\d", html[html.index("<tbody") :].replace("<b title", ""))
+
+
+def test_the_style_switch_shows_one_style_only(client: Client, models: dict[str, Variant]) -> None:
+    html = get(client, "/?style=mmlu")
+    listed = model_names(html)
+    assert listed.index("lab/weak") < listed.index("lab/middle") < listed.index("lab/strong")
     head = html[html.index("<thead") : html.index("</thead>")]
     assert head.count('class="sty mmlu"') == 2
     assert 'class="sty cloze"' not in head
 
 
-def test_benchmarks_that_lack_the_style_are_named(client: Client, db: None, settings: Any) -> None:
-    settings.PLUMBLINE_SUITE = "demo"
-    suite = make.make_suite(benchmarks=("facts",))
-    sums = make.task_version("sums", "mmlu")
-    SuiteEntry.objects.create(
-        suite=suite,
-        position=9,
-        benchmark="sums",
-        title="Sums",
-        style="mmlu",
-        own=True,
-        task=sums,
-        shots=0,
-        metric="acc",
-        run_key="a" * 64,
-    )
-    html = get_built(client, suite, "/?style=cloze")
-    assert "Not asked in this style Sums" in text_of(html)
-
-
-def test_a_style_that_the_suite_does_not_ask_is_not_offered_and_says_so(
-    client: Client, db: None, settings: Any
+def test_a_style_that_a_benchmark_or_the_suite_does_not_ask_is_named(
+    client: Client, other_suite: Suite
 ) -> None:
-    settings.PLUMBLINE_SUITE = "demo"
-    suite = make.make_suite(styles=("cloze", "mmlu"))
-    assert 'value="hybrid"' not in get_built(client, suite)
+    other_suite.entries.filter(benchmark="riddles", style="cloze").delete()
+    make.publish(other_suite)
+    assert "Not asked in this style Riddles" in text_of(get(client, "/?style=cloze"))
+    assert 'value="hybrid"' not in get(client)
     assert "Nothing is asked in this style" in get(client, "/?style=hybrid")
 
 
@@ -414,8 +299,7 @@ def test_what_strangers_wrote_is_text(client: Client, synthetic: Suite) -> None:
     evil = '"><script>alert(1)</script>'
     model = replace(BOARD.models[0], repo_id=f"lab/{evil}", licence=evil, flag_reason=evil)
     column = replace(BOARD.columns[0], title=evil, people_source=evil)
-    board = hostile(BOARD, model, column, evil)
-    publish(board, synthetic)
+    publish(hostile(BOARD, model, column, evil), synthetic)
     for view in ("/", "/?rows=tall", f"/?pin={model.variant}", "/?cols=all"):
         html = get(client, view)
         assert "<script>alert" not in html
@@ -438,3 +322,282 @@ def hostile(board: Board, model: Any, column: Any, evil: str) -> Board:
         built=board.built + timedelta(hours=1),
         data_version="evil",
     )
+
+
+# Where there is no table, other versions and days
+
+
+def test_before_there_is_a_board_and_on_an_empty_one_the_page_leads_on(
+    client: Client, other_suite: Suite
+) -> None:
+    html = get(client)
+    assert "This board is being built" in html
+    assert 'href="/queue"' in html
+    make.publish(other_suite)
+    html = get(client)
+    assert "No models yet" in html
+    assert 'href="/submit"' in html
+    assert client.get("/?suite=nothing").status_code == 404
+
+
+def test_the_board_has_the_suites_notice_and_says_when_it_was_built(
+    client: Client, models: dict[str, Variant]
+) -> None:
+    html = get(client)
+    assert "Scores mean nothing beyond the demo." in html
+    board = make.board(Suite.objects.get(name="demo"))
+    assert f'<time datetime="{board.built.isoformat(timespec="seconds")}"' in html
+    Suite.objects.update(notice="Under review.")
+    assert "Under review." in get(client), "seen at once"
+
+
+def test_an_older_version_says_that_there_is_a_newer_one(client: Client) -> None:
+    assert "has taken this one’s place" not in get(client, "/?suite=synthetic%401.0")
+    make.publish(make.make_suite("synthetic", version="2.0"))
+    old = get(client, "/?suite=synthetic%401.0")
+    assert "Version 2.0 of this suite has taken this one’s place" in old
+    assert 'href="/"' in old[old.index("taken this one’s place") :][:600]
+    assert "has taken this one’s place" not in get(client)
+
+
+def test_a_day_in_the_past_shows_the_board_of_that_day(client: Client, synthetic: Suite) -> None:
+    html = get(client, "/?at=2020-01-01")
+    assert "There was no board on 2020-01-01" in html
+    assert f"{BOARD.built.day} {BOARD.built:%b %Y}" in html
+    fewer = synthetic_board(20, 12)
+    publish(replace(fewer, built=BOARD.built - timedelta(days=30), data_version="old"), synthetic)
+    day = (BOARD.built - timedelta(days=10)).date()
+    past = get(client, f"/?at={day}")
+    assert "of 20" in text_of(past[past.index('class="bar"') :][:400])
+    assert f"The board as it stood on {day.day} {day:%b %Y}" in text_of(past)
+    assert f"Later: {BOARD.built.day}" in text_of(past)
+    title = f"Synthetic 1.0 on {day.day} {day:%b %Y}"
+    assert f"<title>{title} · Plumbline</title>" in past
+    assert f'property="og:title" content="{title}: ' in past, "with who was first then"
+    assert "of 130" in text_of(get(client))
+
+
+LARGEST = 100_000
+"""Bytes of a board page, compressed."""
+
+
+@pytest.fixture
+def packed() -> Client:
+    return Client(headers={"Accept-Encoding": "gzip"})
+
+
+def test_a_long_address_leads_to_the_short_one_and_every_link_somewhere(client: Client) -> None:
+    response = client.get("/?style=own&q=&arch=&sort=average&suite=synthetic&page=99&utm_source=x")
+    assert (response.status_code, response["Location"]) == (302, "/?page=3")
+    page = get(client, "/?q=llama&sort=-bench_02&pin=5&m=7")
+    links = {link.replace("&amp;", "&") for link in re.findall(r'href="(/(?:\?[^"]*)?)"', page)}
+    assert len(links) > 25
+    for link in sorted(links):
+        assert client.get(link.partition("#")[0]).status_code == 200, link
+    html = get(client, "/?q=llama&sort=model")
+    for kind in ("csv", "json", "parquet"):
+        assert f'href="/board.{kind}?q=llama&amp;sort=model"' in html
+
+
+def test_a_search_counts_its_hits_and_offers_a_way_out_where_it_finds_nothing(
+    client: Client,
+) -> None:
+    llamas, phis = (
+        sum(word in model.repo_id.lower() for model in BOARD.models) for word in ("llama", "phi")
+    )
+    assert f"Hits: llama {llamas} phi {phis}" in text_of(
+        get(client, "/?q=llama%3B+phi&flagged=only")
+    )
+    html = get(client, "/?q=%40colour%3Ared")
+    assert "“@colour:red”" in html[html.index('id="problems"') :][:500]
+    assert "of 130" in text_of(html)
+    html = get(client, "/?q=llama&arch=phi")
+    assert "No model matches all 2 filters" in html
+    ways = re.findall(r'href="([^"]+)">Drop ', html)
+    assert len(ways) == 2
+    assert all(model_names(get(client, way.replace("&amp;", "&"))) for way in ways)
+
+
+def test_pins_marks_and_ticks_are_shown_where_they_belong(client: Client) -> None:
+    model = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 40)[0])]
+    html = get(client, f"/?pin={model.variant}")
+    assert model_names(html)[0] == model.repo_id
+    assert model_names(html).count(model.repo_id) == 1
+    top = html[html.index('class="pinned') :].partition("</tbody>")[0]
+    assert "40 (38–42)" in text_of(top)
+    assert 'href="/">Unpin' in top
+    model = BOARD.models[77]
+    html = get(client, f"/?at_model={model.repo_id}")
+    assert " marked" in row_of(html, model.variant)
+    assert "Rows 51–100 of 130" in text_of(html)
+    first = BOARD.models[0]
+    here = row_of(get(client, f"/?m={first.variant}"), first.variant)
+    assert re.search(rf'value="{first.variant}" aria-label="[^"]+" checked>', here)
+    elsewhere = get(client, f"/?page=2&m={first.variant}")
+    assert f'<input type="hidden" name="m" value="{first.variant}">' in elsewhere
+    assert f'aria-label="Untick {first.repo_id}"' in elsewhere
+
+
+# Size, queries, what is sent
+
+
+def test_the_widest_page_is_at_most_100_kb(packed: Client, synthetic: Suite) -> None:
+    models, columns = 200, 60
+    board = synthetic_board(models, columns)
+    runs = np.frombuffer(np.random.default_rng(0).bytes(models * columns * 16), "V16")
+    later = BOARD.built + timedelta(hours=1)
+    publish(replace(board, run=runs.reshape(models, columns), built=later), synthetic)
+    default, every = packed.get("/"), packed.get("/?cols=all")
+    assert gzip.decompress(every.content).count(b'href="/cells/') > 2500
+    assert len(default.content) <= LARGEST
+    assert len(every.content) <= LARGEST
+
+
+def test_a_page_is_packed_for_those_who_take_it(client: Client) -> None:
+    plain = client.get("/").content
+    for takes, packs in (
+        ("gzip, br", True),
+        ("gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("br", False),
+    ):
+        response = client.get("/", headers={"Accept-Encoding": takes})
+        assert ("Content-Encoding" in response) is packs
+        assert (gzip.decompress(response.content) if packs else response.content) == plain
+        assert "Accept-Encoding" in response["Vary"]
+
+
+# As CSV, JSON and parquet: what is read back is what the page shows
+
+
+QUERIES = [
+    "?q=llama;@size:<3B&sort=-bench_02&flagged=hide",
+    "?cols=bench_01,bench_11&pin=7,90",
+    "?score=chance&sort=model",
+    "?cols=all&precision=bfloat16&at=2030-01-01",
+]
+
+
+def parquet_table(client: Client, query: str = "") -> Any:
+    return pyarrow.parquet.read_table(io.BytesIO(download(client, f"/board.parquet{query}")))
+
+
+def page(query: str) -> View:
+    """What the page with this query shows, pages apart."""
+    fields = [part.split("=", 1) for part in query.removeprefix("?").split("&") if part]
+    return view_of(BOARD, Wanted(**dict(fields)))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_file_has_the_pages_rows_columns_and_numbers(client: Client, query: str) -> None:
+    shown = page(query)
+    rows = [*shown.pins, *shown.rows.tolist()]
+    found = json_file(client, f"/board.json{query}")["models"]
+    assert [row["model"] for row in found] == [BOARD.models[row].repo_id for row in rows]
+    names = [f"bench_{c:02}.{BOARD.columns[c].style}" for c in shown.columns]
+    assert [key for key in found[0] if key.startswith("bench") and key.count(".") == 1] == names
+    for row, told in zip(rows, found, strict=True):
+        average = shown.average.value[row]
+        assert told["average"] == (None if np.isnan(average) else average)
+        rank = int(BOARD.ranks.rank[row])
+        assert told["rank"] == (None if shown.own_choice or not rank else rank)
+        assert told["pinned"] == (row in shown.pins)
+        for name, column in zip(names, shown.columns, strict=True):
+            value = shown.scores.value[row, column]
+            if np.isnan(value):
+                assert [told[name], told[f"{name}.low"], told[f"{name}.n"]] == [None] * 3
+                assert told[f"{name}.standing"] == "queued"
+            else:
+                assert told[name] == value
+                assert told[f"{name}.low"] == shown.scores.low[row, column]
+                assert told[f"{name}.high"] == shown.scores.high[row, column]
+                assert told[f"{name}.n"] == 1000
+            run = BOARD.run_id(row, column)
+            assert told[f"{name}.run"] == f"http://testserver/runs/{run}"
+
+
+@pytest.mark.parametrize("query", QUERIES[:2])
+def test_all_forms_say_the_same_to_the_last_digit(client: Client, query: str) -> None:
+    told = json_file(client, f"/board.json{query}")
+    table = parquet_table(client, query)
+    rows = csv_rows(client, f"/board.csv{query}")
+    assert table.column_names == list(told["models"][0])
+    assert list(rows[0])[: len(table.column_names)] == table.column_names
+    for of_json, of_parquet, of_csv in zip(told["models"], table.to_pylist(), rows, strict=True):
+        for name, value in of_json.items():
+            if name == "added":
+                assert of_parquet[name].isoformat() == value
+                assert of_csv[name].startswith(value[:10])
+                continue
+            assert of_parquet[name] == value
+            if value is None:
+                assert of_csv[name] == ""
+            elif isinstance(value, bool):
+                assert of_csv[name] == str(value).lower()
+            else:
+                assert type(value)(of_csv[name]) == value
+
+
+def test_a_file_says_what_it_is_of_and_its_address_leads_to_the_same_data(
+    client: Client, synthetic: Suite
+) -> None:
+    query = "?cols=bench_01,bench_03&q=llama"
+    about = json_file(client, f"/board.json{query}")["about"]
+    assert about["suite"] == "synthetic"
+    assert about["suite_version"] == "1.0"
+    assert about["data_version"] == BOARD.data_version
+    assert about["built"] == BOARD.built.isoformat()
+    assert "no ranks" in about["note"]
+    assert [column["title"] for column in about["columns"]] == ["Bench 1", "Bench 3"]
+    metadata = parquet_table(client, query).schema.metadata
+    row = csv_rows(client, f"/board.csv{query}")[0]
+    for name in ("suite", "style", "scale", "address", "note"):
+        assert metadata[name.encode()].decode() == row[name] == about[name]
+    address = json_file(client, "/board.json?sort=model")["about"]["address"]
+    assert address.startswith("http://testserver/?suite=synthetic%401.0&at=")
+    later = synthetic_board(20, 12, seed=8)
+    publish(replace(later, built=BOARD.built + timedelta(days=3)), synthetic)
+    assert len(csv_rows(client, "/board.csv")) == 20
+    same = address.replace("http://testserver/", "/board.csv")
+    assert len(csv_rows(client, same)) == 130
+
+
+def test_what_strangers_wrote_is_no_formula(client: Client, synthetic: Suite) -> None:
+    hostile = replace(
+        BOARD.models[0], licence="=HYPERLINK(1)", base_model="@x", architecture="-2+3"
+    )
+    publish(replace(BOARD, models=(hostile, *BOARD.models[1:])), synthetic)
+    row = csv_rows(client, "/board.csv")[0]
+    assert (row["licence"], row["base_model"], row["architecture"]) == (
+        "'=HYPERLINK(1)",
+        "'@x",
+        "'-2+3",
+    )
+    assert json_file(client, "/board.json")["models"][0]["licence"] == "=HYPERLINK(1)"
+
+
+def test_a_file_without_rows_has_its_fields_and_a_known_one_is_not_sent_again(
+    client: Client,
+) -> None:
+    header = download(client, "/board.csv?q=nobody").decode().splitlines()
+    assert len(header) == 1
+    assert "bench_03.mmlu.run" in header[0]
+    assert json_file(client, "/board.json?q=nobody")["models"] == []
+    assert parquet_table(client, "?q=nobody").num_rows == 0
+    first = client.get("/board.parquet?q=llama")
+    name = "plumbline-synthetic-1.0-own-2025-07-20.parquet"
+    assert first.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+    known = {"If-None-Match": first.headers["ETag"]}
+    assert client.get("/board.parquet?q=llama&page=2", headers=known).status_code == 304
+    for other in ("parquet?q=phi", "parquet?q=llama&sort=model", "parquet?q=llama&pin=1"):
+        assert client.get(f"/board.{other}", headers=known).status_code == 200
+
+
+def test_what_cannot_be_read_or_is_not_there_gives_no_file(client: Client) -> None:
+    for query in ("?q=/(/", "?size=many", "?cols=nothing", "?at=never"):
+        response = client.get(f"/board.csv{query}")
+        assert response.status_code == 400
+        assert query.partition("=")[2] in response.content.decode()
+    make.make_suite("unbuilt")
+    for address in ("csv?suite=unbuilt", "csv?suite=nothing", "parquet?at=2001-01-01"):
+        assert client.get(f"/board.{address}").status_code == 404

@@ -1,10 +1,11 @@
-"""What the board shows: filters, order, pages, columns and pins, on boards made up in memory."""
+"""What the board shows: searches, filters, order, pages, columns and pins, on boards in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -13,10 +14,142 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.stats import Interval, mean_interval
+from leaderboard.board.search import MOST_PARTS, Catalogue, Query, SearchError, parse
 from leaderboard.board.view import PAGE, View, view_of
 from leaderboard.board.wanted import DEFAULT_COLUMNS, Wanted
-from leaderboard.snapshot import Board
+from leaderboard.snapshot import Board, Flags, Model, Models
 from tests.leaderboard.boards import synthetic_board
+
+MODELS = synthetic_board(200, 2).models
+ONE = MODELS[0]
+
+
+def matches(query: Query, models: Sequence[Model]) -> Flags:
+    """Which models any term finds, shape (models,)."""
+    return query.found(Catalogue(Models.of(models)))[0]
+
+
+def model(repo_id: str, **fields: object) -> Model:
+    """A model of which nothing is stated but this."""
+    bare: dict[str, Any] = {"quantisation": "", "licence": "", "kind": "", "base_model": ""}
+    return replace(ONE, repo_id=repo_id, **{**bare, **fields})
+
+
+HERON = model(
+    "workshop/Heron-7b-chat",
+    commit="abc123" + 34 * "0",
+    dtype="bfloat16",
+    architecture="LlamaForCausalLM",
+    model_type="llama",
+    parameters=7_241_732_096,
+    licence="apache-2.0",
+    kind="chat",
+    base_model="workshop/heron-7b",
+)
+GULL = model(
+    "harbour/gull-70m",
+    commit="def456" + 34 * "0",
+    dtype="float16",
+    architecture="GPTNeoXForCausalLM",
+    model_type="gpt_neox",
+    parameters=70_426_624,
+)
+BARE = replace(GULL, repo_id="gpt2", dtype="float32", quantisation="4bit", licence="mit")
+BY_NAME = {"heron": HERON, "gull": GULL, "gpt2": BARE}
+SEARCHES = {
+    # Words are looked for in names, whatever their case.
+    " ; ;": ["heron", "gull", "gpt2"],
+    "shop/her": ["heron"],
+    "HERON chat": ["heron"],
+    "heron gull": [],
+    "heron; gull": ["heron", "gull"],
+    # A field is looked into alone, from its beginning or anywhere.
+    "@author:harbour": ["gull"],
+    "@org:work": ["heron"],
+    "@model:gpt": ["gpt2"],
+    "@author:gpt": [],
+    "@architecture:neoxforcausal": ["gull", "gpt2"],
+    "@type:chat": ["heron"],
+    "@type:not-stated": ["gull", "gpt2"],
+    "@license:APACHE": ["heron"],
+    "@licence:not-stated @model:gull": ["gull"],
+    "@precision:float16": ["gull"],
+    "@dtype:4bit": ["gpt2"],
+    "@precision:float32": [],
+    "@base:heron": ["heron"],
+    "@commit:ABC": ["heron"],
+    "@commit:123": [],
+    # Between slashes stands a regular expression.
+    "/^(gpt|harbour/)/": ["gull", "gpt2"],
+    r"/shop\/heron/": ["heron"],
+    "/gull|x;y/; gpt": ["gull", "gpt2"],
+    "@author:/^w.*p$/": ["heron"],
+    "@author:harbour /70m$/; heron @size:>7B": ["heron", "gull"],
+    # Sizes are compared in parameters.
+    "@size:7.2b": ["heron"],
+    "@size:7.1B": [],
+    "@size:70M": ["gull", "gpt2"],
+    "@size:<7B": ["gull", "gpt2"],
+    "@size:>7B": ["heron"],
+    "@size:<=70.426624M": ["gull", "gpt2"],
+    "@size:<70.426624M": [],
+    "@size:>=70426.624K": ["heron", "gull", "gpt2"],
+    "@size:1-8B": ["heron"],
+    "@size:70M–7.25B": ["heron", "gull", "gpt2"],
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), SEARCHES.items())
+def test_a_search_finds_the_models_that_it_describes(query: str, expected: list[str]) -> None:
+    hits = matches(parse(query), list(BY_NAME.values()))
+    assert [name for name, hit in zip(BY_NAME, hits, strict=True) if hit] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "part", "says"),
+    [
+        ("llama @authr:x", "@authr:x", "Did you mean @author?"),
+        ("@nonsense:x", "@nonsense:x", "There are @author"),
+        ("@author: google", "@author:", "has no value"),
+        ("gull; /(a/", "/(a/", "missing ): (a"),
+        ("/heron", "/heron", "Put a / behind it"),
+        ("/(.?){900}/", "/(.?){900}/", "too large"),
+        ("@size:7", "@size:7", "@size:<7B"),
+        ("@size:7B-1B", "@size:7B-1B", "smaller size first"),
+        ("@size:/7/", "@size:/7/", "@size:<7B"),
+        ("a " * (MOST_PARTS + 1), ("a " * (MOST_PARTS + 1)).strip(), f"at most {MOST_PARTS}"),
+        ("x" * 301, "x" * 20 + "…", "at most 300"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_a_remedy(query: str, part: str, says: str) -> None:
+    with pytest.raises(SearchError) as caught:
+        parse(query)
+    assert caught.value.part == part
+    assert says in str(caught.value)
+    assert caught.value.remedy.endswith((".", "?"))
+
+
+_PIECES = st.sampled_from(
+    [*";@/:\\()*+?[]{}^$|<>-., é\ud800", "a", "7B", "llama", "@author:", "@size:", "@type:/"]
+)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(max_size=40), st.lists(_PIECES, max_size=25).map("".join)))
+def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
+    try:
+        found_models = matches(parse(text), MODELS[:10])
+    except SearchError:
+        return
+    assert found_models.shape == (10,)
+
+
+def test_no_regular_expression_takes_more_than_linear_time() -> None:
+    # A backtracking engine would need longer than the universe has: 2 to the power of 20,000.
+    trap = model("a" * 20_000 + "!")
+    for evil in ("(a+)+$", "^(a|a)*$", "(a*)*b", "(.*a){20}$"):
+        assert not matches(parse(f"/{evil}/"), [trap]).any(), "and this comes to an end"
+
 
 BOARD = synthetic_board(230, 14, uncounted=1)
 FROM_CHANCE = synthetic_board(60, 4, normalisation="chance")
@@ -118,24 +251,11 @@ def test_rows_are_in_order_and_those_without_a_number_last(
     assert (np.diff(shown.rows[len(known) :]) > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("sort", "ascending"),
-    [
-        ("average", False),
-        ("-average", True),
-        ("bench_02", False),
-        ("bench_13", True),  # a perplexity: less is better
-        ("model", True),
-        ("size", True),
-        ("added", False),
-        ("-added", True),
-    ],
-)
-def test_every_order_begins_with_what_readers_look_for(sort: str, ascending: bool) -> None:
-    assert seen(sort=sort).ascending == ascending
-
-
-def test_bands_are_of_the_suites_average_alone() -> None:
+def test_every_order_begins_with_what_readers_look_for_and_bands_are_of_the_average_alone() -> None:
+    falling, rising = ["average", "bench_02", "added"], ["-average", "model", "size", "-added"]
+    assert [seen(sort=sort).ascending for sort in falling] == [False] * 3
+    assert [seen(sort=sort).ascending for sort in rising] == [True] * 4
+    assert seen(sort="bench_13").ascending, "a perplexity: less is better"
     assert seen().bands_shown
     assert seen(q="llama", flagged="hide").bands_shown
     assert not seen(sort="-average").bands_shown
@@ -143,7 +263,7 @@ def test_bands_are_of_the_suites_average_alone() -> None:
     assert not seen(score="chance").bands_shown
 
 
-def test_the_first_ten_columns_are_shown_and_the_average_is_of_all() -> None:
+def test_the_first_ten_columns_are_shown_and_those_that_do_not_count_have_no_average() -> None:
     shown = seen()
     assert shown.columns == list(range(DEFAULT_COLUMNS))
     assert shown.folded == 4
@@ -152,35 +272,23 @@ def test_the_first_ten_columns_are_shown_and_the_average_is_of_all() -> None:
     assert seen(cols="all").columns == list(range(14))
     assert seen(cols="all").average is BOARD.average
     assert not seen(cols="all").folded
-
-
-def expected_average(board: Board, scores: Any, columns: list[int], needed: list[int]) -> list[Any]:
-    rows: list[Any] = []
-    for row in range(len(board.models)):
-        if np.isnan(scores.value[row, needed]).any():
-            rows.append(None)
-            continue
-        rows.append(
-            mean_interval(
-                [
-                    Interval(*(float(a[row, c]) for a in (scores.low, scores.value, scores.high)))
-                    for c in columns
-                ]
-            )
-        )
-    return rows
+    shown = seen(cols="bench_13")
+    assert np.isnan(shown.average.value).all()
+    assert "None of the columns" in shown.why_unranked
+    assert len(shown.rows) == len(BOARD.models)
+    shown = seen(cols=",".join(f"bench_{number:02}" for number in range(13)))
+    assert len(shown.columns) == 13
+    assert not shown.own_choice
 
 
 @pytest.mark.parametrize(
     ("board", "fields", "columns", "needed"),
     [
-        (BOARD, {"cols": "bench_01"}, [1], [1]),
         (BOARD, {"cols": "bench_03,bench_01,bench_12"}, [1, 3, 12], [1, 3, 12]),
         (BOARD, {"cols": "bench_03,bench_13"}, [3], [3, 13]),
         (BOARD, {"score": "chance"}, list(range(13)), list(range(14))),
         (BOARD, {"score": "chance", "cols": "bench_02,bench_04"}, [2, 4], [2, 4]),
         (FROM_CHANCE, {"score": "raw"}, [0, 1, 2, 3], [0, 1, 2, 3]),
-        (FROM_CHANCE, {"cols": "bench_00,bench_02"}, [0, 2], [0, 2]),
     ],
 )
 def test_an_own_choice_has_the_mean_of_its_columns_and_no_ranks(
@@ -192,29 +300,17 @@ def test_an_own_choice_has_the_mean_of_its_columns_and_no_ranks(
     assert shown.own_choice
     assert not shown.bands_shown
     assert "no ranks" in shown.why_unranked
+    sides = (scores.low, scores.value, scores.high)
     found = zip(shown.average.low, shown.average.value, shown.average.high, strict=True)
-    for bounds, expected in zip(
-        found, expected_average(board, scores, columns, needed), strict=True
-    ):
-        if expected is None:
+    for row, bounds in enumerate(found):
+        if np.isnan(scores.value[row, needed]).any():
             assert np.isnan(bounds).all()
-        else:
-            assert bounds == pytest.approx((expected.low, expected.value, expected.high), abs=1e-12)
+            continue
+        cells = [Interval(*(float(side[row, column]) for side in sides)) for column in columns]
+        expected = mean_interval(cells)
+        assert bounds == pytest.approx((expected.low, expected.value, expected.high), abs=1e-12)
     averages = shown.average.value[shown.rows]
     assert (np.diff(averages[~np.isnan(averages)]) <= 0).all()
-
-
-def test_columns_that_do_not_count_have_no_average() -> None:
-    shown = seen(cols="bench_13")
-    assert np.isnan(shown.average.value).all()
-    assert "None of the columns" in shown.why_unranked
-    assert len(shown.rows) == len(BOARD.models)
-
-
-def test_leaving_out_a_column_that_does_not_count_keeps_the_ranks() -> None:
-    shown = seen(cols=",".join(f"bench_{number:02}" for number in range(13)))
-    assert len(shown.columns) == 13
-    assert not shown.own_choice
 
 
 @pytest.mark.parametrize(
@@ -222,11 +318,11 @@ def test_leaving_out_a_column_that_does_not_count_keeps_the_ranks() -> None:
     [
         ("/?cols=" + "&cols=".join(f"bench_{n:02}" for n in range(10)), "/"),
         ("/?cols=" + ",".join(f"bench_{n:02}" for n in range(14)), "/?cols=all"),
-        ("/?cols=bench_05&cols=bench_02&cols=bench_05", "/?cols=bench_02%2Cbench_05"),
-        ("/?score=raw", "/"),
-        ("/?style=nonsense&sort=nonsense&page=99&flagged=maybe&rows=huge&utm=x", "/?page=5"),
+        (
+            "/?style=nonsense&score=raw&sort=nonsense&page=99&flagged=maybe&rows=huge&utm=x",
+            "/?page=5",
+        ),
         ("/?size=1&size=7&type=chat&type=merge&q=+x+", "/?q=x&type=chat%2Cmerge&size=1-7"),
-        ("/?size=&size=", "/"),
         ("/?size=3&size=", "/?size=3-"),
         ("/?m=3&m=1&pin=", "/?m=3%2C1"),
         ("/?rows=compact&at_model=5&page=3", "/?rows=compact&at_model=5"),
@@ -234,18 +330,6 @@ def test_leaving_out_a_column_that_does_not_count_keeps_the_ranks() -> None:
 )
 def test_what_a_plain_form_sends_becomes_the_short_address(given: str, short: str) -> None:
     assert view_of(BOARD, asked(given)).wanted.url() == short
-
-
-@settings(deadline=None)
-@given(FILTERS, SORTS, PINS, st.integers(-1, 9), st.sampled_from(["", "all", "bench_03", "x,y"]))
-def test_the_short_address_leads_to_the_same_view(
-    filters: dict[str, str], sort: str, pin: str, page: int, cols: str
-) -> None:
-    first = seen(**filters, sort=sort, pin=pin, page=str(page), cols=cols)
-    again = view_of(BOARD, asked(first.wanted.url()))
-    assert again.wanted == first.wanted
-    assert again.page_rows == first.page_rows
-    assert again.wanted.redirect(RequestFactory().get(first.wanted.url())) is None
 
 
 @settings(deadline=None)
@@ -274,16 +358,7 @@ def test_filters_are_named_in_words() -> None:
     assert [label for label, _ in seen(size="3-").chips] == ["Size: 3 and more billion"]
 
 
-def test_flagged_and_vanished_models_are_shown_unless_hidden() -> None:
-    flagged = [row for row, model in enumerate(BOARD.models) if model.flagged]
-    gone = [row for row, model in enumerate(BOARD.models) if model.hub_state == "gone"]
-    assert set(flagged) | set(gone) <= set(seen().rows)
-    assert set(seen(flagged="only").rows) == set(flagged)
-    assert not set(seen(gone="hide").rows) & set(gone)
-    assert (BOARD.ranks.rank[flagged] == 0).all()
-
-
-def test_options_say_how_many_rows_each_has() -> None:
+def test_options_say_how_many_rows_each_has_flagged_and_vanished_ones_shown_unless_hidden() -> None:
     options = seen(precision="bfloat16,int3").options
     for name, of_one in options.items():
         assert sum(option.models for option in of_one) == len(BOARD.models), name
@@ -292,30 +367,24 @@ def test_options_say_how_many_rows_each_has() -> None:
     assert ("not-stated", "Not stated") in [(o.value, o.label) for o in options["licence"]]
     for option in options["arch"]:
         assert seen(arch=option.value).found == option.models
+    flagged = [row for row, model in enumerate(BOARD.models) if model.flagged]
+    gone = [row for row, model in enumerate(BOARD.models) if model.hub_state == "gone"]
+    assert set(flagged) | set(gone) <= set(seen().rows)
+    assert set(seen(flagged="only").rows) == set(flagged)
+    assert not set(seen(gone="hide").rows) & set(gone)
+    assert (BOARD.ranks.rank[flagged] == 0).all()
 
 
-@pytest.mark.parametrize("by_id", [True, False])
-def test_a_deep_link_opens_the_page_of_its_model_and_marks_it(by_id: bool) -> None:
+def test_a_deep_link_opens_the_page_of_its_model_and_marks_it() -> None:
     row = 173
     model = BOARD.models[row]
-    shown = seen(at_model=model.repo_id.upper() if by_id else str(model.variant), sort="-size")
-    assert shown.marked == row
-    assert row in shown.page_rows
-    assert shown.problems == []
-
-
-def test_a_deep_link_to_a_pinned_model_marks_it_on_top() -> None:
-    model = BOARD.models[170]
-    shown = seen(at_model=str(model.variant), pin=model.repo_id, page="2")
-    assert (shown.marked, shown.pins, shown.page) == (170, [170], 2)
-
-
-def test_pinned_models_stay_whatever_the_filters_and_are_not_listed_twice() -> None:
-    model = BOARD.models[100]
-    shown = seen(pin=f"{model.repo_id},{model.variant},3", q="nobody")
-    assert shown.pins == [100, BOARD.row_of[3]]
-    assert (shown.found, len(shown.rows)) == (0, 0)
-    assert 100 not in seen(pin=str(model.variant)).rows
+    for name in (model.repo_id.upper(), str(model.variant)):
+        shown = seen(at_model=name, sort="-size")
+        assert shown.marked == row
+        assert row in shown.page_rows
+        assert shown.problems == []
+    pinned = seen(at_model=str(model.variant), pin=model.repo_id, page="2")
+    assert (pinned.marked, pinned.pins, pinned.page) == (row, [row], 2), "on top"
 
 
 @pytest.mark.parametrize(
@@ -342,23 +411,3 @@ def test_what_cannot_be_shown_is_said_and_the_rest_is_shown(
     # The reader's own text stays in the address, so that it can be put right.
     for name in fields:
         assert name in shown.wanted.url()
-
-
-def test_hits_are_counted_on_the_whole_board() -> None:
-    shown = seen(q="llama; @type:chat", flagged="only")
-    assert shown.hits == [
-        ("llama", seen(q="llama").found),
-        ("@type:chat", seen(type="chat").found),
-    ]
-
-
-def test_an_empty_board_is_one_empty_page() -> None:
-    shown = seen(synthetic_board(0, 3), q="llama", sort="bench_01")
-    assert (shown.found, shown.pages, shown.first, shown.last) == (0, 1, 0, 0)
-    assert shown.ways_out == []
-
-
-def test_links_to_files_carry_the_same_query() -> None:
-    url = asked("/?q=llama&cols=all").url(to="board-csv", page=1)
-    assert urlsplit(url).path == "/board.csv"
-    assert urlsplit(url).query == "q=llama&cols=all"

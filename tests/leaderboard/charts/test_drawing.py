@@ -1,21 +1,26 @@
-"""Dots, lines and scales stand where the numbers say."""
+"""Dots, lines, scales and names stand where the numbers say, and none touches another."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations, pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from django.conf import settings as of_the_site
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import ImageFont
 
 from leaderboard.charts import drawing
 from leaderboard.charts.axis import DAY, MOST_DATES, SIZE, TIME, Axis
-from leaderboard.charts.chart import Chart
+from leaderboard.charts.chart import Chart, families
 from leaderboard.charts.chart import front as best
+from leaderboard.charts.drawing import Dot, Picture
+from leaderboard.charts.labels import LONGEST, NARROW_SIZE
+from leaderboard.charts.labels import SIZE as WIDE_SIZE
 from leaderboard.snapshot import Scores
 
 
@@ -49,14 +54,25 @@ def drawn(*models: tuple[float, float], **options: Any) -> drawing.Picture:
     return drawing.picture(chart(*models, **options), lambda name: f"/models/{name}")
 
 
-def test_ten_times_as_large_is_as_far_to_the_right_each_time():
-    dots = sorted(drawn((1e8, 0.3), (1e9, 0.4), (1e10, 0.5)).dots, key=lambda dot: dot.place)
-    first, second, third = (dot.x for dot in dots)
-    assert second - first == pytest.approx(third - second, abs=0.11)
-    assert first < second
+def crowded(n: int) -> list[tuple[float, float]]:
+    """The best one first, then two models at each place."""
+    places = [place // 2 for place in range(n - 1)]
+    return [(1e8, 0.9), *((1e9 * 1.01**place, 0.3 + 0.3 * (place % 97) / 97) for place in places)]
 
 
-def test_a_dot_stands_between_the_lines_of_its_score_and_size():
+def places(picture: drawing.Picture) -> list[tuple[float, float]]:
+    """Of the dots without a link, read from the paths as a browser does."""
+    found = []
+    for path in picture.crowd:
+        x = y = 0
+        for move in path.split("m")[1:]:
+            dx, dy = map(int, move.removesuffix("h0").split())
+            x, y = x + dx, y + dy
+            found.append((float(x), float(y)))
+    return found
+
+
+def test_dots_stand_at_their_score_and_their_size_ten_times_as_large_as_far_each_time():
     picture = drawn((1e9, 0.35), (2e9, 0.55))
     (dot,) = [dot for dot in picture.dots if dot.place == 0]
     heights = {tick.label: tick.at for tick in picture.up}
@@ -64,6 +80,10 @@ def test_a_dot_stands_between_the_lines_of_its_score_and_size():
     assert dot.x == {tick.label: tick.at for tick in picture.across}["1B"]
     assert dot.low > dot.y > dot.high
     assert dot.told == "1B, 35.0 (33.0 to 37.0)"
+    dots = sorted(drawn((1e8, 0.3), (1e9, 0.4), (1e10, 0.5)).dots, key=lambda dot: dot.place)
+    first, second, third = (dot.x for dot in dots)
+    assert second - first == pytest.approx(third - second, abs=0.11)
+    assert first < second
 
 
 def test_a_day_is_as_long_everywhere_and_its_line_stands_at_midnight():
@@ -112,21 +132,7 @@ def test_the_line_steps_up_at_each_model_of_the_front_and_goes_on_to_the_edge():
     )
 
 
-def test_of_many_models_only_those_of_the_front_have_whiskers_and_lie_on_top():
-    many = [(1e9 + place, 0.5) for place in range(drawing.ALL_WHISKERS + 1)]
-    picture = drawn(*many)
-    assert [dot.place for dot in picture.dots if dot.whisker] == [0]
-    assert picture.dots[-1].place == 0
-    assert all(dot.whisker for dot in drawn(*many[:-1]).dots)
-
-
-def crowded(n: int) -> list[tuple[float, float]]:
-    """The best one first, then two models at each place."""
-    places = [place // 2 for place in range(n - 1)]
-    return [(1e8, 0.9), *((1e9 * 1.01**place, 0.3 + 0.3 * (place % 97) / 97) for place in places)]
-
-
-def test_of_few_models_each_is_a_dot_and_of_many_those_that_stand_out():
+def test_of_few_models_each_is_a_dot_with_a_whisker_and_of_many_those_that_stand_out():
     few, many = drawn(*crowded(drawing.ALONE)), drawn(*crowded(drawing.ALONE + 1))
     assert (len(few.dots), few.crowd) == (drawing.ALONE, [])
     assert len(many.dots) == drawing.STANDING_OUT
@@ -134,12 +140,11 @@ def test_of_few_models_each_is_a_dot_and_of_many_those_that_stand_out():
     heights = sorted(dot.y for dot in drawn(*crowded(drawing.ALONE)).dots)
     lowest = max(dot.y for dot in many.dots)
     assert lowest <= heights[drawing.STANDING_OUT + 5], "and the highest"
-
-
-def test_all_of_a_long_line_are_dots_of_their_own():
-    n = drawing.ALONE + 50
-    models = [(1e8 * 1.01**place, 0.1 + 0.8 * place / n) for place in range(n)]
-    assert len(drawn(*models, front=n).dots) == n
+    many = [(1e9 + place, 0.5) for place in range(drawing.ALL_WHISKERS + 1)]
+    picture = drawn(*many)
+    assert [dot.place for dot in picture.dots if dot.whisker] == [0]
+    assert picture.dots[-1].place == 0
+    assert all(dot.whisker for dot in drawn(*many[:-1]).dots)
 
 
 def test_every_other_model_is_drawn_where_it_stands_and_two_at_one_place_once(
@@ -155,27 +160,140 @@ def test_every_other_model_is_drawn_where_it_stands_and_two_at_one_place_once(
     assert len(found) == len(set(found)) < len(rest)
 
 
-def test_of_many_models_the_families_of_those_that_stand_out_are_joined():
-    models = [*crowded(drawing.ALONE), (9e9, 0.1), (9e10, 0.1)]
-    last = len(models) - 1
-
-    def families(of: list[tuple[float, float]], *places: int) -> list[str]:
-        joined = replace(chart(*of), families=((0, 1), places))
-        return drawing.picture(joined, lambda name: name).families
-
-    (line,) = families(models, last - 1, last)
-    best = drawn(*models).dots[-1]
-    assert line.startswith(f"{best.x},{best.y} ")
-    assert len(families(models[-50:], 48, 49)) == 2
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=20))
+def test_a_model_is_on_the_front_exactly_where_none_dominates_it(models: list[tuple[int, int]]):
+    ordered = sorted(models, key=lambda model: (model[0], -model[1]))
+    dominated = [
+        any(other != model and other[0] <= model[0] and other[1] >= model[1] for other in ordered)
+        for model in ordered
+    ]
+    size, value = (np.array(side, float) for side in zip(*ordered, strict=True))
+    assert best(size, value).tolist() == [not one for one in dominated]
 
 
-def places(picture: drawing.Picture) -> list[tuple[float, float]]:
-    """Of the dots without a link, read from the paths as a browser does."""
-    found = []
-    for path in picture.crowd:
-        x = y = 0
-        for move in path.split("m")[1:]:
-            dx, dy = map(int, move.removesuffix("h0").split())
-            x, y = x + dx, y + dy
-            found.append((float(x), float(y)))
-    return found
+def test_a_family_is_of_one_maker_and_names_that_differ_by_size_alone():
+    names = ["a/Nut-0.5B", "a/Nut-410m-chat", "b/Nut-7B", "a/Nut-7b", "a/Nut-2-7B", "a/Nut-13B-v2"]
+    assert families(names, np.array([0.5, 0.41, 7, 7, 7, 13.0])) == ((0, 3),)
+    assert families(["a/Nut-7B", "a/nut-7b"], np.array([7, 7.0])) == ()
+    assert families(["a/Mix-8x7B-7B", "a/Mix-8x7B-9B"], np.array([7, 9.0])) == ((0, 1),)
+    assert families(["a/Mix-2B-7B", "a/Mix-2B-9B"], np.array([7, 9.0])) == ()
+
+
+FONT = of_the_site.BASE_DIR / "static" / "fonts" / "inter-latin-opsz-normal.woff2"
+LETTERS = "abgiljmwMW0179.-_ABQ"
+WHERE = st.tuples(
+    st.floats(8.0, 12.0).map(lambda power: 10**power), st.integers(0, 200).map(lambda n: n / 200)
+)
+"""Size and score; scores often coincide."""
+NAMES = st.text(LETTERS, min_size=1, max_size=60).map(lambda name: f"lab/{name}")
+
+
+class Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@st.composite
+def pictures(draw: st.DrawFn, most: int = 60) -> Picture:
+    models = draw(st.lists(WHERE, min_size=1, max_size=most))
+    names = draw(st.lists(NAMES, min_size=len(models), max_size=len(models)))
+    models.sort(key=lambda model: (model[0], -model[1]))
+    return drawn(*models, names=names, front=None)
+
+
+def box(dot: Dot, size: float) -> Box:
+    """Where a browser writes the name, by the typeface's own widths, in letters of a size."""
+    font = ImageFont.truetype(str(FONT), 100)
+    wide = font.getlength(dot.label.text) * size / 100
+    before = {"start": 0.0, "middle": wide / 2, "end": wide}[dot.label.anchor]
+    half = 0.6 * size
+    left = dot.label.x - before
+    return Box(left, dot.label.y - half, left + wide, dot.label.y + half)
+
+
+def overlap(one: Box, other: Box) -> bool:
+    across = min(one.right, other.right) - max(one.left, other.left)
+    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return across > 0 and down > 0
+
+
+def windows(of: Picture) -> list[list[tuple[Dot, Box]]]:
+    """What a wide window shows, and what a narrow one does in larger letters."""
+    labelled = [dot for dot in of.dots if dot.label]
+    return [
+        [(dot, box(dot, WIDE_SIZE)) for dot in labelled],
+        [(dot, box(dot, NARROW_SIZE)) for dot in labelled if dot.label.narrow],
+    ]
+
+
+@given(pictures())
+@settings(deadline=None)
+def test_no_two_names_touch_and_each_is_beside_its_dot_off_other_dots_the_line_and_the_frame(
+    picture: Picture,
+) -> None:
+    nothing_touches(picture)
+    nothing_crosses_the_line(picture)
+    for shown in windows(picture):
+        for dot, text in shown:
+            away_x = max(text.left - dot.x, dot.x - text.right, 0)
+            away_y = max(text.top - dot.y, dot.y - text.bottom, 0)
+            # Letters of a wide window stand in the middle of the room for larger ones.
+            assert max(away_x, away_y) <= 5 + 3 + 0.2 * NARROW_SIZE
+            own = dot.name.partition("/")[2]
+            assert dot.label.text in (own, f"{own[: LONGEST - 1]}…")
+            assert len(dot.label.text) <= LONGEST
+
+
+def nothing_touches(one: Picture) -> None:
+    for shown in windows(one):
+        for (_, first), (_, second) in combinations(shown, 2):
+            assert not overlap(first, second)
+        for _, text in shown:
+            assert one.left <= text.left
+            assert text.right <= one.right
+            assert one.top <= text.top
+            assert text.bottom <= one.bottom
+            for dot in one.dots:
+                r = dot.radius
+                assert not overlap(text, Box(dot.x - r, dot.y - r, dot.x + r, dot.y + r)), dot.name
+
+
+def nothing_crosses_the_line(one: Picture) -> None:
+    corners = [tuple(map(float, point.split(","))) for point in one.front.split()]
+    lines = [Box(*min(ends), *max(ends)) for ends in pairwise(corners)]
+    lines = [Box(a, min(b, d), c, max(b, d)) for a, b, c, d in lines]
+    for shown in windows(one):
+        for dot, text in shown:
+            assert not any(crosses(line, text) for line in lines), dot.name
+            if not dot.on_front:
+                x, y = (text.left + text.right) / 2, (text.top + text.bottom) / 2
+                way = Box(min(x, dot.x), min(y, dot.y), max(x, dot.x), max(y, dot.y))
+                assert not any(crosses(line, way) for line in lines), dot.name
+
+
+def crosses(line: Box, box: Box) -> bool:
+    """A line has no width."""
+    across = box.left < line.right and line.left < box.right
+    return across and box.top < line.bottom and line.top < box.bottom
+
+
+def test_a_model_alone_has_its_name_and_a_long_one_is_cut() -> None:
+    (dot,) = drawn((7e9, 0.5), names=["lab/" + "W" * 90]).dots
+    assert dot.label.text == "W" * (LONGEST - 1) + "…"
+    assert dot.name == "lab/" + "W" * 90
+
+
+def test_names_keep_off_the_dots_that_lead_nowhere_as_well() -> None:
+    """Of many models most are no link; they are as much in the way."""
+    models = drawing.ALONE + 1
+    many = sorted((10 ** (8 + 4 * (n * 0.618 % 1)), 0.3 + 0.4 * n / models) for n in range(models))
+    one = drawn(*many, front=None)
+    assert one.crowd
+    for shown in windows(one):
+        assert shown
+        for _, text in shown:
+            for x, y in places(one):
+                assert not overlap(text, Box(x - 3, y - 3, x + 3, y + 3))

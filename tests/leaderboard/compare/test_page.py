@@ -2,83 +2,88 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import re
 from html import unescape
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 from scipy.stats import binomtest
 
 from evalcore.stats import benjamini_hochberg, holm, paired_difference, wilson
 from leaderboard.models import HubModel, Run, ScoreVector, Suite, Variant, edition
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot import published
+from tests.evalcore.toys import evaluated, write_toys
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
+from tests.leaderboard.pages import csv_rows, download, get, json_file, text_of
+from tests.leaderboard.rows import once_per_module
 
 N = 60
 TASKS = ("facts", "sums")
 
 
+@once_per_module
+def strong_and_weak() -> tuple[Suite, Variant, Variant]:
+    suite = make.make_suite(benchmarks=TASKS, styles=("cloze", "mmlu"))
+    strong = make.evaluated("lab/strong", suite, {"cloze": 0.9, "mmlu": 0.6}, n=N)
+    weak = make.evaluated("lab/weak", suite, {"cloze": 0.4, "mmlu": 0.6}, n=N)
+    make.built(suite)
+    return suite, strong, weak
+
+
 @pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
+def suite(strong_and_weak: tuple[Suite, Variant, Variant], db: None, settings: Any) -> Suite:
     settings.PLUMBLINE_SUITE = "demo"
-    return make.make_suite(benchmarks=TASKS, styles=("cloze", "mmlu"))
+    return strong_and_weak[0]
 
 
 @pytest.fixture
-def strong(suite: Suite) -> Variant:
-    return make.evaluated("lab/strong", suite, {"cloze": 0.9, "mmlu": 0.6}, n=N)
+def strong(strong_and_weak: tuple[Suite, Variant, Variant], suite: Suite) -> Variant:
+    return strong_and_weak[1]
 
 
 @pytest.fixture
-def weak(suite: Suite) -> Variant:
-    return make.evaluated("lab/weak", suite, {"cloze": 0.4, "mmlu": 0.6}, n=N)
+def weak(strong_and_weak: tuple[Suite, Variant, Variant], suite: Suite) -> Variant:
+    return strong_and_weak[2]
 
 
 @pytest.fixture
-def pair(suite: Suite, strong: Variant, weak: Variant) -> str:
+def pair(strong: Variant, weak: Variant) -> str:
     """The address that compares the two, the strong one as baseline."""
-    return compared(suite, strong, weak)
+    return address_of(strong, weak)
 
 
-def compared(suite: Suite, *variants: Variant, style: str = "own") -> str:
-    published.build(suite, style)
+@pytest.fixture
+def runs(strong: Variant, weak: Variant) -> list[Run]:
+    """Their runs of the first benchmark."""
+    return [run_of(strong, "facts"), run_of(weak, "facts")]
+
+
+def address_of(*variants: Variant) -> str:
     return f"/compare?m={'%2C'.join(str(variant.pk) for variant in variants)}"
 
 
-def get(client: Client, address: str) -> str:
-    response = client.get(address)
-    assert response.status_code == 200, (address, response.get("Location"))
-    return response.content.decode()
+def address_of_runs(*runs: Run) -> str:
+    return f"/compare?run={'%2C'.join(str(run.pk) for run in runs)}"
 
 
-def text(html: str) -> str:
-    """What a reader sees of it."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+def compared(suite: Suite, *variants: Variant) -> str:
+    """The address that compares these, once they are on the board."""
+    make.built(suite)
+    return address_of(*variants)
 
 
 def run_of(variant: Variant, task: str) -> Run:
     return variant.runs.get(task__name=task)
 
 
-def samples(variant: Variant, task: str) -> list[dict[str, Any]]:
-    return samples_of(run_of(variant, task))
-
-
 def scores(variant: Variant, task: str) -> np.ndarray:
-    return np.array([row["correct"] for row in samples(variant, task)])
+    return np.array([row["correct"] for row in make.samples_of(run_of(variant, task))])
 
 
 def differences(html: str) -> list[tuple[float, float, float]]:
@@ -89,8 +94,10 @@ def differences(html: str) -> list[tuple[float, float, float]]:
     return [(float(value), float(low), float(high)) for value, low, high in found]
 
 
-def p_values(html: str) -> list[str]:
-    return [unescape(cell).strip() for cell in re.findall(r'data-l="p">([^<]*)<', html)]
+def forest_rows(html: str) -> list[str]:
+    """The rows of tasks, then that of the average."""
+    forest = html[html.index("tbl forest") : html.index('class="hang"')]
+    return forest.split('<tr role="row"')[2:]
 
 
 def crosstab(html: str) -> list[int]:
@@ -99,7 +106,11 @@ def crosstab(html: str) -> list[int]:
     return [int(n) for n in re.findall(r"<b>(\d+)</b>", table)[:4]]
 
 
-def test_the_differences_are_those_of_the_paired_scores(
+def p_values(html: str) -> list[str]:
+    return [unescape(cell).strip() for cell in re.findall(r'data-l="p">([^<]*)<', html)]
+
+
+def test_the_differences_and_the_exact_test_are_those_of_the_paired_scores(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     expected = [paired_difference(scores(weak, t), scores(strong, t)) for t in TASKS]
@@ -109,6 +120,12 @@ def test_the_differences_are_those_of_the_paired_scores(
         assert one == pytest.approx((by_task.difference, by_task.low, by_task.high))
     corrected = holm([one.p_value for one in expected])
     assert p_values(html)[:2] == ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in corrected]
+    html = get(client, f"{pair}&task=facts")
+    a, b = scores(strong, "facts") == 1, scores(weak, "facts") == 1
+    only_a, only_b = int((a & ~b).sum()), int((~a & b).sum())
+    assert crosstab(html) == [int((a & b).sum()), only_a, only_b, int((~a & ~b).sum())]
+    p = binomtest(only_a, only_a + only_b).pvalue
+    assert (f"p = {p:.3f}" if p >= 0.001 else "p < 0.001") in text_of(html)
 
 
 def test_the_average_adds_the_tasks_as_independent_parts(
@@ -120,36 +137,52 @@ def test_the_average_adds_the_tasks_as_independent_parts(
     assert value == pytest.approx(sum(part.difference for part in by_task) / 2)
     # About 118 degrees of freedom: a quantile of 1.98.
     assert (high - low) / 2 == pytest.approx(1.98 * np.sqrt(sum(variances)), rel=2e-3)
-    board = published.newest(suite, "own")
-    assert board is not None
+    board = make.board(suite)
     averages = [board.average.value[board.row_of[variant.pk]] for variant in (weak, strong)]
     assert value == pytest.approx(averages[0] - averages[1])
 
 
-def test_the_verdict_says_who_is_ahead_and_by_how_much(client: Client, pair: str) -> None:
-    html = text(get(client, pair))
-    assert re.search(r"strong is ahead of weak by [0-9.]+ points \([0-9.]+ to [0-9.]+\)\.", html)
-    assert "strong is ahead of weak on Facts and Sums." in html
-    assert (
-        "A difference this large is found in four of five such measurements, or more often." in html
-    )
-    assert "2 differences on this page (Holm)" in html
+def test_the_verdict_comes_first_and_says_who_is_ahead_and_by_how_much(
+    client: Client, pair: str, suite: Suite, strong: Variant, weak: Variant
+) -> None:
+    html = get(client, pair)
+    page = text_of(html[html.index("<main") :])
+    assert re.search(r"strong is ahead of weak by [0-9.]+ points \([0-9.]+ to [0-9.]+\)\.", page)
+    assert "strong is ahead of weak on Facts and Sums." in page
+    found = "A difference this large is found in four of five such measurements, or more often."
+    assert found in page
+    assert "2 differences on this page (Holm)" in page
+    assert page.index("strong is ahead of weak by") < page.index("Both were asked the same thing")
+    assert page.index("Both were asked the same thing") < page.index("Task by task")
+    apart = {t: abs((scores(strong, t) - scores(weak, t)).mean()) for t in TASKS}
+    farthest = max(apart, key=lambda name: apart[name])
+    assert f"{farthest.title()}: who is right where" in page
+    assert "Questions they answered differently" in page
+    # Its links name the task, in case another one lies farthest apart by then.
+    (first, *_) = re.findall(r'href="([^"]*doc=[^"]*)"', html)
+    assert f"task={farthest}&amp;" in first
+    other = next(name for name in TASKS if name != farthest)
+    assert f"{other.title()}: who is right where" in text_of(get(client, f"{pair}&task={other}"))
 
 
 def test_models_that_cannot_be_told_apart_are_not_ranked(client: Client, suite: Suite) -> None:
     skill = {"cloze": 0.5, "mmlu": 0.5}
     alike = [make.evaluated(f"lab/{name}", suite, skill, n=N) for name in ("one", "other")]
-    html = text(get(client, compared(suite, *alike)))
+    html = text_of(get(client, compared(suite, *alike)))
     assert "These two cannot be told apart: the difference is " in html
     assert " is ahead of " not in html
 
 
-@pytest.mark.parametrize(("skill", "n"), [(0.75, 60), (0.62, 60), (0.505, 2_000), (0.9, 60)])
+@pytest.mark.parametrize(
+    ("skill", "seeds"), [(0.75, (1, 2)), (0.62, (1, 2)), (0.51, (19, 19)), (0.9, (1, 2))]
+)
 def test_a_row_has_one_verdict_and_the_mark_of_it(
-    client: Client, suite: Suite, skill: float, n: int
+    client: Client, suite: Suite, skill: float, seeds: tuple[int, int]
 ) -> None:
-    first = make.evaluated("lab/a", suite, {"cloze": skill, "mmlu": 0.5}, n=n)
-    second = make.evaluated("lab/b", suite, {"cloze": 0.5, "mmlu": 0.5}, n=n)
+    first, second = make.make_variant("lab/a"), make.make_variant("lab/b")
+    for entry in suite.entries.filter(own=True):
+        for variant, share, seed in zip((first, second), (skill, 0.5), seeds, strict=True):
+            make.finish(make.queued_run(variant, entry), skill=share, n=N, seed=seed)
     found = [paired_difference(scores(second, t), scores(first, t)) for t in TASKS]
     said, states = [], []
     for one, p in zip(found, holm([one.p_value for one in found]), strict=True):
@@ -163,7 +196,7 @@ def test_a_row_has_one_verdict_and_the_mark_of_it(
     assert verdicts(html)[:2] == [words[state] for words, state in zip(said, states, strict=True)]
     assert marks(html)[:2] == states
     claims = [t.title() for t, state in zip(TASKS, states, strict=True) if state == "ahead"]
-    summary = text(html[html.index('aria-labelledby="forest"') : html.index('id="forest"')])
+    summary = text_of(html[html.index('aria-labelledby="forest"') : html.index('id="forest"')])
     assert [t.title() in summary.partition("How many")[0] for t in TASKS] == [
         t.title() in claims for t in TASKS
     ]
@@ -171,65 +204,15 @@ def test_a_row_has_one_verdict_and_the_mark_of_it(
     assert (int(better) + int(worse), int(equal)) == (len(claims), 2 - len(claims))
 
 
-def forest_rows(html: str) -> list[str]:
-    """The rows of tasks, then that of the average."""
-    forest = html[html.index("tbl forest") : html.index('class="hang"')]
-    return forest.split('<tr role="row"')[2:]
-
-
 def verdicts(html: str) -> list[str]:
     """By row the verdict, without the questions that decide it."""
-    return [
-        text(
-            re.findall(r'class="reading[^>]*>(.*?)(?:<a class="decide".*?)?</td>', row, re.DOTALL)[
-                0
-            ]
-        )
-        for row in forest_rows(html)
-    ]
+    reading = r'class="reading[^>]*>(.*?)(?:<a class="decide".*?)?</td>'
+    return [text_of(re.findall(reading, row, re.DOTALL)[0]) for row in forest_rows(html)]
 
 
 def marks(html: str) -> list[str]:
     """By row its mark: a full circle, an empty one, or a stroke."""
     return [re.findall(r'class="(\w*)"', row)[0] for row in forest_rows(html)]
-
-
-def test_what_other_rules_say_is_folded_behind_the_verdicts(client: Client, pair: str) -> None:
-    html = get(client, pair)
-    table = re.findall(r"<table[^>]*tbl forest.*?</table>", html, re.DOTALL)[0]
-    assert "Holm" not in table
-    (folded,) = re.findall(r'<details class="[^"]*" id="criteria">.*?</details>', html, re.DOTALL)
-    for rule in ("Holm", "Benjamini", "four"):
-        assert rule in folded
-
-
-def test_the_verdict_comes_first_and_the_farthest_task_is_open(
-    client: Client, suite: Suite, pair: str, strong: Variant, weak: Variant
-) -> None:
-    html = get(client, pair)
-    page = text(html[html.index("<main") :])
-    assert page.index("strong is ahead of weak by") < page.index("Both were asked the same thing")
-    assert page.index("Both were asked the same thing") < page.index("Task by task")
-    apart = {t: abs((scores(strong, t) - scores(weak, t)).mean()) for t in TASKS}
-    farthest = max(apart, key=lambda name: apart[name])
-    assert f"{farthest.title()}: who is right where" in page
-    assert "Questions they answered differently" in page
-    # Its links name the task, in case another one lies farthest apart by then.
-    (first, *_) = re.findall(r'href="([^"]*doc=[^"]*)"', html)
-    assert f"task={farthest}&amp;" in first
-    other = next(name for name in TASKS if name != farthest)
-    assert f"{other.title()}: who is right where" in text(get(client, f"{pair}&task={other}"))
-
-
-def test_the_2x2_table_comes_with_the_exact_test(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    html = get(client, f"{pair}&task=facts")
-    a, b = scores(strong, "facts") == 1, scores(weak, "facts") == 1
-    only_a, only_b = int((a & ~b).sum()), int((~a & b).sum())
-    assert crosstab(html) == [int((a & b).sum()), only_a, only_b, int((~a & ~b).sum())]
-    p = binomtest(only_a, only_a + only_b).pvalue
-    assert (f"p = {p:.3f}" if p >= 0.001 else "p < 0.001") in text(html)
 
 
 def test_the_same_score_on_every_question_is_a_difference_of_exactly_nothing(
@@ -242,13 +225,13 @@ def test_the_same_score_on_every_question_is_a_difference_of_exactly_nothing(
             make.finish(run, skill=0.6, n=N, seed=5)
         twins.append(submission.variant)
     html = get(client, compared(suite, *twins))
-    assert "one and copy have the same score on every question." in text(html)
+    assert "one and copy have the same score on every question." in text_of(html)
     assert differences(html)[0] == (0, 0, 0)
     forest = html[html.index("tbl forest") : html.index('id="criteria"')]
     assert 'class="dot"' not in forest
-    assert text(forest).count("same on every question") == 3
+    assert text_of(forest).count("same on every question") == 3
     detail = get(client, f"{compared(suite, *twins)}&task=facts")
-    assert "no question tells one from the other" in text(detail)
+    assert "no question tells one from the other" in text_of(detail)
 
 
 def test_where_every_question_differs_alike_the_scores_are_taken_as_independent(
@@ -264,7 +247,7 @@ def test_where_every_question_differs_alike_the_scores_are_taken_as_independent(
     assert value == low == -1
     assert -0.95 < high < -0.9
     assert "unpaired" in html
-    assert "A right ahead" in text(html)
+    assert "A right ahead" in text_of(html)
 
 
 def test_several_models_stand_against_the_baseline_that_the_reader_chooses(
@@ -272,10 +255,10 @@ def test_several_models_stand_against_the_baseline_that_the_reader_chooses(
 ) -> None:
     middle = make.evaluated("lab/middle", suite, {"cloze": 0.65, "mmlu": 0.5}, n=N)
     address = compared(suite, strong, weak, middle)
-    html = text(get(client, address))
+    html = text_of(get(client, address))
     assert "Against strong: weak and middle are behind." in html
     assert "4 differences on this page (Holm)" in html
-    html = text(get(client, f"{address}&base={middle.pk}"))
+    html = text_of(get(client, f"{address}&base={middle.pk}"))
     assert "Against middle: strong is ahead; weak is behind." in html
     detail = get(client, f"{address}&base={middle.pk}&vs={weak.pk}&task=sums")
     a, b = scores(middle, "sums") == 1, scores(weak, "sums") == 1
@@ -287,29 +270,210 @@ def test_a_missing_task_is_counted_as_missing_and_spoils_the_average(
 ) -> None:
     part = make.make_submission(make.make_variant("lab/part"), suite)
     make.finish(part.runs.get(task__name="facts"), skill=0.4, n=N)
-    html = text(get(client, compared(suite, strong, part.variant)))
+    html = text_of(get(client, compared(suite, strong, part.variant)))
     assert "There is no difference of averages: part has no number for Sums that compares." in html
     assert "queued" in html
     table = html[html.index("Tasks: better") :]
     assert re.search(rf"B part .*? 0 1 0 1 \d+ \d+ \d+ {N} ", table)
 
 
-def test_the_list_holds_every_question_where_they_part(
+def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
+    client: Client, suite: Suite, strong: Variant, weak: Variant, runs: list[Run]
+) -> None:
+    Run.objects.filter(variant=weak).update(
+        engine_version="0.2.0", environment={"device": "cuda", "torch": "2.9.1"}
+    )
+    html = get(client, address_of_runs(*runs))
+    expected = paired_difference(scores(weak, "facts"), scores(strong, "facts"))
+    (found,) = differences(html)
+    assert found == pytest.approx((expected.difference, expected.low, expected.high))
+    assert "Both were asked the same thing. Computed otherwise: engine and device." in text_of(html)
+    assert crosstab(html)
+    assert "512 tokens" in text_of(html)
+    assert "transformers 5.23.0 not recorded not known" in text_of(html)
+
+
+def test_runs_that_were_asked_otherwise_are_shown_and_not_subtracted(
+    client: Client, suite: Suite, strong: Variant, weak: Variant, runs: list[Run]
+) -> None:
+    Run.objects.filter(pk=runs[1].pk).update(mode="compat")
+    html = text_of(get(client, address_of_runs(*runs)))
+    assert "asked the same questions, but not in the same way: scoring mode." in html
+    html = get(client, address_of_runs(run_of(strong, "facts"), run_of(weak, "facts_mmlu")))
+    assert "They were not asked the same thing: other prompt style." in text_of(html)
+    assert "asked in another style: MMLU-style, the baseline Cloze" in text_of(html)
+    assert differences(html) == []
+    assert 'class="two"' not in html
+    entry = suite.entries.get(task__name="facts")
+    fewer = make.finish(make.queued_run(make.make_variant("lab/fewer"), entry), n=50)
+    html = get(client, address_of_runs(run_of(strong, "facts"), fewer))
+    assert "other questions than the baseline’s (n = 50)" in text_of(html)
+    assert differences(html) == []
+
+
+def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
+    client: Client, pair: str, suite: Suite, strong: Variant, weak: Variant
+) -> None:
+    address = pair.replace("%2C", "%2C999999%2Clab%2Fnobody%2C")
+    html = text_of(get(client, address))
+    assert "no model has the number 999999 on Workshop 1.0" in html
+    assert "no model has the ID “lab/nobody”" in html
+    assert "strong is ahead of weak" in html
+    assert "strong is ahead of weak" in text_of(get(client, "/compare?m=lab%2Fstrong%2Clab%2Fweak"))
+    waiting = make.make_submission(make.make_variant("lab/waiting"), suite).runs.get(
+        task__name="facts"
+    )
+    keys = [
+        *(str(run_of(variant, "facts").pk) for variant in (strong, weak)),
+        str(waiting.pk),
+        str(run_of(weak, "sums").pk),
+        "00000000-0000-0000-0000-000000000000",
+        "no-run",
+    ]
+    html = text_of(get(client, "/compare?run=" + "%2C".join(keys)))
+    assert "lab/waiting on Facts is queued, so it has no answers to compare." in html
+    assert "lab/weak was asked Sums, the baseline Facts." in html
+    assert "there is no run 00000000-0000-0000-0000-000000000000" in html
+    assert "“no-run” is not a run" in html
+    assert "strong is ahead of weak" in html
+
+
+def test_more_than_six_are_too_many(client: Client, db: None, settings: Any) -> None:
+    settings.PLUMBLINE_SUITE = "letters"
+    suite = make.make_suite("letters", benchmarks=("letters",), styles=("cloze",))
+    variants = [make.evaluated(f"lab/m{place}", suite, {"cloze": 0.5}, n=12) for place in range(7)]
+    html = text_of(get(client, compared(suite, *variants)))
+    assert "7 models are asked for, and a page compares two to 6. Not shown: lab/m6." in html
+    assert "m0 and 5 others" in html
+
+
+def test_a_flagged_model_says_why(client: Client, pair: str, suite: Suite) -> None:
+    HubModel.objects.filter(repo_id="lab/strong").update(flag_reason="Trained on the questions")
+    make.built(suite)
+    assert "flagged: Trained on the questions" in text_of(get(client, pair))
+
+
+def test_the_picker_finds_adds_and_suggests_models_and_runs(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    ours, theirs = samples(strong, "facts"), samples(weak, "facts")
+    html = get(client, "/compare")
+    assert f'href="/compare?m={strong.pk}"' in html
+    for query in ("", "&q=wea"):
+        assert f'href="{pair}"' in get(client, f"/compare?m={strong.pk}{query}")
+    added = client.get(f"/compare?m={strong.pk}&q=lab%2FWEAK")
+    assert (added.status_code, added["Location"]) == (302, pair)
+    assert "no other model on this board has “zebra”" in text_of(
+        get(client, f"/compare?m={strong.pk}&q=zebra")
+    )
+    assert "is no regular expression" in text_of(get(client, "/compare?q=%2F(%2F"))
+    first, second = run_of(strong, "facts"), run_of(weak, "facts")
+    html = get(client, f"/compare?run={first.pk}")
+    both = f"/compare?run={first.pk}%2C{second.pk}"
+    assert f'href="{both}"' in html
+    added = client.get(f"/compare?run={first.pk}&q=http%3A%2F%2Fsite%2Fruns%2F{second.pk}")
+    assert (added.status_code, added["Location"]) == (302, both)
+
+
+def test_before_there_is_a_board_the_page_says_so(client: Client, db: None, settings: Any) -> None:
+    settings.PLUMBLINE_SUITE = make.make_suite("unbuilt").name
+    assert "Nothing to compare yet" in get(client, "/compare")
+    assert client.get("/compare?suite=nothing").status_code == 404
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"engine_version": "9.9.9"},
+    {"environment": {"device": "abacus"}},
+    {"mode": "compat"},
+    {"shots": 25},
+    {"fewshot_draw": "other", "shots": 3},
+    {"fewshot_seed": 77, "shots": 3},
+    {"docs_digest": "f" * 64},
+    {"dataset_commits": {"facts": "e" * 40}},
+]
+
+
+def test_every_change_of_a_run_is_followed(client: Client, runs: list[Run]) -> None:
+    address = address_of_runs(*runs)
+    before = get(client, address)
+    assert get(client, address) == before
+    for change in CHANGES:
+        known = dict.fromkeys(change)
+        as_it_was = Run.objects.filter(pk=runs[1].pk).values(*known)[0]
+        Run.objects.filter(pk=runs[1].pk).update(**change)
+        edition.note("data")  # as every change of a run by the queue does
+        assert get(client, address) != before, change
+        Run.objects.filter(pk=runs[1].pk).update(**as_it_was)
+        edition.note("data")
+    assert get(client, address) == before
+
+
+def test_files_and_vectors_that_come_and_go_are_followed(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    address = f"{pair}&task=facts"
+    whole = get(client, address)
+    sha256 = run_of(weak, "facts").artifacts.get(kind="samples").sha256
+    file = artifacts.path_of(sha256)
+    hidden = file.rename(file.with_suffix(".away"))
+    edition.note("data")  # the store tells nobody: it is seen with the next change of anything
+    lost = get(client, f"{address}&doc=1")
+    assert "not in the store just now" in lost
+    assert crosstab(lost) == crosstab(whole), "who was right is known all the same"
+    hidden.rename(file)
+    edition.note("data")
+    assert get(client, address) == whole
+    ScoreVector.objects.filter(result__run=run_of(weak, "facts")).delete()
+    edition.note("data")
+    assert "There is nothing to compare question by question" in text_of(get(client, address))
+
+
+def test_samples_of_questions_are_not_indexed_and_every_kind_of_link_leads_somewhere(
+    client: Client, pair: str
+) -> None:
+    assert client.get(pair)["X-Robots-Tag"] == "noindex"
+    assert "noindex" in get(client, pair)
+    html = get(client, f"{pair}&task=facts&doc=7")
+    by_kind = {}
+    for link in re.findall(r'href="(/compare[^"#]*)', html):
+        address = unescape(link)
+        by_kind[frozenset(re.findall(r"[?&](\w+)=", address)), address.partition("?")[0]] = address
+    assert len(by_kind) > 10
+    for address in by_kind.values():
+        assert client.get(address).status_code in (200, 302), address
+
+
+# Question by question
+
+
+def test_the_list_holds_every_question_where_they_part_the_largest_disagreement_first(
+    client: Client, pair: str, runs: list[Run]
+) -> None:
+    ours, theirs = map(make.samples_of, runs)
     only = [a["doc_id"] for a, b in zip(ours, theirs, strict=True) if a["correct"] > b["correct"]]
+    other = [a["doc_id"] for a, b in zip(ours, theirs, strict=True) if a["correct"] < b["correct"]]
     both_wrong = [
         a["doc_id"]
         for a, b in zip(ours, theirs, strict=True)
         if a["correct"] == b["correct"] == 0 and a["pick"] != b["pick"]
     ]
     html = get(client, f"{pair}&task=facts")
-    assert f"Only strong, {len(only)}" in text(html)
-    assert ("Both wrong, differently" in text(html)) == bool(both_wrong)
-    assert listed(client, f"{pair}&task=facts&show=base") != []
-    assert sorted(listed(client, f"{pair}&task=facts&show=base")) == sorted(only)
-    assert listed(client, f"{pair}&task=facts&show=base&sort=file") == sorted(only)
+    assert f"Only strong, {len(only)}" in text_of(html)
+    assert f"Both wrong, differently, {len(both_wrong)}" in text_of(html)
+    order = listed(client, f"{pair}&task=facts&show=base")
+    assert sorted(order) == only
+    for show, expected in (("base", only), ("other", other), ("wrong", both_wrong)):
+        found = listed(client, f"{pair}&task=facts&show={show}&sort=file")
+        assert found == expected != [], show
+
+    def margin(row: dict[str, Any]) -> float:
+        values = [response["loglikelihood"] for response in row["responses"]]
+        right = values.pop(row["gold"][0])
+        return float(right - max(values))
+
+    both = zip(ours, theirs, strict=True)
+    apart = {a["doc_id"]: abs(margin(a) - margin(b)) for a, b in both}
+    assert order == sorted(order, key=lambda doc: -apart[doc])
+    assert f"{apart[order[0]]:.2f}" in get(client, f"{pair}&task=facts&show=base")
 
 
 def listed(client: Client, address: str) -> list[int]:
@@ -329,7 +493,7 @@ def listed(client: Client, address: str) -> list[int]:
 def test_a_lead_says_how_many_questions_decide_it_and_leads_to_them(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    html = client.get(pair).content.decode()
+    html = get(client, pair)
     link = r'<a class="decide" href="([^"]+)">(\d+) questions decide this</a>'
     (said,) = re.findall(link, forest_rows(html)[0])
     address, number = unescape(said[0]), int(said[1])
@@ -346,33 +510,15 @@ def test_a_lead_says_how_many_questions_decide_it_and_leads_to_them(
     listed = client.get(address.partition("#")[0], follow=True).content.decode()
     assert "The fewest questions without which the other model would be ahead" in listed
     shown = re.search(r"Those that decide the lead,\s+(\d+)</a>", listed)
-    assert shown
     assert int(shown[1]) == number
-
-
-def test_the_largest_disagreement_comes_first(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    def margin(row: dict[str, Any]) -> float:
-        values = [response["loglikelihood"] for response in row["responses"]]
-        right = values.pop(row["gold"][0])
-        return float(right - max(values))
-
-    apart = {
-        a["doc_id"]: abs(margin(a) - margin(b))
-        for a, b in zip(samples(strong, "facts"), samples(weak, "facts"), strict=True)
-    }
-    order = listed(client, f"{pair}&task=facts&show=base")
-    assert order == sorted(order, key=lambda doc: -apart[doc])
-    assert f"{apart[order[0]]:.2f}" in get(client, f"{pair}&task=facts&show=base")
 
 
 def test_a_question_shows_both_answers_under_one_prompt(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    ours, theirs = samples(strong, "facts")[7], samples(weak, "facts")[7]
+    ours, theirs = (make.samples_of(run_of(variant, "facts"))[7] for variant in (strong, weak))
     html = get(client, f"{pair}&task=facts&doc=7")
-    shown = text(html[html.index('id="question"') :])
+    shown = text_of(html[html.index('id="question"') :])
     assert "Both were sent the same prompt" in shown
     assert unescape(ours["prompt"]).split("\n")[0] in shown
     for row in (ours, theirs):
@@ -412,187 +558,12 @@ def test_withheld_text_stays_withheld(client: Client, suite: Suite) -> None:
     assert "Which tool" not in html
 
 
-def test_without_files_it_is_still_known_who_was_right(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    for variant in (strong, weak):
-        run_of(variant, "facts").artifacts.all().delete()
-    html = get(client, f"{pair}&task=facts&doc=1")
-    assert "not in the store just now" in html
-    a, b = scores(strong, "sums"), scores(weak, "sums")
-    assert a.shape == b.shape
-    assert crosstab(html) != [0, 0, 0, 0]
-
-
-@pytest.mark.parametrize("doc", ["999", "nothing", "facts:", "0" * 40, "other:1"])
-def test_an_unknown_question_is_named(client: Client, pair: str, doc: str) -> None:
-    html = text(get(client, f"{pair}&task=facts&doc={doc.replace(':', '%3A')}"))
-    assert f"Facts has no question “{doc[:40]}”" in html
-
-
-def test_runs_in_another_style_are_shown_and_not_subtracted(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    runs = [run_of(strong, "facts"), run_of(weak, "facts_mmlu")]
-    html = get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs))
-    assert "They were not asked the same thing: other prompt style." in text(html)
-    assert "asked in another style: MMLU-style, the baseline Cloze" in text(html)
-    assert differences(html) == []
-    assert 'class="two"' not in html
-
-
-def test_runs_on_other_questions_are_not_subtracted(client: Client, suite: Suite) -> None:
-    runs = []
-    for name, n in (("lab/one", 60), ("lab/two", 50)):
-        submission = make.make_submission(make.make_variant(name), suite)
-        runs.append(make.finish(submission.runs.get(task__name="facts"), skill=0.6, n=n))
-    html = get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs))
-    assert "other questions than the baseline’s (n = 50)" in text(html)
-    assert differences(html) == []
-
-
-def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    Run.objects.filter(variant=weak).update(
-        engine_version="0.2.0", environment={"device": "cuda", "torch": "2.9.1"}
-    )
-    runs = [run_of(variant, "facts") for variant in (strong, weak)]
-    html = get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs))
-    expected = paired_difference(scores(weak, "facts"), scores(strong, "facts"))
-    (found,) = differences(html)
-    assert found == pytest.approx((expected.difference, expected.low, expected.high))
-    assert "Both were asked the same thing. Computed otherwise: engine and device." in text(html)
-    assert crosstab(html)
-    assert "512 tokens" in text(html)
-
-
-def test_another_way_of_asking_the_same_questions_is_said(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    runs = [run_of(variant, "facts") for variant in (strong, weak)]
-    Run.objects.filter(pk=runs[1].pk).update(mode="compat")
-    html = text(get(client, "/compare?run=" + "%2C".join(str(run.pk) for run in runs)))
-    assert "asked the same questions, but not in the same way: scoring mode." in html
-
-
-def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    published.build(suite, "own")
-    address = f"/compare?m={strong.pk}%2C999999%2Clab%2Fnobody%2C{weak.pk}"
-    html = text(get(client, address))
-    assert "no model has the number 999999 on Workshop 1.0" in html
-    assert "no model has the ID “lab/nobody”" in html
-    assert "strong is ahead of weak" in html
-
-
-def test_runs_that_cannot_be_compared_are_named(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    waiting = make.make_submission(make.make_variant("lab/waiting"), suite).runs.get(
-        task__name="facts"
-    )
-    keys = [
-        *(str(run_of(variant, "facts").pk) for variant in (strong, weak)),
-        str(waiting.pk),
-        str(run_of(weak, "sums").pk),
-        "00000000-0000-0000-0000-000000000000",
-        "no-run",
-    ]
-    html = text(get(client, "/compare?run=" + "%2C".join(keys)))
-    assert "lab/waiting on Facts is queued, so it has no answers to compare." in html
-    assert "lab/weak was asked Sums, the baseline Facts." in html
-    assert "there is no run 00000000-0000-0000-0000-000000000000" in html
-    assert "“no-run” is not a run" in html
-    assert "strong is ahead of weak" in html
-
-
-def test_more_than_six_are_too_many(client: Client, suite: Suite) -> None:
-    variants = [
-        make.evaluated(f"lab/m{place}", suite, {"cloze": 0.5, "mmlu": 0.5}, n=20)
-        for place in range(7)
-    ]
-    html = text(get(client, compared(suite, *variants)))
-    assert "7 models are asked for, and a page compares two to 6. Not shown: lab/m6." in html
-    assert "m0 and 5 others" in html
-
-
-def test_a_flagged_model_says_why(client: Client, pair: str, suite: Suite) -> None:
-    HubModel.objects.filter(repo_id="lab/strong").update(flag_reason="Trained on the questions")
-    published.build(suite, "own")
-    assert "flagged: Trained on the questions" in text(get(client, pair))
-
-
-def test_ticked_boxes_lead_to_the_short_address(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    response = client.get(f"/compare?m={strong.pk}&m={weak.pk}&show=all&page=")
-    assert (response.status_code, response["Location"]) == (302, pair)
-
-
-def test_names_of_models_do_for_numbers(client: Client, pair: str) -> None:
-    assert "strong is ahead of weak" in text(get(client, "/compare?m=lab%2Fstrong%2Clab%2Fweak"))
-
-
-def test_the_picker_finds_adds_and_suggests(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    html = get(client, "/compare")
-    assert f'href="/compare?m={strong.pk}"' in html
-    html = get(client, f"/compare?m={strong.pk}")
-    assert f'href="/compare?m={strong.pk}%2C{weak.pk}"' in html
-    assert f'href="/compare?m={strong.pk}%2C{weak.pk}"' in get(
-        client, f"/compare?m={strong.pk}&q=wea"
-    )
-    added = client.get(f"/compare?m={strong.pk}&q=lab%2FWEAK")
-    assert (added.status_code, added["Location"]) == (302, pair)
-    assert "no other model on this board has “zebra”" in text(
-        get(client, f"/compare?m={strong.pk}&q=zebra")
-    )
-    assert "is no regular expression" in text(get(client, "/compare?q=%2F(%2F"))
-
-
-def test_the_picker_of_runs_finds_those_asked_the_same(
-    client: Client, strong: Variant, weak: Variant
-) -> None:
-    first, second = run_of(strong, "facts"), run_of(weak, "facts")
-    html = get(client, f"/compare?run={first.pk}")
-    both = f"/compare?run={first.pk}%2C{second.pk}"
-    assert f'href="{both}"' in html
-    added = client.get(f"/compare?run={first.pk}&q=http%3A%2F%2Fsite%2Fruns%2F{second.pk}")
-    assert (added.status_code, added["Location"]) == (302, both)
-
-
-def test_before_there_is_a_board_the_page_says_so(client: Client, suite: Suite) -> None:
-    assert "Nothing to compare yet" in get(client, "/compare")
-    assert client.get("/compare?suite=nothing").status_code == 404
-
-
-def test_the_files_hold_every_question(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    address = pair.replace("/compare?", "/compare.csv?")
-    rows = list(csv.DictReader(io.StringIO(content(client, f"{address}&task=facts"))))
-    ours, theirs = samples(strong, "facts"), samples(weak, "facts")
-    assert [int(row["doc_id"]) for row in rows] == [row["doc_id"] for row in ours]
-    assert [float(row["A.score"]) for row in rows] == [row["correct"] for row in ours]
-    assert [float(row["B.score"]) for row in rows] == [row["correct"] for row in theirs]
-    assert [row["B.pick"] for row in rows] == ["ABCD"[row["pick"]] for row in theirs]
-    assert {row["A.model"] for row in rows} == {"lab/strong"}
-    response = client.get(pair.replace("/compare?", "/compare.parquet?"))
-    table = pq.read_table(io.BytesIO(b"".join(response.streaming_content)))
-    assert table.num_rows == len(TASKS) * N
-    assert set(table["benchmark"].to_pylist()) == set(TASKS)
-
-
-def content(client: Client, address: str) -> str:
-    response = client.get(address)
-    assert response.status_code == 200
-    return b"".join(response.streaming_content).decode()
-
-
-def test_a_file_of_what_is_not_there_is_refused_in_words(client: Client, pair: str) -> None:
+def test_what_is_not_there_is_named_and_refused_in_words(client: Client, pair: str) -> None:
+    for doc in ("999", "nothing", "facts:", "0" * 40, "other:1"):
+        html = text_of(get(client, f"{pair}&task=facts&doc={doc.replace(':', '%3A')}"))
+        assert f"Facts has no question “{doc[:40]}”" in html
+    html = text_of(get(client, f"{pair}&task=facts&part=poetry"))
+    assert "part: Facts has no part “poetry”. Choose one from the table." in html
     for address, words in (
         ("/compare.csv", "name two to six models"),
         ("/compare.csv?m=1%2C999999", "no model has the number 999999"),
@@ -603,12 +574,22 @@ def test_a_file_of_what_is_not_there_is_refused_in_words(client: Client, pair: s
         assert words in response.content.decode()
 
 
-def test_a_json_file_holds_the_same_questions_and_the_pins(
+def test_the_files_hold_every_question_and_the_pins(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     address = f"{pair}&task=facts"
-    rows = csv.DictReader(io.StringIO(content(client, address.replace("compare", "compare.csv"))))
-    file = json.loads(content(client, address.replace("compare", "compare.json")))
+    rows = csv_rows(client, address.replace("compare", "compare.csv"))
+    ours, theirs = make.samples_of(run_of(strong, "facts")), make.samples_of(run_of(weak, "facts"))
+    assert [int(row["doc_id"]) for row in rows] == [row["doc_id"] for row in ours]
+    assert [float(row["A.score"]) for row in rows] == [row["correct"] for row in ours]
+    assert [float(row["B.score"]) for row in rows] == [row["correct"] for row in theirs]
+    assert [row["B.pick"] for row in rows] == ["ABCD"[row["pick"]] for row in theirs]
+    assert {row["A.model"] for row in rows} == {"lab/strong"}
+    parquet = download(client, pair.replace("/compare?", "/compare.parquet?"))
+    table = pq.read_table(io.BytesIO(parquet))
+    assert table.num_rows == len(TASKS) * N
+    assert set(table["benchmark"].to_pylist()) == set(TASKS)
+    file = json_file(client, address.replace("compare", "compare.json"))
     for row, question in zip(rows, file["questions"], strict=True):
         told = {name: "" if value is None else value for name, value in question.items()}
         assert [str(told[name]) for name in ("task", "doc_id", "part", "A.pick", "B.pick")] == [
@@ -632,13 +613,13 @@ def by_part(html: str) -> dict[str, list[str]]:
     table = html[html.index("byparts") :]
     body = table[table.index("<tbody") : table.index("</tbody>")]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in body.split("<tr")]
-    return {text(row[0]).split()[0]: [text(cell) for cell in row] for row in rows if row}
+    return {text_of(row[0]).split()[0]: [text_of(cell) for cell in row] for row in rows if row}
 
 
 def test_parts_have_the_differences_of_their_own_questions(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    part = np.array([row["subset"] for row in samples(strong, "facts")])
+    part = np.array([row["subset"] for row in make.samples_of(run_of(strong, "facts"))])
     a, b = scores(strong, "facts"), scores(weak, "facts")
     expected = {name: paired_difference(b[part == name], a[part == name]) for name in make.PARTS}
     html = get(client, f"{pair}&task=facts")
@@ -654,7 +635,6 @@ def test_parts_have_the_differences_of_their_own_questions(
         value = f"{100 * one.difference:+.1f}".replace("-", "−")
         assert cells[3] == f"{value} ±{100 * (one.high - one.low) / 2:.1f}"
         full = re.search(r'title="(\S+), 95% interval (\S+) to (\S+)"', titles[name])
-        assert full
         exact = [float(number) for number in full.groups()]
         assert exact == pytest.approx([one.difference, one.low, one.high], abs=1e-12)
         assert cells[5] == ("< 0.001" if p < 0.001 else f"{p:.3f}")
@@ -665,196 +645,36 @@ def test_parts_have_the_differences_of_their_own_questions(
 def test_a_part_leads_to_its_own_questions(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    rows = zip(samples(strong, "facts"), samples(weak, "facts"), strict=True)
+    rows = (make.samples_of(run_of(variant, "facts")) for variant in (strong, weak))
     apart = [
         first["doc_id"]
-        for first, second in rows
+        for first, second in zip(*rows, strict=True)
         if first["subset"] == "tools" and first["correct"] > second["correct"]
     ]
     html = get(client, f"{pair}&task=facts")
     (address,) = re.findall(r'<a href="([^"#]*)#questions">tools</a>', html)
     assert unescape(address) == f"{pair}&task=facts&part=tools"
     own = get(client, unescape(address))
-    assert f"Only strong, {len(apart)}" in text(own)
-    assert "Questions they answered differently, tools" in text(own)
+    assert f"Only strong, {len(apart)}" in text_of(own)
+    assert "Questions they answered differently, tools" in text_of(own)
     assert sorted(listed(client, f"{pair}&task=facts&part=tools&show=base")) == sorted(apart)
     assert f'href="{pair.replace("&", "&amp;")}&amp;task=facts#questions">All parts</a>' in own
     assert "part=tools" not in re.findall(r'href="([^"]*)#task">Sums</a>', own)[0]
 
 
-def test_an_unknown_part_is_named(client: Client, pair: str) -> None:
-    html = text(get(client, f"{pair}&task=facts&part=poetry"))
-    assert "part: Facts has no part “poetry”. Choose one from the table." in html
-
-
-def test_a_task_without_parts_has_no_table_of_them(client: Client, suite: Suite) -> None:
-    variants = []
-    for name in ("lab/one", "lab/two"):
-        submission = make.make_submission(make.make_variant(name), suite)
-        for run in submission.runs.all():
-            make.finish(run, n=N, seed=len(name + name[-1]) + ord(name[-1]), extra={"subset": None})
-        variants.append(submission.variant)
-    html = get(client, f"{compared(suite, *variants)}&task=facts")
-    assert "Questions they answered differently" in html
-    assert "Part by part" not in html
-
-
-def test_a_page_that_is_kept_is_not_made_again(
-    client: Client, pair: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = client.get(f"{pair}&task=facts", headers={"accept-encoding": "gzip"})
-    assert first["Content-Encoding"] == "gzip"
-    monkeypatch.setattr("leaderboard.compare.page.differences", None)
-    again = client.get(f"{pair}&task=facts", headers={"accept-encoding": "gzip"})
-    assert again.content == first.content
-    assert again["X-Robots-Tag"] == "noindex"
-    asked = {"if-none-match": first["ETag"]}
-    assert client.get(f"{pair}&task=facts", headers=asked).status_code == 304
-
-
-CHANGES: dict[str, dict[str, Any]] = {
-    "engine": {"engine_version": "9.9.9"},
-    "environment": {"environment": {"device": "abacus"}},
-    "mode": {"mode": "compat"},
-    "shots": {"shots": 25},
-    "draw": {"fewshot_draw": "other", "shots": 3},
-    "seed": {"fewshot_seed": 77, "shots": 3},
-    "questions": {"docs_digest": "f" * 64},
-    "data set": {"dataset_commits": {"facts": "e" * 40}},
-}
-
-
-@pytest.mark.parametrize("by", ["m", "run"])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_a_run_is_followed(
-    client: Client, pair: str, strong: Variant, weak: Variant, by: str, change: dict[str, Any]
-) -> None:
-    runs = [run_of(variant, "facts") for variant in (strong, weak)]
-    address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}" if by == "run" else pair
-    before = get(client, address)
-    assert get(client, address) == before
-    Run.objects.filter(pk=runs[1].pk).update(**change)
-    edition.note("data")  # as every change of a run by the queue does
-    assert get(client, address) != before
-
-
-def test_what_a_variant_was_run_with_is_followed(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    for field in ("dtype", "quantisation", "backend"):
-        before = get(client, pair)
-        Variant.objects.filter(pk=weak.pk).update(**{field: "other"})
-        assert get(client, pair) != before, field
-
-
-def test_files_and_vectors_that_come_and_go_are_followed(
-    client: Client, pair: str, strong: Variant, weak: Variant
-) -> None:
-    address = f"{pair}&task=facts"
-    whole = get(client, address)
-    sha256 = run_of(weak, "facts").artifacts.get(kind="samples").sha256
-    file = artifacts.path_of(sha256)
-    hidden = file.rename(file.with_suffix(".away"))
-    edition.note("data")  # the store tells nobody: it is seen with the next change of anything
-    lost = get(client, address)
-    assert lost != whole
-    hidden.rename(file)
-    edition.note("data")
-    assert get(client, address) == whole
-    ScoreVector.objects.filter(result__run=run_of(weak, "facts")).delete()
-    edition.note("data")
-    assert "There is nothing to compare question by question" in text(get(client, address))
-
-
-def test_a_new_board_and_a_flag_are_followed(client: Client, pair: str, suite: Suite) -> None:
-    before = get(client, pair)
-    HubModel.objects.filter(repo_id="lab/weak").update(flag_reason="Trained on the questions")
-    published.build(suite, "own")
-    assert "flagged: Trained on the questions" in text(get(client, pair))
-    assert "flagged" not in before
-
-
-def test_runs_that_a_page_suggests_are_those_there_are(
-    client: Client, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    runs = [run_of(variant, "facts") for variant in (strong, weak)]
-    address = f"/compare?run={runs[0].pk}%2C{runs[1].pk}"
-    assert "lab/newcomer" not in get(client, address)
-    make.evaluated("lab/newcomer", suite, {"cloze": 0.5, "mmlu": 0.5}, n=N)
-    assert "lab/newcomer" in get(client, address)
-
-
-@pytest.mark.django_db
-def test_queries_do_not_grow_with_tasks_or_questions(client: Client, settings: Any) -> None:
-    settings.PLUMBLINE_SUITE = "demo"
-    counts = []
-    for version, benchmarks, n in (("1.0", TASKS, 10), ("2.0", [f"b{i}" for i in range(9)], 40)):
-        suite = make.make_suite(benchmarks=benchmarks, styles=("cloze",), version=version)
-        variants = [
-            make.evaluated(f"lab/{name}{version}", suite, {"cloze": 0.5}, n=n) for name in "ab"
-        ]
-        address = f"{compared(suite, *variants)}&task={benchmarks[0]}"
-        counts.append(queries(client, address))
-    assert counts[0] == counts[1]
-
-
-def queries(client: Client, address: str) -> int:
-    with CaptureQueriesContext(connection) as captured:
-        get(client, address)
-    return len(captured)
-
-
-def test_samples_of_questions_are_not_indexed(client: Client, pair: str) -> None:
-    assert client.get(pair)["X-Robots-Tag"] == "noindex"
-    assert "noindex" in get(client, pair)
-
-
-def test_every_link_of_the_page_leads_somewhere(client: Client, pair: str) -> None:
-    html = get(client, f"{pair}&task=facts&doc=7")
-    for address in sorted(set(re.findall(r'href="(/compare[^"#]*)', html)), key=str):
-        assert client.get(unescape(address)).status_code in (200, 302), address
-    assert reverse("compare") in html
-
-
-@pytest.mark.parametrize("publish", ["full", "ids"])
 def test_runs_of_every_kind_of_task_can_be_compared(
-    client: Client, db: None, tmp_path: Path, publish: str
+    client: Client, db: None, tmp_path: Path
 ) -> None:
-    for name, run in engine_runs.finished(tmp_path, publish=publish).items():
-        other = twin_of(run)
-        address = f"/compare?run={run.pk}%2C{other.pk}"
+    tasks = write_toys(tmp_path)
+    for name in engine_runs.ALL:
+        (evaluation, *_) = evaluated(tasks, name)
+        run, twin = (engine_runs.stored(evaluation, model) for model in ("lab/toy", "lab/twin"))
+        address = f"/compare?run={run.pk}%2C{twin.pk}"
         html = get(client, address)
         assert "asked the same thing" in html, name
-        first = samples_of(run)[0]
-        group = len({row["task"] for row in samples_of(run)}) > 1
+        first = make.samples_of(run)[0]
+        group = len({row["task"] for row in make.samples_of(run)}) > 1
         doc = f"{first['task']}%3A{first['doc_id']}" if group else str(first["doc_id"])
         shown = get(client, f"{address}&doc={doc}")
-        if 'id="question"' in shown:
-            assert ("digests stand in its place" in shown) == (publish == "ids"), name
-        else:
-            assert "There is nothing to compare question by question" in shown, name
-
-
-def twin_of(run: Run) -> Run:
-    """A run of another model that answered just the same."""
-    results, files = list(run.results.all()), list(run.artifacts.all())
-    found = {result.pk: ScoreVector.objects.filter(pk=result.pk).first() for result in results}
-    twin = Run.objects.get(pk=run.pk)
-    twin.pk, twin.variant = uuid4(), make.make_variant(f"lab/twin-{run.task.name}")
-    twin.save(force_insert=True)
-    for result in results:
-        vector, result.pk, result.run = found[result.pk], None, twin
-        result.save(force_insert=True)
-        if vector is not None:
-            vector.pk = result.pk
-            vector.save(force_insert=True)
-    for file in files:
-        file.pk, file.run = None, twin
-        file.save(force_insert=True)
-    return twin
-
-
-def samples_of(run: Run) -> list[dict[str, Any]]:
-    sha256 = run.artifacts.get(kind="samples").sha256
-    rows: list[dict[str, Any]] = pq.read_table(artifacts.path_of(sha256)).to_pylist()
-    return rows
+        by_question = 'id="question"' in shown
+        assert by_question != ("There is nothing to compare question by question" in shown), name

@@ -1,4 +1,8 @@
-"""Flags: anybody signed in raises one, its author answers, a moderator decides, all read it."""
+"""Flags and departures: what people say against a model, and how its author takes it out.
+
+Anybody signed in raises a flag, the author answers, a moderator decides, all read it. An author
+takes a model out of the ranking and brings it back; all else stays readable.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,37 @@ from typing import Any
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 
 from leaderboard import flags
-from leaderboard.flags.order import cleaned
-from leaderboard.models import Flag, HubModel, Role, Suite, User, give
-from leaderboard.snapshot import OWN, published
+from leaderboard.accounts.told import kept_of
+from leaderboard.flags import departures
+from leaderboard.flags.order import Refused, cleaned
+from leaderboard.models import Departure, Flag, HubModel, Role, Run, Suite, User, give
+from leaderboard.models.run import State
+from leaderboard.queue import claims, reruns
+from leaderboard.submissions import submit as submissions
+from leaderboard.tasks import items
 from tests.leaderboard import factories as make
+from tests.leaderboard.pages import client_of
+from tests.leaderboard.rows import once_per_module
 
 pytestmark = pytest.mark.django_db
 
-WORDS = {"reason": "It was trained on the questions", "evidence": "See https://example.org/paper"}
+FLAG = {"reason": "It was trained on the questions", "evidence": "See https://example.org/paper"}
+WORDS = "It was a draft, and a better one is coming"
+CHANGE = "/departures/change?model=lab/one"
 
 
 @pytest.fixture(autouse=True)
-def suite(settings: Any, one_minute: None) -> Suite:
-    """lab/one ranked before lab/two."""
+def _shown(ranked: Suite, settings: Any, one_minute: None) -> None:
     settings.PLUMBLINE_SUITE = "demo"
+
+
+@once_per_module
+def ranked() -> Suite:
+    """lab/one ranked before lab/two."""
     suite = make.make_suite(benchmarks=("facts",), styles=("cloze", "mmlu"))
     make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.7})
     make.evaluated("lab/two", suite, {"cloze": 0.5, "mmlu": 0.4})
@@ -41,39 +59,48 @@ def mo() -> User:
 @pytest.fixture
 def lab(settings: Any) -> User:
     """Hugging Face vouches that this account is the owner of lab/one."""
+    return vouched(settings, "lab-here", {"name": "Lab"})
+
+
+def vouched(settings: Any, name: str, told: Any) -> User:
+    """Somebody of whom Hugging Face told this."""
     settings.OIDC_ID = "huggingface"
-    lab = User.objects.create_user("lab-here")
-    SocialAccount.objects.create(
-        user=lab, provider="huggingface", uid="7", extra_data={"name": "Lab"}
-    )
-    return lab
+    user = User.objects.create_user(name)
+    SocialAccount.objects.create(user=user, provider="huggingface", uid=name, extra_data=told)
+    return user
 
 
-def of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
+def model(repo_id: str = "lab/one") -> HubModel:
+    return HubModel.objects.get(repo_id=repo_id)
 
 
-def raised(by: User, model: str = "lab/one") -> Flag:
-    return flags.raise_flag(HubModel.objects.get(repo_id=model), **WORDS, by=by)
+def ranks(suite: Suite) -> dict[str, int]:
+    board = make.board(suite)
+    names = board.models.values("repo_id")
+    return dict(zip(names, board.ranks.rank.tolist(), strict=True))
 
 
-def mark(model: str = "lab/one") -> str:
-    return HubModel.objects.get(repo_id=model).flag_reason
+# Flags
+
+
+def raised(by: User, repo_id: str = "lab/one") -> Flag:
+    return flags.raise_flag(model(repo_id), **FLAG, by=by)
+
+
+def mark() -> str:
+    return model().flag_reason
 
 
 def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: Client) -> None:
     page = client.get("/models/lab/one").text
     assert 'href="/flags/new?model=lab%2Fone"' in page
-    assert client.get("/flags/new?model=lab%2Fone")["Location"].startswith("/accounts/login?")
     assert "There are no such flags" in client.get("/flags").text
-    signed_in = of(ada)
+    signed_in = client_of(ada)
     assert signed_in.get("/flags/new?model=lab/one").status_code == 200
-    answer = signed_in.post("/flags/new?model=lab/one", WORDS)
+    answer = signed_in.post("/flags/new?model=lab/one", FLAG)
     made = Flag.objects.get()
     assert answer["Location"] == f"/flags/{made.pk}"
-    assert WORDS["reason"] in client.get("/flags").text, "the kept page is made anew"
+    assert FLAG["reason"] in client.get("/flags").text, "the kept page is made anew"
     page = client.get(f"/flags/{made.pk}").text
     assert '<a href="https://example.org/paper" rel="nofollow">' in page
     assert "by ada" in page
@@ -82,29 +109,20 @@ def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: C
 
 
 def test_an_upheld_flag_marks_the_model_and_its_row_stays(
-    ada: User, mo: User, client: Client, suite: Suite
+    ada: User, mo: User, client: Client, ranked: Suite
 ) -> None:
-    make.publish(suite)
     made = raised(ada)
     words = "its card names the test set"
-    answer = of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": words})
+    answer = client_of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": words})
     assert answer["Location"] == f"/flags/{made.pk}"
     assert mark() == words
     ranked_still = client.get("/models/lab/one").text
     assert "Rank <b>" in ranked_still
     assert "from the next board on, has no rank" in ranked_still
-    make.publish(suite)
-    board = published.newest(suite, OWN)
-    assert board is not None
-    row = board.models.values("repo_id").index("lab/one")
-    assert board.ranks.rank[row] == 0
-    page = client.get("/").text
-    assert f"Flagged: {words}" in page
-    assert 'class="flagged"' in page
-    assert "lab/" in page
-    model = client.get("/models/lab/one").text
-    assert f"Flagged: {words}" in model
-    assert "it has no rank" in model
+    make.publish(ranked)
+    assert ranks(ranked) == {"lab/one": 0, "lab/two": 1}
+    for address in ("/", "/models/lab/one"):
+        assert f"Flagged: {words}" in client.get(address).text
     log = client.get("/flags?model=lab/one").text
     assert words in log
     assert "upheld" in log
@@ -120,17 +138,10 @@ def test_a_lifted_flag_takes_its_mark_away_and_stays_listed(
     assert mark() == "copied weights"
     flags.decide(second, "lifted", "the weights are its own", by=mo)
     assert mark() == "copied answers", "the other one stands"
-    flags.decide(first, "lifted", "and the answers", by=mo)
-    assert mark() == ""
-    assert "the weights are its own" in client.get("/flags").text
-
-
-def test_lifting_leaves_a_mark_that_an_operator_wrote(ada: User, mo: User) -> None:
-    made = raised(ada)
-    flags.decide(made, "upheld", "copied", by=mo)
     HubModel.objects.filter(repo_id="lab/one").update(flag_reason="by the operator")
-    flags.decide(made, "lifted", "not copied", by=mo)
-    assert mark() == "by the operator"
+    flags.decide(first, "lifted", "and the answers", by=mo)
+    assert mark() == "by the operator", "a mark that no flag made is left"
+    assert "the weights are its own" in client.get("/flags").text
 
 
 def test_a_dismissed_flag_changes_nothing_and_a_withheld_one_shows_no_text(
@@ -143,18 +154,17 @@ def test_a_dismissed_flag_changes_nothing_and_a_withheld_one_shows_no_text(
     for address in (f"/flags/{second.pk}", "/flags?state=withheld"):
         page = client.get(address).text
         assert "withheld" in page
-        assert WORDS["reason"] not in page
+        assert FLAG["reason"] not in page
         assert "example.org" not in page
-    assert WORDS["reason"] in of(mo).get(f"/flags/{second.pk}").text
-    assert WORDS["reason"] in client.get(f"/flags/{first.pk}").text
+    assert FLAG["reason"] in client_of(mo).get(f"/flags/{second.pk}").text
+    assert FLAG["reason"] in client.get(f"/flags/{first.pk}").text
 
 
 def test_what_is_final_is_decided_once(ada: User, mo: User) -> None:
     made = raised(ada)
     flags.decide(made, "dismissed", "no", by=mo)
-    again = of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": "yes"})
+    again = client_of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": "yes"})
     assert again.status_code == 409
-    assert mark() == ""
     stale = Flag.objects.get(pk=made.pk)
     stale.state = "open"
     with pytest.raises(flags.Refused, match="meanwhile"):
@@ -165,13 +175,13 @@ def test_what_is_final_is_decided_once(ada: User, mo: User) -> None:
 def test_nobody_decides_in_their_own_matter(lab: User, mo: User, ada: User) -> None:
     own = raised(mo)
     decision = {"state": "upheld", "words": "yes"}
-    assert of(mo).post(f"/flags/{own.pk}/decide", decision).status_code == 403
+    assert client_of(mo).post(f"/flags/{own.pk}/decide", decision).status_code == 403
     give(lab, Role.MODERATOR)
     of_ada = raised(ada)
-    assert of(lab).post(f"/flags/{of_ada.pk}/decide", decision).status_code == 403
-    assert of(ada).post(f"/flags/{of_ada.pk}/decide", decision).status_code == 403
-    assert "Decide</h2>" not in of(mo).get(f"/flags/{own.pk}").text
-    assert "Decide</h2>" in of(mo).get(f"/flags/{of_ada.pk}").text
+    assert client_of(lab).post(f"/flags/{of_ada.pk}/decide", decision).status_code == 403
+    assert client_of(ada).post(f"/flags/{of_ada.pk}/decide", decision).status_code == 403
+    assert "Decide</h2>" not in client_of(mo).get(f"/flags/{own.pk}").text
+    assert "Decide</h2>" in client_of(mo).get(f"/flags/{of_ada.pk}").text
     assert mark() == ""
 
 
@@ -181,61 +191,58 @@ def test_author_moderator_and_who_raised_it_answer_and_nobody_else(
     made = raised(ada)
     address = f"/flags/{made.pk}/answer"
     for user, side in ((lab, "author of the model"), (mo, "moderator"), (ada, "raised it")):
-        assert of(user).post(address, {"text": f"says {user}"}).status_code == 302
+        assert client_of(user).post(address, {"text": f"says {user}"}).status_code == 302
         page = " ".join(client.get(f"/flags/{made.pk}").text.split())
         assert f"{user}, {side}" in page
         assert f"says {user}" in page
-    assert of(bo).post(address, {"text": "me too"}).status_code == 403
-    assert client.post(address, {"text": "me too"})["Location"].startswith("/accounts/login?")
+    assert client_of(bo).post(address, {"text": "me too"}).status_code == 403
     settings.OIDC_ID = "identity"
-    assert of(lab).post(address, {"text": "x"}).status_code == 403, "another provider's names"
+    refused = client_of(lab).post(address, {"text": "x"})
+    assert refused.status_code == 403, "another provider's names"
 
 
 def test_an_account_flags_a_model_once_at_a_time_and_so_many_in_a_day(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = of(ada)
-    assert client.post("/flags/new?model=lab/one", WORDS).status_code == 302
-    again = client.post("/flags/new?model=lab/one", WORDS)
+    client = client_of(ada)
+    assert client.post("/flags/new?model=lab/one", FLAG).status_code == 302
+    again = client.post("/flags/new?model=lab/one", FLAG)
     assert again.status_code == 409
     assert "not decided yet" in again.text
-    assert WORDS["reason"] in again.text, "what was typed stays"
+    assert FLAG["reason"] in again.text, "what was typed stays"
     monkeypatch.setattr("leaderboard.flags.order.FLAGS", 1)
-    more = client.post("/flags/new?model=lab/two", WORDS)
+    more = client.post("/flags/new?model=lab/two", FLAG)
     assert more.status_code == 409
     assert "in 24 hours" in more.text
     for _ in range(7):
-        client.post("/flags/new?model=lab/two", WORDS)
-    refused = client.post("/flags/new?model=lab/two", WORDS)
+        client.post("/flags/new?model=lab/two", FLAG)
+    refused = client.post("/flags/new?model=lab/two", FLAG)
     assert refused.status_code == 429
-    assert WORDS["evidence"] in refused.text
+    assert FLAG["evidence"] in refused.text
     assert Flag.objects.count() == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
+def test_what_is_wrong_with_a_flag_stands_at_its_field(ada: User) -> None:
+    for fields, said in (
         ({"reason": " "}, "Say in one sentence"),
         ({"evidence": "\u202e\u0007 "}, "Say what shows it"),
         ({"reason": "x" * 251}, "251 characters; say it in 250"),
         ({"evidence": "x" * 2001}, "2,001 characters; say it in 2,000"),
         ({"reason": "a\0b"}, "null character"),
-    ],
-)
-def test_what_is_wrong_with_a_flag_stands_at_its_field(
-    ada: User, fields: dict[str, str], said: str
-) -> None:
-    answer = of(ada).post("/flags/new?model=lab/one", {**WORDS, **fields})
-    assert answer.status_code == 422
-    assert said in answer.text
+    ):
+        answer = client_of(ada).post("/flags/new?model=lab/one", {**FLAG, **fields})
+        assert answer.status_code == 422, fields
+        assert said in answer.text
     assert not Flag.objects.exists()
 
 
-def test_hostile_words_are_words_everywhere(
-    ada: User, mo: User, client: Client, suite: Suite
+def test_hostile_words_are_words_everywhere_and_what_people_write_is_kept(
+    ada: User, mo: User, client: Client, ranked: Suite
 ) -> None:
+    assert cleaned("  café\r\n\tعربي – 日本 👩‍🔬  ") == "café\n عربي – 日本 👩‍🔬"
+    assert cleaned("a\u202eb\u2066c\u200fd\x1b[0m\ud800") == "abc\u200fd[0m"
     evil = '<script>alert(1)</script>"><img src=x onerror=alert(1)> javascript:alert(1)'
-    of(ada).post(
+    client_of(ada).post(
         "/flags/new?model=lab/one",
         {
             "reason": f"{evil}\u202e\u0008",
@@ -246,9 +253,9 @@ def test_hostile_words_are_words_everywhere(
     made = Flag.objects.get()
     assert "\u202e" not in made.reason
     assert "\u0008" not in made.reason
-    of(mo).post(f"/flags/{made.pk}/answer", {"text": evil})
-    of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": evil})
-    make.publish(suite)
+    client_of(mo).post(f"/flags/{made.pk}/answer", {"text": evil})
+    client_of(mo).post(f"/flags/{made.pk}/decide", {"state": "upheld", "words": evil})
+    make.publish(ranked)
     for address in ("/flags", f"/flags/{made.pk}", "/", "/models/lab/one"):
         page = client.get(address).text
         assert "<script>alert" not in page
@@ -256,25 +263,181 @@ def test_hostile_words_are_words_everywhere(
         assert 'href="javascript:' not in page
         assert "&lt;script&gt;alert(1)" in page
     assert client.get("/flags/new?model=%3Cscript%3E").status_code == 302
-    assert of(ada).get("/flags/new?model=%3Cscript%3E").status_code == 404
+    assert client_of(ada).get("/flags/new?model=%3Cscript%3E").status_code == 404
     for state in ("", "sideways", "open"):
-        decided = of(mo).post(f"/flags/{made.pk}/decide", {"state": state, "words": "x"})
+        decided = client_of(mo).post(f"/flags/{made.pk}/decide", {"state": state, "words": "x"})
         assert decided.status_code in (409, 422)
 
 
-def test_cleaning_keeps_what_people_write() -> None:
-    assert cleaned("  café\r\n\tعربي – 日本 👩‍🔬  ") == "café\n عربي – 日本 👩‍🔬"
-    assert cleaned("a\u202eb\u2066c\u200fd\x1b[0m\ud800") == "abc\u200fd[0m"
+# Departures
 
 
-def test_a_deleted_account_leaves_its_flags_without_its_name(
-    ada: User, mo: User, client: Client
+def test_an_author_leaves_the_ranking_and_comes_back(
+    ranked: Suite, lab: User, client: Client
 ) -> None:
-    made = raised(ada)
-    signed_in = of(ada)
-    told = signed_in.get("/account/export.json").json()
-    assert [one["reason"] for one in told["flags"]] == [WORDS["reason"]]
-    signed_in.post("/account/delete", {"name": "ada"})
-    page = client.get(f"/flags/{made.pk}").text
-    assert "a deleted account" in page
-    assert "ada" not in page.split("<main")[1].split("</main>")[0].replace("leaderboard", "")
+    assert ranks(ranked) == {"lab/one": 1, "lab/two": 2}
+    assert "Is it yours?" in client.get("/models/lab/one").text
+    assert "No author has taken a model out" in client.get("/departures").text
+    author = client_of(lab)
+    assert "Take it out" in author.get(CHANGE).text
+    assert author.post(CHANGE, {"words": WORDS})["Location"] == "/models/lab/one"
+    assert "from the next board on, has no rank" in client.get("/models/lab/one").text
+    make.publish(ranked)
+    assert ranks(ranked) == {"lab/one": 0, "lab/two": 1}
+    board = client.get("/").text
+    assert "Its author took it out of the ranking" in board
+    assert 'class="flagged"' not in board, "nobody says that its numbers are wrong"
+    page = client.get("/models/lab/one").text
+    assert 'No rank: <a href="/departures">Its author took it out of the ranking</a>' in page
+    assert "none: out of the ranking" in page
+    log = client.get("/departures").text
+    assert WORDS in log
+    assert "by lab-here: its author" in log
+    assert author.post(CHANGE, {"back": "1"})["Location"] == "/models/lab/one"
+    make.publish(ranked)
+    assert ranks(ranked) == {"lab/one": 1, "lab/two": 2}
+    log = client.get("/departures?model=lab/one").text
+    assert "came back" in log
+    assert WORDS in log, "it stays listed"
+    assert WORDS not in client.get("/departures?model=lab/two").text
+
+
+def test_what_the_model_waits_for_is_stopped_and_nothing_queues_it_again(
+    ranked: Suite, lab: User
+) -> None:
+    entries = list(ranked.entries.select_related("task"))
+    variant = make.make_variant("lab/one", commit="f" * 40)
+    waiting = make.queued_run(variant, entries[0])
+    running = make.start(make.queued_run(variant, entries[1]), 1, 40)
+    other = make.queued_run(make.make_variant("lab/other"), entries[0])
+    key = entries[0].comparability_key
+    assert items.results_of(key).count() == 2
+    departures.leave(model(), WORDS, by=lab)
+    (left,) = items.results_of(key)
+    assert left.run.variant.hub_model.repo_id == "lab/two", "it is no reference for questions"
+    states = dict(Run.objects.values_list("pk", "state"))
+    assert states[waiting.pk] == states[running.pk] == State.CANCELLED
+    assert states[other.pk] == State.QUEUED
+    assert waiting.events.latest("pk").why == departures.WHY
+    assert not claims.retry(waiting, by="an operator")
+    done = Run.objects.filter(state=State.DONE)
+    ordered = reruns.rerun(done.select_related("variant", "task"), by="ops", reason="again")
+    assert ordered.departed == 2
+    assert {run.variant.hub_model.repo_id for run in ordered.queued} == {"lab/two"}
+    departures.come_back(model(), by=lab)
+    assert claims.retry(waiting, by="an operator")
+
+
+@pytest.mark.usefixtures("hub")
+def test_nobody_can_submit_it_while_it_is_out(settings: Any, client: Client) -> None:
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    author = vouched(settings, "awkward-here", {"name": "awkward"})
+    tiny = "awkward/tiny-llama"
+    first = submissions.submit(tiny, user=AnonymousUser())
+    departures.leave(first.variant.hub_model, WORDS, by=author)
+    with pytest.raises(submissions.NotSubmitted, match="took it out of the ranking"):
+        submissions.submit(tiny, user=AnonymousUser())
+    form = client.get("/submit", {"model": tiny}).text
+    assert "The author of awkward/tiny-llama took it out of the ranking" in form
+    assert set(first.runs.values_list("state", flat=True)) == {State.CANCELLED}
+    departures.come_back(model(tiny), by=author)
+    again = submissions.submit(tiny, user=AnonymousUser())
+    assert set(again.runs.values_list("state", flat=True)) == {State.QUEUED}
+
+
+@pytest.mark.usefixtures("hub")
+def test_who_leaves_between_a_check_and_its_submission_is_not_submitted(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    author = vouched(settings, "awkward-here", {"name": "awkward"})
+    gone = HubModel.objects.create(repo_id="awkward/tiny-llama")
+    checked = submissions.precheck.check
+
+    def check(*typed: Any, **options: Any) -> Any:
+        found = checked(*typed, **options)
+        departures.leave(gone, WORDS, by=author)
+        return found
+
+    monkeypatch.setattr(submissions.precheck, "check", check)
+    with pytest.raises(submissions.NotSubmitted, match="took it out of the ranking"):
+        submissions.submit("awkward/tiny-llama", user=AnonymousUser())
+    assert not Run.objects.filter(variant__hub_model=gone).exists()
+
+
+def test_a_moderator_acts_for_an_author_and_nobody_else_does(
+    ada: User, mo: User, client: Client, settings: Any
+) -> None:
+    told = client_of(ada).get(CHANGE).text
+    assert "Only its author can do this" in told
+    assert "Take it out</button>" not in told
+    assert client_of(ada).post(CHANGE, {"words": WORDS}).status_code == 403
+    other = vouched(settings, "two", {"name": "laboratory"})
+    assert client_of(other).post(CHANGE, {"words": WORDS}).status_code == 403
+    assert not model().departed
+    assert client_of(mo).post(CHANGE, {"words": WORDS}).status_code == 302
+    assert "a moderator, for its author" in client.get("/departures").text
+    assert client_of(ada).post(CHANGE, {"back": "1"}).status_code == 403
+    assert model().departed
+    with pytest.raises(PermissionError):
+        departures.come_back(model(), by=ada)
+
+
+def test_it_is_done_once_and_what_is_wrong_stands_at_its_field(lab: User) -> None:
+    author = client_of(lab)
+    for words, said in (
+        ("", "Say why in one sentence"),
+        ("x" * 251, "251 characters; say it in 250"),
+        ("\u202e", "Say why in one sentence"),
+    ):
+        answer = author.post(CHANGE, {"words": words})
+        assert answer.status_code == 422
+        assert said in answer.text
+    back = author.post(CHANGE, {"back": "1"})
+    assert back.status_code == 409
+    assert "in the ranking already" in back.text
+    assert author.post(CHANGE, {"words": "<script>alert(1)</script>"}).status_code == 302
+    again = author.post(CHANGE, {"words": WORDS})
+    assert again.status_code == 409
+    assert "out of the ranking already" in again.text
+    with pytest.raises(Refused):
+        departures.leave(model(), WORDS, by=lab)
+    assert Departure.objects.count() == 1
+    for address in ("/departures", "/models/lab/one", CHANGE):
+        page = author.get(address).text
+        assert "<script>alert" not in page
+    assert author.get("/departures/change?model=nobody/none").status_code == 404
+
+
+def test_who_may_write_for_an_organisation_is_the_author_of_its_models(settings: Any) -> None:
+    for number, (told, author) in enumerate(
+        (
+            ({"roleInOrg": "admin"}, True),
+            ({"roleInOrg": "write"}, True),
+            ({"roleInOrg": "contributor"}, False),
+            ({}, False),  # not granted: Hugging Face tells no role
+            ({"roleInOrg": "admin", "securityRestrictions": ["mfa"]}, False),
+            ({"roleInOrg": "admin", "preferred_username": "laboratory"}, False),
+        )
+    ):
+        organisation = {"sub": "5", "name": "The Lab", "preferred_username": "Lab", **told}
+        kept = kept_of({"sub": "7", "preferred_username": "ada", "orgs": [organisation]})
+        user = vouched(settings, f"ada-{number}", kept)
+        assert (departures.side_of(model(), user) == "author") == author, told
+    for orgs in (None, "lab", [None, "lab", 7], {"a": 1}, [{"roleInOrg": "admin"}]):
+        assert kept_of({"preferred_username": "ada", "orgs": orgs}) == {"name": "ada"}
+
+
+def test_a_deleted_account_leaves_its_flags_and_departures_without_its_name(
+    lab: User, client: Client
+) -> None:
+    made = raised(lab, "lab/two")
+    departures.leave(model(), WORDS, by=lab)
+    told = client_of(lab).get("/account/export.json").json()
+    assert [one["reason"] for one in told["flags"]] == [FLAG["reason"]]
+    assert [one["words"] for one in told["departures"]] == [WORDS]
+    client_of(lab).post("/account/delete", {"name": "lab-here"})
+    for address in (f"/flags/{made.pk}", "/departures"):
+        page = client.get(address).text
+        assert "a deleted account" in page
+        assert "lab-here" not in page

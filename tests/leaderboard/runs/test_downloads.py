@@ -1,43 +1,80 @@
-"""The files of a run in the forms of other tools, made of runs that the engine made."""
+"""The files of a run in the forms of other tools, and its number counted again from them.
+
+All is made of runs that the engine made.
+"""
 
 from __future__ import annotations
 
+import html as html_module
 import json
+import logging
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import jsonschema
 import pytest
+from django.core.cache import caches
 from django.test import Client
 
 from evalcore.cli import main
 from evalcore.formats.run_files import read_runs
-from evalcore.record import RunRecord
-from leaderboard.models import Run
+from evalcore.record import RunRecord, read_samples, write_samples
+from leaderboard.models import Artifact, Run
+from leaderboard.runs import recount
 from leaderboard.runs.dialects import DIALECTS
+from leaderboard.samples import store as artifacts
 from tests.leaderboard import engine_runs
-from tests.leaderboard.runs.test_page import content, get
+from tests.leaderboard import factories as make
+from tests.leaderboard.pages import download, get
+from tests.leaderboard.rows import clear_site, once_per_module
 from tests.services import missing
 
+pytestmark = pytest.mark.django_db
+
 FILES = [dialect.file for dialect in DIALECTS]
+STORED = ["record.json", "samples.parquet"]
+
+
+@once_per_module
+def runs() -> dict[str, Run]:
+    with tempfile.TemporaryDirectory() as folder:
+        return engine_runs.finished(Path(folder))
 
 
 @pytest.fixture
-def runs(db: None, tmp_path: Path) -> dict[str, Run]:
-    return engine_runs.finished(tmp_path)
+def run(runs: dict[str, Run]) -> Run:
+    return Run.objects.get(pk=runs["toy_written"].pk)
 
 
 @pytest.fixture
-def run(db: None, tmp_path: Path) -> Run:
-    return engine_runs.finished(tmp_path, ["toy_written"])["toy_written"]
+def spoiled(runs: dict[str, Run]) -> Iterator[Run]:
+    """A run whose stored files a test may change or remove; they are put back."""
+    run = Run.objects.get(pk=runs["toy_choice"].pk)
+    caches["throttle"].clear()
+    paths = [artifacts.path_of(artifact.sha256) for artifact in run.artifacts.all()]
+    contents = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.chmod(0o644)
+    yield run
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+        path.chmod(0o444)
 
 
-def fetched(client: Client, run: Run, file: str) -> str:
-    response = client.get(f"/runs/{run.pk}/{file}")
-    assert response.status_code == 200
-    return content(response).decode()
+def stored(run: Run, kind: str) -> Path:
+    return artifacts.path_of(run.artifacts.get(kind=kind).sha256)
+
+
+def content(response: Any) -> bytes:
+    return b"".join(response.streaming_content)
+
+
+def fetched(client: Client, run: Run, file: str) -> bytes:
+    return download(client, f"/runs/{run.pk}/{file}")
 
 
 def saved(client: Client, run: Run, folder: Path, *files: str) -> Path:
@@ -46,59 +83,125 @@ def saved(client: Client, run: Run, folder: Path, *files: str) -> Path:
     for file in files:
         response = client.get(f"/runs/{run.pk}/{file}")
         name = re.fullmatch(r'attachment; filename="([^"/]+)"', response["Content-Disposition"])
-        assert name
         (folder / name[1]).write_bytes(content(response))
     return folder
 
 
-def test_every_form_is_offered_with_a_link_that_works(client: Client, run: Run) -> None:
-    html = get(client, f"/runs/{run.pk}")
-    for file in (*FILES, "record.json", "samples.parquet"):
-        assert f'href="/runs/{run.pk}/{file}"' in html
-        assert fetched(client, run, file) if file != "samples.parquet" else True
+def test_every_file_is_offered_with_a_name_and_a_tag_and_is_no_page(
+    client: Client, run: Run
+) -> None:
+    tags, page = set(), get(client, f"/runs/{run.pk}")
+    for file in (*FILES, *STORED):
+        address = f"/runs/{run.pk}/{file}"
+        assert f'href="{address}"' in page
+        response = client.get(address)
+        assert response.streaming
+        assert response["X-Content-Type-Options"] == "nosniff"
+        assert response["Content-Disposition"].startswith('attachment; filename="')
+        assert not response["Content-Type"].startswith("text/html")
+        assert content(response) == content(client.get(address)), file
+        tags.add(response["ETag"])
+        known = client.get(address, headers={"If-None-Match": response["ETag"]})
+        assert (known.status_code, known.content) == (304, b"")
+        assert client.head(address).status_code == 200
+        assert client.post(address).status_code == 405
+    assert len(tags) == len(FILES) + len(STORED)
+    for known_by in ("W/{}", '"another", {}', "*"):
+        headers = {"If-None-Match": known_by.format(response["ETag"])}
+        assert client.get(address, headers=headers).status_code == 304, known_by
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_a_made_file_has_a_tag_a_name_and_is_no_page(client: Client, run: Run, file: str) -> None:
-    address = f"/runs/{run.pk}/{file}"
-    response = client.get(address)
-    assert response.streaming
-    assert response["X-Content-Type-Options"] == "nosniff"
-    assert response["Content-Disposition"].startswith('attachment; filename="')
-    assert response["Content-Type"] in ("application/json", "application/x-ndjson")
-    assert content(response) == content(client.get(address))
-    known = client.get(address, headers={"If-None-Match": response["ETag"]})
-    assert (known.status_code, known.content) == (304, b"")
-    assert client.head(address).status_code == 200
-    assert client.post(address).status_code == 405
-
-
-def test_no_two_forms_share_a_tag(client: Client, run: Run) -> None:
-    addresses = [f"/runs/{run.pk}/{file}" for file in (*FILES, "record.json", "samples.parquet")]
-    assert len({client.get(address)["ETag"] for address in addresses}) == len(addresses)
-
-
-def test_a_file_that_no_run_has_is_not_found(client: Client, run: Run) -> None:
-    for address in (f"/runs/{run.pk}/secrets.txt", f"/runs/{uuid4()}/results.json"):
-        assert client.get(address).status_code == 404
-
-
-def test_a_run_without_results_has_no_files(client: Client, run: Run) -> None:
+def test_what_no_run_has_is_not_found(client: Client, run: Run) -> None:
+    nobodys = f"/runs/{uuid4()}"
+    for address in (
+        f"/runs/{run.pk}/secrets.txt",
+        *(f"{nobodys}{tail}" for tail in ("", "/progress", "/recount", "/results.json")),
+        *(f"{nobodys}/{file}" for file in STORED),
+    ):
+        assert client.get(address).status_code == 404, address
     run.artifacts.all().delete()
     for file in FILES:
         assert client.get(f"/runs/{run.pk}/{file}").status_code == 404
     assert 'id="downloads"' not in get(client, f"/runs/{run.pk}")
+    waiting = make.make_submission(make.make_variant("lab/one"), make.make_suite()).runs.first()
+    assert client.get(f"/runs/{waiting.pk}/recount").status_code == 404
 
 
-@pytest.mark.parametrize("task", engine_runs.ALL)
-def test_lm_eval_s_results_read_back_with_every_number(
-    client: Client, runs: dict[str, Run], tmp_path: Path, task: str
+def test_a_lost_samples_file_costs_the_browser_and_not_the_number(
+    client: Client, spoiled: Run
 ) -> None:
-    folder = saved(client, runs[task], tmp_path / "back", "results.json")
-    (record,) = [one.record for one in read_runs(folder.iterdir()) if one.record.task == task]
-    stored = RunRecord.of(json.loads(fetched(client, runs[task], "record.json")))
-    numbers = {(row.metric, row.filter): row.value for row in stored.own_results()}
-    assert {(row.metric, row.filter): row.value for row in record.own_results()} == numbers
+    stored(spoiled, Artifact.Kind.SAMPLES).unlink()
+    html = get(client, f"/runs/{spoiled.pk}")
+    assert "could not be read just now" in html
+    assert "percent (acc)" in html
+    assert client.get(f"/runs/{spoiled.pk}/samples.parquet").status_code == 404
+
+
+# As they are stored
+
+
+def test_the_parquet_file_arrives_as_it_is_stored(client: Client, spoiled: Run) -> None:
+    samples = spoiled.artifacts.get(kind="samples")
+    response = client.get(f"/runs/{spoiled.pk}/samples.parquet")
+    assert content(response) == artifacts.path_of(samples.sha256).read_bytes()
+    assert response["ETag"] == f'"{samples.sha256}"'
+    assert response["Content-Length"] == str(samples.bytes)
+    assert response["Content-Disposition"] == (
+        'attachment; filename="lab__toy_toy_choice_samples.parquet"'
+    )
+
+
+def test_the_lines_of_pandas_work_on_the_downloaded_file(
+    client: Client, spoiled: Run, tmp_path: Path
+) -> None:
+    html = get(client, f"/runs/{spoiled.pk}")
+    block = html[html.index("Lines of Python") :]
+    lines = html_module.unescape(re.findall(r"<code\s*>(.*?)</code>", block, re.DOTALL)[0])
+    url = f"http://testserver/runs/{spoiled.pk}/samples.parquet"
+    assert lines.count("\n") == 2
+    file = tmp_path / "samples.parquet"
+    file.write_bytes(download(client, url))
+    names: dict[str, Any] = {}
+    exec(lines.replace(url, str(file)), names)
+    answers = names["answers"]
+    responses = answers["responses"].iloc[0]
+    told = [response["loglikelihood"] for response in responses]
+    assert answers["loglikelihoods"].iloc[0].tolist() == told
+    assert answers["correct"].mean() == spoiled.results.get(metric="acc", subset="").value
+
+
+def test_a_range_is_sent_as_asked(client: Client, run: Run) -> None:
+    address = f"/runs/{run.pk}/samples.parquet"
+    whole = stored(run, Artifact.Kind.SAMPLES).read_bytes()
+    many = "9" * 5000
+    for asked, start, end in (
+        ("0-9", 0, 10),
+        ("-8", -8, None),
+        ("20-", 20, None),
+        (f"0-{many}", 0, None),
+        (f"-{many}", 0, None),
+    ):
+        response = client.get(address, headers={"Range": f"bytes={asked}"})
+        assert response.status_code == 206
+        assert content(response) == whole[start:end], asked[:9]
+    for beyond in (f"{len(whole)}-", f"{many}-"):
+        response = client.get(address, headers={"Range": f"bytes={beyond}"})
+        assert response.status_code == 416
+        assert response["Content-Range"] == f"bytes */{len(whole)}"
+
+
+# As other tools read them
+
+
+def test_lm_eval_s_results_read_back_with_every_number(
+    client: Client, runs: dict[str, Run], tmp_path: Path
+) -> None:
+    for task in engine_runs.ALL:
+        folder = saved(client, runs[task], tmp_path / task, "results.json")
+        (record,) = [one.record for one in read_runs(folder.iterdir()) if one.record.task == task]
+        kept = RunRecord.of(json.loads(fetched(client, runs[task], "record.json")))
+        numbers = {(row.metric, row.filter): row.value for row in kept.own_results()}
+        assert {(row.metric, row.filter): row.value for row in record.own_results()} == numbers
 
 
 def test_lm_eval_s_hashes_are_those_that_the_engine_writes(
@@ -108,9 +211,8 @@ def test_lm_eval_s_hashes_are_those_that_the_engine_writes(
     record = RunRecord.of(json.loads(fetched(client, group, "record.json")))
     folder = tmp_path / "native"
     folder.mkdir()
-    (folder / "record_x.json").write_text(fetched(client, group, "record.json"))
-    parquet = content(client.get(f"/runs/{group.pk}/samples.parquet"))
-    (folder / record.samples.file).write_bytes(parquet)
+    (folder / "record_x.json").write_bytes(fetched(client, group, "record.json"))
+    (folder / record.samples.file).write_bytes(fetched(client, group, "samples.parquet"))
     out = str(tmp_path / "out")
     assert main(["convert", str(folder), "--to", "lm-eval", "--output_path", out]) == 0
     (written,) = Path(out).rglob("results_*.json")
@@ -119,9 +221,8 @@ def test_lm_eval_s_hashes_are_those_that_the_engine_writes(
     assert made["task_hashes"].keys() == {"toy_choice", "toy_shots", "toy_written"}
 
 
-@pytest.mark.parametrize("task", engine_runs.ALL)
 def test_every_eval_ever_s_files_are_valid_and_belong_together(
-    client: Client, runs: dict[str, Run], test_data: Path, task: str
+    client: Client, runs: dict[str, Run], test_data: Path
 ) -> None:
     schemas = test_data.parent / "eee"
     if not schemas.is_dir():
@@ -130,27 +231,28 @@ def test_every_eval_ever_s_files_are_valid_and_belong_together(
         jsonschema.Draft7Validator(json.loads((schemas / name).read_text()))
         for name in ("eval.schema.json", "inst.schema.json")
     )
-    whole = json.loads(fetched(client, runs[task], "every_eval_ever.json"))
-    aggregate.validate(whole)
-    pointer = Path(whole["detailed_evaluation_results"]["file_path"])
-    response = client.get(f"/runs/{runs[task].pk}/every_eval_ever_samples.jsonl")
-    assert response["Content-Disposition"] == f'attachment; filename="{pointer.name}"'
-    numbers = {result["evaluation_result_id"] for result in whole["evaluation_results"]}
-    lines = [json.loads(line) for line in content(response).decode().splitlines()]
-    assert lines
-    for line in lines:
-        instance.validate(line)
-        assert line["evaluation_id"] == whole["evaluation_id"]
-        assert line.get("error") or line["evaluation_result_id"] in numbers
+    for task in engine_runs.ALL:
+        whole = json.loads(fetched(client, runs[task], "every_eval_ever.json"))
+        aggregate.validate(whole)
+        pointer = Path(whole["detailed_evaluation_results"]["file_path"])
+        response = client.get(f"/runs/{runs[task].pk}/every_eval_ever_samples.jsonl")
+        assert response["Content-Disposition"] == f'attachment; filename="{pointer.name}"'
+        numbers = {result["evaluation_result_id"] for result in whole["evaluation_results"]}
+        lines = [json.loads(line) for line in content(response).decode().splitlines()]
+        assert lines, task
+        for line in lines:
+            instance.validate(line)
+            assert line["evaluation_id"] == whole["evaluation_id"]
+            assert line.get("error") or line["evaluation_result_id"] in numbers
 
 
 def test_every_eval_ever_s_aggregate_reads_back(client: Client, run: Run, tmp_path: Path) -> None:
     files = ("every_eval_ever.json", "every_eval_ever_samples.jsonl")
     folder = saved(client, run, tmp_path / "back", *files)
     (back,) = read_runs([next(folder.glob("*.json"))])
-    stored = RunRecord.of(json.loads(fetched(client, run, "record.json")))
-    assert back.record.results == stored.results
-    assert back.record.run_key == stored.run_key
+    kept = RunRecord.of(json.loads(fetched(client, run, "record.json")))
+    assert back.record.results == kept.results
+    assert back.record.run_key == kept.run_key == run.run_key
 
 
 def test_the_commands_of_the_page_verify_the_number(
@@ -165,7 +267,6 @@ def test_the_commands_of_the_page_verify_the_number(
     folder = tmp_path / "fetched"
     folder.mkdir()
     for fetch in fetches:
-        assert fetch
         (folder / fetch[1]).write_bytes(content(client.get(fetch[2])))
     levels = []
     for command in commands[2:]:
@@ -178,34 +279,114 @@ def test_the_commands_of_the_page_verify_the_number(
     assert "agrees" in capsys.readouterr().out
 
 
-def test_what_a_browser_saved_is_verified_under_the_names_it_gave(
-    client: Client, db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_jsonl_has_a_line_for_each_question_and_filter_in_the_peers_form(
+    client: Client, run: Run
 ) -> None:
-    """What /about asks for: both files into one folder, here those of two runs and twice each."""
-    runs = engine_runs.finished(tmp_path, ["toy_choice", "toy_written"])
-    folder = saved(client, runs["toy_written"], tmp_path / "downloads", *FILES)
-    for name in ("toy_choice", "toy_written"):
-        for file in ("record.json", "samples.parquet"):
-            (path,) = saved(client, runs[name], tmp_path / name / file, file).iterdir()
-            path.rename(folder / path.name)
-            (folder / f"{path.stem} (1){path.suffix}").write_bytes(
-                (folder / path.name).read_bytes()
-            )
-            if file == "samples.parquet" and name == "toy_written":
-                (folder / path.name).unlink()
-    assert main(["verify", str(folder / "lab__toy_toy_written_record (1).json")]) == 0
-    assert "rows of the samples" not in capsys.readouterr().out
-    assert main(["verify", str(folder)]) == 0
-    assert capsys.readouterr().out.count("level rescore: agrees") == 4
-
-
-@pytest.fixture
-def sample_lines(client: Client, run: Run) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in fetched(client, run, "samples.jsonl").splitlines()]
-
-
-def test_the_jsonl_has_a_line_for_each_question_and_filter(
-    sample_lines: list[dict[str, Any]],
-) -> None:
-    keys = [(line["doc_id"], line["filter"]) for line in sample_lines]
+    lines = [json.loads(line) for line in fetched(client, run, "samples.jsonl").splitlines()]
+    keys = [(line["doc_id"], line["filter"]) for line in lines]
     assert keys == [(doc, filter) for doc in range(12) for filter in ("strict", "flexible")]
+    first = next(iter(read_samples(stored(run, Artifact.Kind.SAMPLES))))
+    assert lines[0]["arguments"]["gen_args_0"]["arg_0"] == first["prompt"]
+
+
+# Counting a run's number again: from the very files, loud where they do not give it.
+
+
+def words(response: Any) -> str:
+    return " ".join(response.content.decode().split())
+
+
+def test_a_run_as_it_was_measured_checks_out_and_no_crawler_asks(
+    client: Client, spoiled: Run
+) -> None:
+    said = words(client.get(f"/runs/{spoiled.pk}/recount"))
+    value = spoiled.results.get(metric="acc", subset="").value
+    assert f"The number checks out: {100 * value:.1f} percent, the same." in said
+    assert "All 12 questions scored again" in said
+    assert "differs" not in said
+    page = words(client.get(spoiled.get_absolute_url()))
+    assert f'href="/runs/{spoiled.pk}/recount" rel="nofollow"' in page
+    answer = client.get(f"/runs/{spoiled.pk}/recount")
+    assert (answer["Cache-Control"], answer["X-Robots-Tag"]) == ("no-store", "noindex")
+    assert client.post(f"/runs/{spoiled.pk}/recount").status_code == 405
+
+
+def test_a_changed_file_is_shown_loudly_and_logged(
+    client: Client, spoiled: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = stored(spoiled, Artifact.Kind.SAMPLES)
+    rows = list(read_samples(path))
+    score = next(score for score in rows[3]["scores"] if score["metric"] == "acc")
+    score.update(value=1.0 - score["value"], item=None)
+    write_samples(tmp_path / "changed.parquet", rows)
+    path.write_bytes((tmp_path / "changed.parquet").read_bytes())
+    with caplog.at_level(logging.ERROR):
+        said = words(client.get(f"/runs/{spoiled.pk}/recount"))
+    assert "This does not come out as it was published." in said
+    assert "SHA-256 of the answers: stated" in said
+    assert "document 3: acc (none)" in said
+    assert "checks out" not in said
+    (line,) = [record for record in caplog.records if record.name == recount.__name__]
+    assert str(spoiled.pk) in line.getMessage()
+
+
+def test_a_changed_or_foreign_number_is_shown_loudly_and_logged(
+    client: Client, spoiled: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = spoiled.results.get(metric="acc", subset="")
+    spoiled.results.filter(pk=result.pk).update(value=(result.value + result.high) / 2)
+    changed = spoiled.results.get(pk=result.pk).value
+    with caplog.at_level(logging.ERROR):
+        said = words(client.get(f"/runs/{spoiled.pk}/recount"))
+    assert "This does not come out as it was published." in said
+    assert f"Published: {100 * changed:.1f} percent." in said
+    assert f"The stored answers give {100 * result.value:.1f}." in said
+    assert f"value: stated {changed!r}, computed {result.value!r}" in said
+    assert any(record.name == recount.__name__ for record in caplog.records)
+    result.pk, result.subset = None, "hard ones"
+    result.save()
+    said = words(client.get(f"/runs/{spoiled.pk}/recount"))
+    assert "hard ones acc none: stated" in said
+    assert "This does not come out" in said
+
+
+def test_a_changed_record_and_files_that_are_lost_or_nothing_are_said(
+    client: Client, spoiled: Run
+) -> None:
+    address = f"/runs/{spoiled.pk}/recount"
+    record = stored(spoiled, Artifact.Kind.RECORD)
+    record.write_text(record.read_text() + " ")
+    assert "SHA-256 of the record: stated" in words(client.get(address))
+    samples = stored(spoiled, Artifact.Kind.SAMPLES)
+    samples.write_bytes(b"nothing")
+    assert "the file of the answers cannot be read" in words(client.get(address))
+    samples.unlink()
+    said = words(client.get(address))
+    assert "its file is not in the store" in said
+    assert "This does not come out" in said
+
+
+def test_answers_whose_text_is_withheld_are_added_up_and_no_more(
+    client: Client, tmp_path: Path
+) -> None:
+    clear_site()
+    withheld = engine_runs.finished(tmp_path, ["toy_choice"], publish="ids")["toy_choice"]
+    said = words(client.get(f"/runs/{withheld.pk}/recount"))
+    assert "The number checks out" in said
+    assert "scored again" not in said
+    assert "texts are withheld" in said
+
+
+def test_who_asks_too_often_or_at_once_waits(
+    client: Client, spoiled: Run, monkeypatch: pytest.MonkeyPatch, one_minute: None
+) -> None:
+    monkeypatch.setattr(recount, "WAITS", 0.01)
+    address = f"/runs/{spoiled.pk}/recount"
+    with recount._AT_ONCE:
+        assert client.get(address).status_code == 429
+    caches["throttle"].clear()
+    answers = [client.get(address).status_code for _ in range(recount.PER_MINUTE + 1)]
+    assert answers == [200] * recount.PER_MINUTE + [429]
+    late = client.get(address)
+    assert 0 < int(late["Retry-After"]) <= 60
+    assert "Not counted: too many ask at once." in words(late)

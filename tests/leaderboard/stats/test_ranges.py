@@ -1,19 +1,28 @@
-"""Ranges of ranks by an average over tasks, against simulations with known truth."""
+"""Ranks and averages over tasks, and between what a run's score will end.
+
+Against simpler forms, by hand, and known truth.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
-from zlib import crc32
+from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import hypergeom
 
-from evalcore.stats import Block, block, rank_ranges, rank_upper_bound
+from evalcore.stats import Block, block, paired_difference, rank_ranges, rank_upper_bound
 from evalcore.stats.ranking import shown_better
-from leaderboard.stats.ranges import Earlier, _windows, bands, board_ranges
+from evalcore.watch import LOOKS, Stratum
+from leaderboard.stats import Standing, check_strata, held_together, ranges_of, standing
+from leaderboard.stats.contrast import Share, paired_share, total_difference
+from leaderboard.stats.ranges import bands, board_ranges
 
 
 def board(tasks, **options):
@@ -40,6 +49,17 @@ def answers(generator, skills, documents, noise=1.0):
     difficulty = generator.normal(0, 1, documents)
     own = generator.normal(0, noise, (len(skills), documents))
     return (np.asarray(skills)[:, None] + own > difficulty).astype(float)
+
+
+bound = st.integers(0, 12).map(float)
+
+
+interval = st.one_of(st.tuples(bound, bound).map(sorted), st.just([np.nan, np.nan]))
+
+
+GENERATOR = np.random.default_rng(7)
+A = (GENERATOR.random(300) < 0.6).astype(float)
+B = (GENERATOR.random(300) < 0.5).astype(float)
 
 
 def test_one_task_gives_the_ranges_of_that_task():
@@ -73,26 +93,6 @@ def test_ranges_of_an_average_hold_the_true_ranks():
         widths.append(np.diff(found.ranges, axis=1).mean() + 1)
     assert covered / 150 >= 0.95
     assert np.mean(widths) < 5  # of ten
-
-
-def false_claims(luck_of_passages: float, clustered: bool, runs: int) -> float:
-    """Share of runs of ten equal models over three tasks in which a pair is told apart."""
-    generator = np.random.default_rng(2)
-    passages = np.repeat(np.arange(20), 15)
-    claims = 0
-    for seed in range(runs):
-        tasks = []
-        for _ in range(3):
-            luck = generator.normal(0, luck_of_passages, (10, 20))[:, passages]
-            scores = luck + generator.normal(0, 1, (10, 300))
-            tasks.append((scores, passages if clustered else None))
-        claims += board(tasks, draws=1000, seed=seed)[0].better.any()
-    return claims / runs
-
-
-def test_equal_models_are_told_apart_in_few_runs():
-    assert false_claims(0.3, clustered=True, runs=200) <= 0.1
-    assert false_claims(0.3, clustered=False, runs=100) > 0.25
 
 
 def test_what_varies_between_draws_of_examples_makes_ranges_wider():
@@ -146,33 +146,6 @@ def test_windows_begin_at_the_lowest_keys_and_decide_up_to_the_next():
             assert not found.better[j, len(of_j) :].any()
 
 
-@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 10**6))
-@settings(max_examples=200, deadline=None)
-def test_every_pair_within_reach_is_decided_once_in_a_window_of_twice_the_reach(n, reach, seed):
-    keys = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint64)
-    windows = _windows(keys, reach)
-    assert [w.start for w in windows] == [0, *(w.until for w in windows[:-1])]
-    assert windows[-1].until == windows[-1].stop == n
-    for window in windows:
-        assert window.start < window.until <= window.stop <= n
-        assert window.stop - window.start <= max(2 * reach, 1)
-        assert window.stop >= min(n, window.until - 1 + reach + 1)
-
-
-def test_a_model_that_comes_moves_few_windows():
-    generator = np.random.default_rng(9)
-    keys = generator.integers(0, 2**63, 10_000).astype(np.uint64)
-    before = {tuple(keys[w.start : w.stop]) for w in _windows(keys, 500)}
-    anew = []
-    for place in generator.integers(0, 10_000, 200):
-        after = np.insert(keys, place, generator.integers(0, 2**63))
-        now = {tuple(after[w.start : w.stop]) for w in _windows(after, 500)}
-        anew.append(len(now - before))
-    assert 20 <= len(before) <= 35
-    assert np.mean(anew) < 4
-    assert max(anew) < 10
-
-
 def test_ranges_that_end_where_nobody_compared_are_cut():
     scores = np.random.default_rng(6).normal(0, 1, (30, 100))
     found, _ = board([scores], reach=5)
@@ -213,36 +186,6 @@ def test_ranges_follow_from_the_claims(models, reach, seed, spread):
         assert end == models or end == start + 1 + reach or found.better[start, end - start - 1]
 
 
-@given(st.integers(2, 14), st.integers(1, 3), st.integers(0, 1000), st.data())
-@settings(max_examples=40, deadline=None)
-def test_claims_of_an_earlier_order_are_those_made_anew(models, reach, seed, data):
-    generator = np.random.default_rng(seed)
-    scores = answers(generator, generator.normal(0, 0.5, models + 2), 60)
-    scores = scores[np.argsort(-scores.mean(axis=1), kind="stable")]
-    gone, new = (data.draw(st.integers(0, models)) for _ in range(2))
-    change = data.draw(st.sampled_from(["comes", "goes", "another"]))
-    before = np.delete(scores, new, axis=0) if change != "goes" else scores
-    after = np.delete(scores, gone, axis=0) if change != "comes" else scores
-    assert_known_are_anew(before, after, reach)
-
-
-def keys_of(scores):
-    return np.array([crc32(row.tobytes()) % 7 for row in scores], np.uint64)
-
-
-def assert_known_are_anew(before, after, reach):
-    options = {"reach": reach, "draws": 1000}
-    earlier, _ = board([before], **options, keys=keys_of(before))
-    place_of = {row.tobytes(): place for place, row in enumerate(before)}
-    place = np.array([place_of.get(row.tobytes(), -1) for row in after])
-    options["keys"] = keys_of(after)
-    known, _ = board([after], **options, earlier=Earlier(earlier.better, keys_of(before), place))
-    anew, _ = board([after], **options)
-    assert (known.better == anew.better).all()
-    assert (known.ranges == anew.ranges).all()
-    assert (known.cut == anew.cut).all()
-
-
 @given(st.integers(2, 50), st.integers(0, 1000), st.floats(0, 1))
 @settings(max_examples=30, deadline=None)
 def test_claims_are_those_of_a_plain_step_down(models, seed, spread):
@@ -269,11 +212,6 @@ def test_claims_are_those_of_a_plain_step_down(models, seed, spread):
     assert (shown_better(task.means, [task], draws=1000, seed=7) == better).all()
 
 
-def test_rank_upper_bound_counts_lower_bounds_above():
-    low, high = [70, 60, 58, 40], [80, 72, 66, 50]
-    assert rank_upper_bound(low, high).tolist() == [1, 1, 2, 4]
-
-
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), min_size=1, max_size=30))
 def test_rank_upper_bound_of_any_intervals(intervals):
     low = [start for start, _ in intervals]
@@ -282,9 +220,8 @@ def test_rank_upper_bound_of_any_intervals(intervals):
     assert rank_upper_bound(low, high).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
+def test_bad_input_is_named():
+    for call, name in (
         (lambda: board_ranges([1.0, 2.0], lambda _: []), "means"),
         (lambda: board_ranges([], lambda _: []), "means"),
         (lambda: board_ranges([1.0, math.nan], lambda _: []), "means"),
@@ -297,8 +234,189 @@ def test_rank_upper_bound_of_any_intervals(intervals):
         (lambda: board_ranges([1.0, 0.0], lambda _: [block([[1.0, 0.0]])]), "blocks"),
         (lambda: bands(np.zeros((3, 2), dtype=bool), 3), "reach"),
         (lambda: rank_upper_bound([1.0], [1.0, 2.0]), "high"),
-    ],
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            call()
+
+
+@given(st.lists(st.tuples(interval, st.booleans()), min_size=1, max_size=9))
+def test_ranks_are_those_that_counting_leaves(models: list[Any]):
+    intervals, counts = zip(*models, strict=True)
+    field = np.array(counts)
+    known = [row for row, (low, _) in enumerate(intervals) if field[row] and not np.isnan(low)]
+    low, high = np.array(intervals).T[:, :, None]
+    value = (low + high) / 2
+    lows, highs = (np.full_like(value, np.nan) for _ in range(2))
+    lows[field], highs[field] = held_together(value[field], low[field], high[field])
+    rank, best, worst, of = (found[..., 0] for found in ranges_of(value, low, high, field))
+    assert of == len(known)
+    for row in range(len(models)):
+        expected = 0, 0, 0
+        if row in known:
+            better = sum(value[other] > value[row] for other in known)
+            above = sum(lows[other] > highs[row] for other in known)
+            below = sum(highs[other] < lows[row] for other in known)
+            expected = 1 + better, 1 + above, len(known) - below
+        assert (rank[row], best[row], worst[row]) == expected
+
+
+def test_intervals_are_wider_the_more_models_a_column_has():
+    value = np.array([[0.5, 0.5], [0.5, np.nan], [0.5, np.nan], [0.5, np.nan]])
+    low, high = held_together(value, value - 0.1, value + 0.2)
+    # R: qnorm(1 - 0.05 / 4 / 2) / qnorm(0.975) = 2.497705 / 1.959964
+    assert high[0] - 0.5 == pytest.approx([0.2 * 1.274363, 0.2], rel=1e-5)
+    assert 0.5 - low[0] == pytest.approx([0.1 * 1.274363, 0.1], rel=1e-5)
+    assert np.isnan(low[1, 1])
+
+
+def test_one_task_is_the_paired_difference():
+    plain = total_difference([paired_share(B - A)])
+    assert vars(plain) == pytest.approx(vars(paired_difference(B, A)))
+    clusters = GENERATOR.integers(0, 25, 300)
+    found = total_difference([paired_share(B - A, clusters=clusters)])
+    expected = paired_difference(B, A, clusters.tolist())
+    assert vars(found) == pytest.approx(vars(expected))
+
+
+def test_independent_shares_add_up_as_satterthwaite_says_known_variances_to_a_normal_interval():
+    # Welch's test is two shares of opposite sign; R's page of t.test: t.test(1:10, c(7:20, 200))
+    first, second = np.arange(1.0, 11), np.array([*range(7, 21), 200.0])
+    found = total_difference([paired_share(first), paired_share(-second)])
+    assert found.p_value == pytest.approx(0.1245, abs=5e-5)
+    found = total_difference([Share(0.1, 0.0004, inf), Share(0.05, 0.0005, inf)])
+    half = 1.959963985 * sqrt(0.0009)
+    assert (found.low, found.high) == pytest.approx((0.15 - half, 0.15 + half))
+    nothing = total_difference([paired_share(np.zeros(10))])
+    assert (nothing.low, nothing.high, nothing.p_value, nothing.q) == (0, 0, 1, 0)
+    alike = total_difference([paired_share(np.full(10, 0.1))])
+    assert (alike.low, alike.high, alike.p_value) == (alike.difference, alike.difference, 0)
+
+
+# Between what a run's score will end: it holds at all looks together, and narrows
+
+SHARES = (8, 4, 2)
+
+
+def sample(
+    right: float,
+    answered: int,
+    documents: int,
+    *,
+    weight: float = 1.0,
+    zero_or_one: bool = True,
+) -> Stratum:
+    return Stratum(
+        weight=weight,
+        documents=documents,
+        answered=answered,
+        right=float(right),
+        zero_or_one=zero_or_one,
+    )
+
+
+def looks_at(parts: Sequence[np.ndarray], *, zero_or_one: bool = True) -> list[Standing]:
+    """At scores of several parts, each in the order in which it is answered, weighted by size."""
+    total = sum(map(len, parts))
+    seen: list[Standing] = []
+    for share in SHARES:
+        strata = []
+        for part in parts:
+            answered, weight = -(-len(part) // share), len(part) / total
+            right = part[:answered].sum()
+            strata.append(
+                sample(right, answered, len(part), weight=weight, zero_or_one=zero_or_one)
+            )
+        seen.append(standing(strata, looks=LOOKS, earlier=seen[-1] if seen else None))
+    return seen
+
+
+def held(seen: Sequence[Standing], value: float) -> bool:
+    return all(look.low - 1e-9 <= value <= look.high + 1e-9 for look in seen)
+
+
+@pytest.mark.parametrize("right", [4, 100])
+def test_the_exact_interval_holds_at_every_look_together_in_95_percent(right: int) -> None:
+    """Of all samples, weighted by how likely they are: no simulation is needed at one look, and the
+    looks' shares of the error add up."""
+    documents, misses = 200, 0.0
+    for share in SHARES:
+        answered = documents // share
+        for found in range(max(0, answered + right - documents), min(answered, right) + 1):
+            stood = standing([sample(found, answered, documents)], looks=LOOKS)
+            if not held([stood], right / documents):
+                misses += hypergeom.pmf(found, documents, right, answered)
+    assert misses <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("sizes", "skill"),
+    [((1000,), 0.5), ((900, 60, 40), 0.97), ((100,) * 10, 0.1)],
+    ids=["one", "unequal", "many"],
 )
-def test_bad_input_is_named(call, name):
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        call()
+def test_the_bound_holds_at_every_look_together_in_95_percent(
+    sizes: tuple[int, ...], skill: float
+) -> None:
+    """A simulation with known truth: each part is shuffled anew, its scores are what they are."""
+    rng = np.random.default_rng(7)
+    parts = [np.sort(rng.random(size) < skill).astype(float) for size in sizes]
+    truth = float(np.concatenate(parts).mean())
+    seen = [
+        looks_at([rng.permutation(part) for part in parts], zero_or_one=False) for _ in range(400)
+    ]
+    assert np.mean([held(looks, truth) for looks in seen]) >= 0.95
+
+
+def test_it_is_not_wider_than_need_be() -> None:
+    """As much as 147 of 1,172 questions tell: Hoeffding's bound alone would say ±12 points."""
+    stood = standing([sample(90, 147, 1172)], looks=LOOKS)
+    assert (round(stood.low, 3), round(stood.high, 3)) == pytest.approx((0.516, 0.703), abs=0.01)
+    bounded = standing([sample(90, 147, 1172, zero_or_one=False)], looks=LOOKS)
+    assert bounded.low < stood.low < stood.high < bounded.high
+
+
+samples = st.integers(8, 400).flatmap(
+    lambda size: st.lists(st.booleans(), min_size=size, max_size=size)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(samples, min_size=1, max_size=3), st.booleans())
+def test_each_interval_lies_in_the_one_before_and_what_is_certain_is_never_denied(
+    scores: list[list[bool]], zero_or_one: bool
+) -> None:
+    parts = [np.array(part, float) for part in scores]
+    seen = looks_at(parts, zero_or_one=zero_or_one)
+    for look in seen:
+        assert 0 <= look.low <= look.high <= 1 + 1e-9
+        assert 0 <= look.value <= 1 + 1e-9
+    for earlier, later in pairwise(seen):
+        within = earlier.low <= later.low and later.high <= earlier.high
+        apart = later.low > earlier.high or later.high < earlier.low
+        assert within or apart  # where one of the two has missed
+    total = sum(map(len, parts))
+    whole = [sample(part.sum(), len(part), len(part), weight=len(part) / total) for part in parts]
+    end = standing(whole, looks=LOOKS)
+    truth = float(np.concatenate(parts).mean())
+    assert (end.low, end.value, end.high) == pytest.approx((truth, truth, truth))
+
+
+def test_a_part_that_is_answered_whole_makes_nothing_uncertain() -> None:
+    alone = standing([sample(300, 600, 1200, zero_or_one=False)], looks=LOOKS)
+    with_small = [sample(300, 600, 1200, weight=0.5), sample(25, 50, 50, weight=0.5)]
+    both = standing(with_small, looks=LOOKS)
+    assert both.high - both.low == pytest.approx((alone.high - alone.low) / 2)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    for wrong in (
+        sample(2, 5, 10, weight=0.9),
+        sample(2, 5, 10, weight=math.nan),
+        sample(2, 0, 10),
+        sample(2, 11, 10),
+        sample(6, 5, 10),
+        sample(math.nan, 5, 10),
+        sample(-1, 5, 10),
+        sample(2.5, 5, 10),
+    ):
+        with pytest.raises(ValueError, match=r"stratum|strata"):
+            check_strata([wrong])

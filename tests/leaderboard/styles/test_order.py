@@ -27,9 +27,15 @@ def ranked(models: int, reach: int, draw: np.random.Generator) -> Ranks:
     high = np.minimum(place + reach + 1, models) - better.sum(axis=1)
     for distance in range(1, reach + 1):
         low[distance:] += better[: models - distance, distance - 1]
+    return ranks_with(low, high, better)
+
+
+def ranks_with(low: np.ndarray, high: np.ndarray, better: np.ndarray) -> Ranks:
+    """Ranks with these ranges and claims, shape (models, reach), in one band."""
+    models, reach = better.shape
     no = np.zeros(models, np.bool_)
     return Ranks(
-        rank=(1 + place).astype(np.int32),
+        rank=np.arange(1, models + 1, dtype=np.int32),
         low=low.astype(np.int32),
         high=high.astype(np.int32),
         cut_low=no,
@@ -93,27 +99,16 @@ def in_style(board: Board, style: str, averages: list[float]) -> Board:
     n = len(averages)
     order = np.argsort(-np.array(averages), kind="stable")
     value = np.array(averages)[order]
-    rank = np.arange(1, n + 1, dtype=np.int32)
-    no = np.zeros(n, np.bool_)
+    rank = np.arange(1, n + 1)
     better = np.zeros((n, n - 1), np.bool_)
     for distance in range(2, n):
         better[: n - distance, distance - 1] = True
-    ranks = Ranks(
-        rank=rank,
-        low=np.maximum(rank - 1, 1),
-        high=np.minimum(rank + 1, n),
-        cut_low=no,
-        cut_high=no,
-        band=np.zeros(n, np.int32),
-        better=np.packbits(better, axis=1),
-        reach=n - 1,
-    )
     return replace(
         board,
         style=style,
         models=Models.of(replace(board.models[row], flag_reason="") for row in order),
         average=Scores(value, value - 0.01, value + 0.01),
-        ranks=ranks,
+        ranks=ranks_with(np.maximum(rank - 1, 1), np.minimum(rank + 1, n), better),
         data_version=digest_of([style, averages]),
     )
 
@@ -123,11 +118,12 @@ def plain() -> Board:
     return synthetic_board(models=20, columns=2)
 
 
-def test_models_are_compared_in_both_boards_orders(plain: Board) -> None:
+def test_models_are_compared_in_both_boards_orders_and_those_of_one_alone_have_no_place(
+    plain: Board,
+) -> None:
     first = in_style(plain, "cloze", [0.9, 0.8, 0.7, 0.6])
     second = in_style(plain, "mmlu", [0.5, 0.8, 0.7, 0.6])
     change = style_order.of_averages(first, second)
-    assert change is not None
     assert change.first.rank.tolist() == [1, 2, 3, 4]
     assert change.second.rank.tolist() == [4, 1, 2, 3]
     assert change.moved.tolist() == [-3, 1, 1, 1]
@@ -139,31 +135,19 @@ def test_models_are_compared_in_both_boards_orders(plain: Board) -> None:
     # The first model was shown to be better than the last two, and worse than the first two.
     assert change.shown_flips == 1
 
+    same = style_order.of_averages(first, replace(first, data_version="same order"))
+    assert (same.tau, same.interval, same.shown_flips) == (1.0, None, 0)
 
-def test_a_model_of_one_board_alone_has_no_place(plain: Board) -> None:
-    first = in_style(plain, "cloze", [0.9, 0.8, 0.7, 0.6])
-    second = in_style(plain, "mmlu", [0.5, 0.8, 0.7, 0.6, 0.99])
-    change = style_order.of_averages(first, second)
-    assert change is not None
+    with_more = in_style(plain, "mmlu", [0.5, 0.8, 0.7, 0.6, 0.99])
+    change = style_order.of_averages(first, with_more)
     assert len(change.models) == 4
     assert change.second.rank.tolist() == [4, 1, 2, 3]
     assert change.second.high.max() == 4
 
-
-def test_fewer_than_two_models_in_both_have_no_order(plain: Board) -> None:
-    first = in_style(plain, "cloze", [0.9, 0.8])
+    two = in_style(plain, "cloze", [0.9, 0.8])
     alone = replace(plain.models[10], variant=77, flag_reason="")
-    second = replace(first, models=Models.of([first.models[0], alone]), data_version="other")
-    assert style_order.of_averages(first, second) is None
-
-
-def test_agreement_throughout_has_no_interval(plain: Board) -> None:
-    first = in_style(plain, "cloze", [0.9, 0.8, 0.7, 0.6])
-    change = style_order.of_averages(first, replace(first, data_version="same order"))
-    assert change is not None
-    assert change.tau == 1.0
-    assert change.interval is None
-    assert change.shown_flips == 0
+    other = replace(two, models=Models.of([two.models[0], alone]), data_version="other")
+    assert style_order.of_averages(two, other) is None, "fewer than two models are in both"
 
 
 def of_scores(plain: Board, values: list[list[float]], half: float) -> Board:
@@ -179,25 +163,24 @@ def of_scores(plain: Board, values: list[list[float]], half: float) -> Board:
 
 
 def ranges(order: Order) -> list[list[int]]:
-    bounds: list[list[int]] = np.stack([order.low, order.high], axis=1).tolist()
-    return bounds
+    return np.stack([order.low, order.high], axis=1).tolist()
 
 
 def test_of_one_benchmark_ranges_hold_for_all_models_at_once(plain: Board) -> None:
     values = [[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]
     change = style_order.of_benchmark(of_scores(plain, values, 0.1), (0, 1))
-    assert change is not None
     assert ranges(change.first) == [[1, 1], [2, 2], [3, 3]]
     assert change.beyond_chance.tolist() == [True, False, True]
     assert change.shown_flips == 3
     # ±0.13 of one score is ±0.159 of three at once: 0.5 and 0.8 then cannot be told apart.
     wider = style_order.of_benchmark(of_scores(plain, values, 0.13), (0, 1))
-    assert wider is not None
     assert ranges(wider.first) == [[1, 2], [1, 3], [2, 3]]
     assert wider.shown_flips == 1
 
 
-def test_flagged_and_older_commits_have_no_place_in_a_benchmarks_order(plain: Board) -> None:
+def test_flagged_older_and_unmeasured_models_have_no_place_in_a_benchmarks_order(
+    plain: Board,
+) -> None:
     board = of_scores(plain, [[0.8, 0.2], [0.5, 0.5], [0.2, 0.8], [0.1, 0.1]], 0.1)
     one, two, _, four = board.models
     newer = replace(two, variant=99, commit="f" * 40, added=two.added.replace(year=2030))
@@ -205,13 +188,8 @@ def test_flagged_and_older_commits_have_no_place_in_a_benchmarks_order(plain: Bo
         board, models=Models.of([replace(one, flag_reason="Trained on it"), two, newer, four])
     )
     change = style_order.of_benchmark(board, (0, 1))
-    assert change is not None
     assert [model.variant for model in change.models] == [99, four.variant]
-
-
-def test_a_model_without_a_score_in_one_style_is_left_out(plain: Board) -> None:
     board = of_scores(plain, [[0.8, 0.2], [0.5, float("nan")], [0.2, 0.8]], 0.1)
     change = style_order.of_benchmark(board, (0, 1))
-    assert change is not None
     assert len(change.models) == 2
     assert style_order.of_benchmark(of_scores(plain, [[0.8, 0.2]], 0.1), (0, 1)) is None

@@ -1,19 +1,16 @@
-"""The live check against a real Hub process: one sentence per fault, at its field, in time."""
+"""The check of a model by a real Hub process: a sentence per fault, at its field and its step."""
 
 from __future__ import annotations
 
 import re
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.cache import caches
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from huggingface_hub import HfApi, ModelInfo
 from hypothesis import given
@@ -22,321 +19,111 @@ from hypothesis import strategies as st
 from leaderboard.hub import architectures, model_id
 from leaderboard.models import User
 from leaderboard.submissions import precheck
-from leaderboard.submissions.form_page import SubmissionForm
+from leaderboard.submissions.steps import KINDS, Outcome, Step, steps
 from leaderboard.submissions.submit import submit
 from leaderboard.web import Refused
-from tests.hub import Orders
-from tests.leaderboard.conftest import worker
+from tests.leaderboard.conftest import TINY, Fail, worker
 
-Fail = Callable[[Orders], None]
 GB = 10**9
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("suite")]
 
-# What is typed, the field of its problem, the problem's code, words that its sentence has.
+# What is typed, the field of its problem, the problem's code, words of its sentence, its step.
 WRONG = [
-    ("", "model", "malformed_id", "No model ID"),
-    ("awkward/tiny llama", "model", "malformed_id", "space"),
-    ("awkward/tiny/llama", "model", "malformed_id", "more than one slash"),
-    ("awkward/../llama", "model", "malformed_id", "slash"),
-    ("awkward/-llama", "model", "malformed_id", "“awkward/-llama” is not a model ID"),
-    ("a" * 300, "model", "malformed_id", "longer than"),
-    ("https://example.org/awkward/tiny-llama", "model", "malformed_id", "not an address of"),
-    ("https://huggingface.co/awkward", "model", "malformed_id", "not the address of a model"),
-    ("https://huggingface.co/datasets/org/data", "model", "not_a_model", "org/data is a data set"),
-    ("https://huggingface.co/spaces/org/app", "model", "not_a_model", "org/app is a space"),
-    ("datasets/org/data", "model", "not_a_model", "org/data is a data set"),
-    ("http://[::1/x", "model", "malformed_id", "“http://[::1/x” is not an address of"),
-    ("http://[oops]/x/y", "model", "malformed_id", "not an address of"),
-    ("https://huggingface.co:port/x/y", "model", "malformed_id", "not an address of"),
-    ("https://huggingface.co:99999/x/y", "model", "malformed_id", "not an address of"),
-    ("https://huggingface.co\N{ACCOUNT OF}/x/y", "model", "malformed_id", "not an address of"),
-    ("[::1/x", "model", "malformed_id", "not a model ID"),
-    ("https://huggingface.co@example.org/x/y", "model", "malformed_id", "not an address of"),
-    ("awkward/tiny-llama@no such", "revision", "malformed_revision", "“no such”"),
-    ("awkward/tiny-llama@v9", "revision", "unknown_revision", "“v9”"),
-    ("awkward/nothing-here", "model", "unknown_model", "awkward/nothing-here"),
-    ("awkward/private", "model", "unknown_model", "or it is private"),
-    ("awkward/gated", "model", "gated", "awkward/gated is gated"),
-    ("awkward/disabled", "model", "disabled", "awkward/disabled"),
-    ("awkward/looks-like-a-model", "model", "not_a_model", "is a data set, not a model"),
-    ("awkward/no-safetensors", "model", "pickle_only", "pytorch_model.bin"),
-    ("awkward/gguf-only", "model", "gguf_only", "tiny-q4_0.gguf"),
-    ("awkward/custom-code", "model", "custom_code", "AwkwardForCausalLM"),
-    ("awkward/unknown-architecture", "model", "unknown_architecture", "HexaflowForCausalLM"),
-    ("awkward/encoder-decoder", "model", "encoder_decoder", "T5ForConditionalGeneration"),
-    ("awkward/broken-config", "model", "broken_config", "line 1 column"),
-    ("awkward/no-tokenizer", "model", "no_tokenizer", "awkward/no-tokenizer"),
+    ("", "model", "malformed_id", "No model ID", "Model"),
+    ("awkward/tiny llama", "model", "malformed_id", "space", "Model"),
+    ("awkward/tiny/llama", "model", "malformed_id", "more than one slash", "Model"),
+    ("awkward/-llama", "model", "malformed_id", "“awkward/-llama” is not a model ID", "Model"),
+    ("a" * 201, "model", "malformed_id", "longer than 200 characters", "Model"),
+    ("https://example.org/awkward/tiny-llama", "model", "malformed_id", "not an address", "Model"),
+    ("https://huggingface.co@example.org/x/y", "model", "malformed_id", "not an address", "Model"),
+    ("[::1/x", "model", "malformed_id", "not a model ID", "Model"),
+    ("https://huggingface.co/awkward", "model", "malformed_id", "address of a model", "Model"),
+    ("https://huggingface.co/spaces/org/app", "model", "not_a_model", "app is a space", "Model"),
+    ("datasets/org/data", "model", "not_a_model", "org/data is a data set", "Model"),
+    ("awkward/looks-like-a-model", "model", "not_a_model", "is a data set, not a model", "Model"),
+    ("awkward/nothing-here", "model", "unknown_model", "awkward/nothing-here", "Model"),
+    ("awkward/private", "model", "unknown_model", "or it is private", "Model"),
+    ("awkward/gated", "model", "gated", "awkward/gated is gated", "Model"),
+    ("awkward/disabled", "model", "disabled", "awkward/disabled", "Model"),
+    (f"{TINY}@no such", "revision", "malformed_revision", "“no such”", "Revision"),
+    (f"{TINY}@v9", "revision", "unknown_revision", "“v9”", "Revision"),
+    ("awkward/no-safetensors", "model", "pickle_only", "pytorch_model.bin", "Weights"),
+    ("awkward/gguf-only", "model", "gguf_only", "tiny-q4_0.gguf", "Weights"),
+    ("awkward/custom-code", "model", "custom_code", "AwkwardForCausalLM", "Architecture"),
+    (
+        "awkward/unknown-architecture",
+        "model",
+        "unknown_architecture",
+        "HexaflowForCausalLM",
+        "Architecture",
+    ),
+    ("awkward/encoder-decoder", "model", "encoder_decoder", "T5ForCondition", "Architecture"),
+    ("awkward/broken-config", "model", "broken_config", "line 1 column", "Architecture"),
+    ("awkward/no-tokenizer", "model", "no_tokenizer", "awkward/no-tokenizer", "Tokenizer"),
 ]
 
 
-@pytest.mark.parametrize(("typed", "field", "code", "words"), WRONG, ids=[w[0][:40] for w in WRONG])
-def test_each_wrong_model_has_its_own_sentence_at_its_field(
-    hub: Fail, typed: str, field: str, code: str, words: str
+def steps_of(*typed: Any) -> dict[str, Step]:
+    return {step.title: step for step in steps(precheck.check(*typed))}
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "code", "words", "step"), WRONG, ids=[row[0][:40] for row in WRONG]
+)
+def test_each_wrong_model_has_its_own_sentence_at_its_field_and_fails_its_own_step(
+    hub: Fail, typed: str, field: str, code: str, words: str, step: str
 ) -> None:
     outcome = precheck.check(typed)
     problem = next(p for p in outcome.problems if p.code == code)
     assert problem.field == field
     assert words in problem.message
     assert problem.remedy
-    assert outcome.problems
     assert outcome.facts is None
-
-
-def test_what_was_typed_stays_in_the_form_beside_the_sentence(hub: Fail) -> None:
-    form = SubmissionForm({"model": "awkward/tiny-llama", "revision": "v9", "dtype": "float16"})
-    assert form.is_valid()
-    form.show(precheck.check("awkward/tiny-llama", "v9", "float16").problems)
-    assert "has no branch, tag or commit “v9”" in form.errors["revision"][0]
-    assert form["model"].value() == "awkward/tiny-llama"
-    assert form["revision"].value() == "v9"
-    assert form["dtype"].value() == "float16"
-
-
-def test_a_fine_model_is_described_at_its_commit(hub: Fail) -> None:
-    outcome = precheck.check("awkward/tiny-llama")
-    assert outcome.ok
-    facts = outcome.facts
-    assert facts is not None
-    assert re.fullmatch("[0-9a-f]{40}", facts.commit)
-    assert facts.architecture == "LlamaForCausalLM"
-    assert facts.model_type == "llama"
-    assert facts.licence == "apache-2.0"
-    assert 10_000 < facts.parameters < 100_000
-    assert facts.dtype == facts.stored_dtype == "float32"
-
-
-def test_a_sharded_model_counts_all_its_shards(hub: Fail) -> None:
-    whole, sharded = (precheck.check(f"awkward/{n}").facts for n in ("tiny-llama", "sharded"))
-    assert whole is not None
-    assert sharded is not None
-    assert whole.parameters == sharded.parameters
-
-
-@pytest.mark.parametrize("name", ["tiny-llama", "sharded"])
-def test_parameters_are_read_from_the_files_where_the_hub_does_not_count(
-    hub: Fail, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted = precheck.check(f"awkward/{name}").facts
-    caches["local"].clear()
-    ask = HfApi.model_info
-
-    def ask_a_hub_that_does_not_count(*args: Any, **kwargs: Any) -> ModelInfo:
-        info = ask(*args, **kwargs)
-        info.safetensors = None
-        return info
-
-    monkeypatch.setattr(HfApi, "model_info", ask_a_hub_that_does_not_count)
-    read = precheck.check(f"awkward/{name}").facts
-    assert counted is not None
-    assert read is not None
-    assert read.parameters == counted.parameters
+    found = {found.title: found.outcome for found in steps(outcome)}
+    assert [title for title, seen in found.items() if seen == Outcome.FAILED] == [step]
+    titles = list(found)
+    unread = titles[titles.index(step) + 1 :]
+    assert all(found[title] == Outcome.UNSEEN for title in unread), "not called passed"
 
 
 @pytest.mark.parametrize(
-    "typed",
+    ("typed", "repo_id", "revision"),
     [
-        "  awkward/tiny-llama ",
-        "https://huggingface.co/awkward/tiny-llama",
-        "huggingface.co/awkward/tiny-llama/",
-        "https://huggingface.co/awkward/tiny-llama/tree/main",
-        "https://hf.co/awkward/tiny-llama/blob/main/config.json?x=1#L3",
-        "awkward/tiny-llama@main",
-        "awkward/tiny-llama/tree/main",
-        "/awkward/tiny-llama/blob/main/config.json?x=1",
-        "HTTPS://HuggingFace.co/awkward/tiny-llama",
-        "Hf.co/awkward/tiny-llama",
-        "https://huggingface.co:443/awkward/tiny-llama",
+        ("  org/a ", "org/a", "main"),
+        ("/org/a/", "org/a", "main"),
+        ("huggingface.co/org/a/", "org/a", "main"),
+        ("HTTPS://HuggingFace.co:443/org/a", "org/a", "main"),
+        ("https://hf.co/org/a/blob/main/config.json?x=1#L3", "org/a", "main"),
+        ("https://huggingface.co/api/models/org/a", "org/a", "main"),
+        ("org/a/tree/v1", "org/a", "v1"),
+        ("/org/a/blob/v1/config.json?x=1", "org/a", "v1"),
+        ("https://huggingface.co/org/a/tree/refs/pr/1", "org/a", "refs/pr/1"),
+        ("https://huggingface.co/org/a/blob/refs%2Fpr%2F1/config.json", "org/a", "refs/pr/1"),
+        ("org/a@refs/pr/1", "org/a", "refs/pr/1"),
+        ("org/a@feature/tree/x", "org/a", "feature/tree/x"),
     ],
 )
-def test_pasted_addresses_mean_the_model(hub: Fail, typed: str) -> None:
-    facts = precheck.check(typed).facts
-    assert facts is not None
-    assert facts.repo_id == "awkward/tiny-llama"
+def test_pasted_addresses_name_a_model_and_a_revision(
+    typed: str, repo_id: str, revision: str
+) -> None:
+    assert model_id.read(typed) == model_id.Asked(repo_id, revision)
 
 
-def test_the_address_of_this_sites_own_hub_is_understood(hub: Fail, hub_process: str) -> None:
-    assert precheck.check(f"{hub_process}/awkward/tiny-llama/tree/v1").ok
-
-
-def test_a_revision_in_the_address_is_used(hub: Fail) -> None:
-    main = precheck.check("awkward/tiny-llama").facts
-    pasted = precheck.check("https://huggingface.co/awkward/tiny-llama/tree/v1").facts
-    typed = precheck.check("awkward/tiny-llama", "v1").facts
-    assert main is not None
-    assert pasted == typed
-    assert pasted is not None
+def test_an_address_of_this_sites_own_hub_names_the_commit_that_is_checked(
+    hub: Fail, hub_process: str
+) -> None:
+    main = precheck.check(TINY).facts
+    pasted = precheck.check(f"{hub_process}/{TINY}/tree/v1").facts
+    assert pasted == precheck.check(TINY, "v1").facts
     assert pasted.commit != main.commit
 
 
-@pytest.mark.parametrize(
-    ("typed", "revision"),
-    [
-        ("https://huggingface.co/org/a/tree/refs/pr/1", "refs/pr/1"),
-        ("https://huggingface.co/org/a/blob/refs/pr/1/config.json", "refs/pr/1"),
-        ("https://huggingface.co/org/a/tree/refs%2Fpr%2F1", "refs/pr/1"),
-        ("org/a/tree/v1", "v1"),
-        ("org/a@refs/pr/1", "refs/pr/1"),
-        ("org/a@feature/tree/x", "feature/tree/x"),
-    ],
-)
-def test_a_revision_with_slashes_is_read_whole(typed: str, revision: str) -> None:
-    assert model_id.read(typed) == model_id.Asked("org/a", revision)
-
-
 def test_two_revisions_that_disagree_are_refused() -> None:
-    [problem] = precheck.check("awkward/tiny-llama@v1", "v2").problems
+    [problem] = precheck.check(f"{TINY}@v1", "v2").problems
     assert (problem.field, problem.code) == ("revision", "revision_twice")
     assert "v1" in problem.message
     assert "v2" in problem.message
-
-
-def test_a_renamed_model_is_taken_by_its_new_name_and_says_so(hub: Fail) -> None:
-    outcome = precheck.check("awkward/renamed")
-    assert outcome.ok
-    assert outcome.facts is not None
-    assert outcome.facts.repo_id == "awkward/tiny-llama"
-    assert [w.code for w in outcome.warnings if w.field == "model"] == ["renamed"]
-
-
-def test_an_unknown_precision_is_refused_at_its_field(hub: Fail) -> None:
-    [problem] = precheck.check("awkward/tiny-llama", dtype="int3").problems
-    assert (problem.field, problem.code) == ("dtype", "unknown_dtype")
-    assert "float32" in problem.remedy
-
-
-def test_without_a_worker_a_model_may_wait(hub: Fail) -> None:
-    outcome = precheck.check("awkward/huge")
-    assert outcome.ok
-    assert [w.code for w in outcome.warnings] == ["no_worker"]
-
-
-def test_a_model_larger_than_every_live_worker_is_refused_with_both_sizes(hub: Fail) -> None:
-    worker(8 * GB)
-    worker(80 * GB)
-    [problem] = precheck.check("awkward/huge").problems
-    assert (problem.field, problem.code) == ("model", "too_large")
-    # 70.6 billion parameters of two bytes, a fifth on top, and half a GiB for the cache.
-    assert "169.9 GB" in problem.message
-    assert "80.0 GB" in problem.message
-
-
-def test_a_worker_that_is_gone_does_not_count(hub: Fail) -> None:
-    gone = worker(8 * GB)
-    gone.seen = timezone.now() - timedelta(hours=1)
-    gone.save()
-    assert precheck.check("awkward/huge").ok
-
-
-def test_a_smaller_precision_that_fits_is_proposed(hub: Fail) -> None:
-    worker(200 * GB)
-    assert precheck.check("awkward/huge", dtype="bfloat16").ok
-    [problem] = precheck.check("awkward/huge", dtype="float32").problems
-    assert problem.field == "dtype"
-    assert problem.remedy == "Choose bfloat16 or float16."
-
-
-def test_a_precision_that_no_live_worker_has_is_refused(hub: Fail) -> None:
-    worker(8 * GB, dtypes=("float32",))
-    [problem] = precheck.check("awkward/tiny-llama", dtype="float16").problems
-    assert (problem.field, problem.code) == ("dtype", "no_worker_for_dtype")
-    assert problem.remedy == "Choose float32."
-
-
-def test_a_model_submitted_before_shows_the_earlier_submission(hub: Fail, ada: User) -> None:
-    earlier = submit("awkward/tiny-llama", user=ada)
-    outcome = precheck.check("awkward/tiny-llama")
-    assert [p.code for p in outcome.problems] == ["submitted_before"]
-    assert outcome.existing == earlier
-    assert precheck.check("awkward/tiny-llama", dtype="bfloat16").ok
-    assert precheck.check("awkward/tiny-llama", "v1").ok
-
-
-@pytest.mark.parametrize(
-    ("fault", "code", "words"),
-    [
-        ({"status": 500}, "hub_error", "500"),
-        ({"status": 503}, "hub_error", "503"),
-        ({"status": 429, "retry_after": 55}, "hub_busy", "55 s"),
-        ({"garbage": True}, "hub_error", "could not be read"),
-        ({"truncate": 20}, "hub_down", "cannot be reached"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_a_failing_hub_stops_nobody_and_is_named(
-    hub: Fail, fault: dict[str, object], code: str, words: str
-) -> None:
-    hub([{"match": "/api/models/*", **fault}])
-    outcome = precheck.check("awkward/tiny-llama")
-    assert not outcome.checked
-    assert not outcome.problems
-    [warning] = outcome.warnings
-    assert warning.code == code
-    assert words in str(warning)
-    hub([])
-    assert precheck.check("awkward/tiny-llama").ok, "a failure of the Hub is not remembered"
-
-
-def test_a_file_cut_short_on_the_way_is_not_called_a_broken_config(hub: Fail) -> None:
-    hub([{"match": "*/config.json", "truncate": 10}])
-    outcome = precheck.check("awkward/tiny-llama")
-    assert not outcome.checked
-    assert outcome.problems == ()
-
-
-def test_a_hub_that_is_not_there_is_named(hub: Fail, settings: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    settings.HF_ENDPOINT = f"http://127.0.0.1:{port}"
-    [warning] = precheck.check("awkward/tiny-llama").warnings
-    assert warning.code == "hub_down"
-    assert f"127.0.0.1:{port}" in warning.message
-
-
-SOON = precheck.SECONDS + 1.4
-"""Seconds after which a check has been given up, on a busy machine as well."""
-
-
-def test_a_slow_hub_is_given_up_after_two_seconds(hub: Fail) -> None:
-    hub([{"match": "/api/models/*", "delay": 30}])
-    outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
-    assert [w.code for w in outcome.warnings] == ["hub_slow"]
-    assert not outcome.checked
-    assert not outcome.problems
-    assert seconds < SOON
-
-
-def test_the_deadline_covers_all_requests_together(hub: Fail) -> None:
-    hub([{"match": "*", "delay": 1.8}])
-    outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
-    assert not outcome.checked
-    assert seconds < SOON
-
-
-def test_an_answer_that_trickles_does_not_outlast_the_deadline(
-    hub: Fail, trickling_hub: str, settings: Any
-) -> None:
-    settings.HF_ENDPOINT = trickling_hub
-    outcome, seconds = timed(lambda: precheck.check("awkward/tiny-llama"))
-    assert [w.code for w in outcome.warnings] == ["hub_slow"]
-    assert seconds < SOON
-
-
-def test_the_hubs_answer_is_remembered_for_a_minute(hub: Fail) -> None:
-    first = precheck.check("awkward/tiny-llama")
-    missing = precheck.check("awkward/nothing-here")
-    hub([{"match": "*", "status": 500}])
-    assert precheck.check("awkward/tiny-llama", remembered=True) == first
-    assert precheck.check("awkward/nothing-here", remembered=True) == missing
-    assert precheck.check("awkward/tiny-llama", dtype="float16", remembered=True).ok
-    assert not precheck.check("awkward/tiny-llama").checked, "unless it is asked anew"
-
-
-def test_a_check_writes_nothing(hub: Fail) -> None:
-    with CaptureQueriesContext(connection) as queries:
-        precheck.check("awkward/tiny-llama")
-        precheck.check("awkward/nothing-here")
-    assert all(query["sql"].startswith("SELECT") for query in queries)
 
 
 ADDRESSES = st.builds(
@@ -372,14 +159,179 @@ def test_the_known_architectures_are_those_of_transformers() -> None:
     )
 
 
-def timed(action: Callable[[], precheck.Precheck]) -> tuple[precheck.Precheck, float]:
-    started = time.monotonic()
-    return action(), time.monotonic() - started
+# A model that can be evaluated
+
+
+def test_a_fine_model_is_described_at_its_commit_and_passes_every_step(hub: Fail) -> None:
+    worker(16 * GB)
+    outcome = precheck.check(TINY)
+    assert outcome.ok
+    facts = outcome.facts
+    assert re.fullmatch("[0-9a-f]{40}", facts.commit)
+    assert (facts.architecture, facts.model_type) == ("LlamaForCausalLM", "llama")
+    assert facts.licence == "apache-2.0"
+    assert facts.dtype == facts.stored_dtype == "float32"
+    found = {step.title: step for step in steps(outcome)}
+    assert {step.outcome for step in found.values()} == {Outcome.PASSED}
+    assert found.keys() - {"Licence"} == {kind.title for kind in KINDS} - {"Base model"}
+    assert "LlamaForCausalLM" in found["Architecture"].said
+    assert "the worker that runs now has" in found["Room on a worker"].said
+
+
+@pytest.mark.parametrize("name", ["tiny-llama", "sharded"])
+def test_parameters_are_those_that_the_hub_counts_or_else_those_of_the_files(
+    hub: Fail, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = precheck.check(f"awkward/{name}").facts
+    assert counted.parameters == 37_792
+    caches["local"].clear()
+    ask = HfApi.model_info
+
+    def ask_a_hub_that_does_not_count(*args: Any, **kwargs: Any) -> ModelInfo:
+        info = ask(*args, **kwargs)
+        info.safetensors = None
+        return info
+
+    monkeypatch.setattr(HfApi, "model_info", ask_a_hub_that_does_not_count)
+    read = precheck.check(f"awkward/{name}").facts
+    assert read.parameters == counted.parameters
+
+
+def test_a_renamed_model_is_taken_by_its_new_name_and_says_so(hub: Fail) -> None:
+    outcome = precheck.check("awkward/renamed")
+    assert outcome.ok
+    assert outcome.facts.repo_id == TINY
+    assert [w.code for w in outcome.warnings if w.field == "model"] == ["renamed"]
+
+
+def test_a_model_submitted_before_leads_to_the_earlier_submission(hub: Fail, ada: User) -> None:
+    worker(16 * GB)
+    earlier = submit(TINY, user=ada)
+    outcome = precheck.check(TINY)
+    assert [p.code for p in outcome.problems] == ["submitted_before"]
+    assert outcome.existing == earlier
+    step = steps_of(TINY)["Not measured before"]
+    assert (step.outcome, step.address) == (Outcome.WARNED, earlier.get_absolute_url())
+    assert precheck.check(TINY, dtype="bfloat16").ok
+    assert precheck.check(TINY, "v1").ok
+
+
+# The workers
+
+
+def test_without_a_live_worker_a_model_may_wait(hub: Fail) -> None:
+    gone = worker(8 * GB)
+    gone.seen = timezone.now() - timedelta(hours=1)
+    gone.save()
+    outcome = precheck.check("awkward/huge")
+    assert outcome.ok
+    assert [w.code for w in outcome.warnings] == ["no_worker"]
+    step = steps_of(TINY)["Room on a worker"]
+    assert step.outcome == Outcome.WARNED
+    assert "wait for one" in step.remedy
+
+
+def test_a_model_larger_than_every_worker_is_refused_and_a_precision_that_fits_is_proposed(
+    hub: Fail,
+) -> None:
+    worker(8 * GB)
+    large = worker(80 * GB)
+    [problem] = precheck.check("awkward/huge").problems
+    assert (problem.field, problem.code) == ("model", "too_large")
+    # 70.6 billion parameters of two bytes, a fifth on top, and half a GiB for the cache.
+    assert "169.9 GB" in problem.message
+    assert "80.0 GB" in problem.message
+    found = steps_of("awkward/huge")
+    failed = [title for title, step in found.items() if step.outcome == Outcome.FAILED]
+    assert failed == ["Room on a worker"]
+    assert "when a larger worker runs" in found["Room on a worker"].remedy
+    large.memory_bytes = 200 * GB
+    large.save()
+    assert precheck.check("awkward/huge", dtype="bfloat16").ok
+    [problem] = precheck.check("awkward/huge", dtype="float32").problems
+    assert problem.field == "dtype"
+    assert problem.remedy == "Choose bfloat16 or float16."
+
+
+def test_a_precision_that_is_unknown_or_that_no_live_worker_has_is_refused(hub: Fail) -> None:
+    worker(8 * GB, dtypes=("float32",))
+    [problem] = precheck.check(TINY, dtype="int3").problems
+    assert (problem.field, problem.code) == ("dtype", "unknown_dtype")
+    assert "float32" in problem.remedy
+    [problem] = precheck.check(TINY, dtype="float16").problems
+    assert (problem.field, problem.code) == ("dtype", "no_worker_for_dtype")
+    assert problem.remedy == "Choose float32."
+
+
+# A Hub in trouble
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        ({"status": 500}, "hub_error", "500"),
+        ({"status": 429, "retry_after": 55}, "hub_busy", "55 s"),
+        ({"garbage": True}, "hub_error", "could not be read"),
+        ({"truncate": 20}, "hub_down", "cannot be reached"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_failing_hub_stops_nobody_and_is_named(
+    hub: Fail, fault: dict[str, object], code: str, words: str
+) -> None:
+    hub([{"match": "/api/models/*", **fault}])
+    outcome = precheck.check(TINY)
+    assert not outcome.checked
+    assert not outcome.problems
+    [warning] = outcome.warnings
+    assert warning.code == code
+    assert words in str(warning)
+    found = {step.title: step.outcome for step in steps(outcome)}
+    assert found.pop("Model") == Outcome.WARNED
+    assert set(found.values()) == {Outcome.UNSEEN}
+    hub([])
+    assert precheck.check(TINY).ok, "a failure of the Hub is not remembered"
+    caches["local"].clear()
+    hub([{"match": "*/config.json", "truncate": 10}])
+    outcome = precheck.check(TINY)
+    assert (outcome.checked, outcome.problems) == (False, ()), "not called a broken config"
+
+
+def test_a_hub_that_is_not_there_is_named(hub: Fail, settings: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings.HF_ENDPOINT = f"http://127.0.0.1:{port}"
+    [warning] = precheck.check(TINY).warnings
+    assert warning.code == "hub_down"
+    assert f"127.0.0.1:{port}" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("match", "delay", "seconds"),
+    [("/api/models/*", 30, 0.5), ("*", 0.4, 0.5)],
+    ids=["one request", "all requests together"],
+)
+def test_a_hub_that_is_slower_than_the_deadline_is_given_up(
+    hub: Fail, match: str, delay: float, seconds: float
+) -> None:
+    hub([{"match": match, "delay": delay}])
+    outcome = precheck.check(TINY, seconds=seconds)
+    assert [w.code for w in outcome.warnings] == ["hub_slow"]
+    assert not outcome.checked
+    assert not outcome.problems
+
+
+def test_an_answer_that_trickles_does_not_outlast_the_deadline(
+    hub: Fail, trickling_hub: str, settings: Any
+) -> None:
+    settings.HF_ENDPOINT = trickling_hub
+    outcome = precheck.check(TINY, seconds=0.5)
+    assert [w.code for w in outcome.warnings] == ["hub_slow"]
 
 
 @pytest.fixture
 def trickling_hub() -> Iterator[str]:
-    """A server that sends one byte of its headers at a time, for ever: no request times out."""
+    """A server that sends its headers byte by byte: no wait is long, and no answer ever whole."""
     stop = threading.Event()
 
     def trickle() -> None:

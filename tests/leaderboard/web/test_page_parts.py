@@ -1,39 +1,34 @@
-"""The small parts of pages: addresses, scales, figures, and a question made readable."""
+"""What pages are made of: addresses, scales, figures, readable questions, prose, the stylesheet."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.staticfiles import finders
+from django.core.management import call_command
 from django.test import RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.samples.question import read_question, split_prompt
-from leaderboard.templatetags import figures
+from leaderboard.templatetags import figures, runs
+from leaderboard.texts import page
 from leaderboard.web.address import Address
+from leaderboard.web.prose import read_prose
 from leaderboard.web.scale import Scale
+from leaderboard.web.stylesheet import LAYERS, NAME, ORDER
 
 DEFAULTS = {"style": "own", "q": "", "page": "1"}
 
 
 def address(query: dict[str, str]) -> Address:
     return Address(RequestFactory().get("/", query), DEFAULTS)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["style", "q", "page", "other"]),
-        st.text(alphabet=st.characters(blacklist_categories=["Cs", "Cc"]), max_size=20),
-    )
-)
-def test_the_short_address_is_its_own_short_address(query: dict[str, str]) -> None:
-    first = address(query)
-    again = Address(RequestFactory().get(first.url()), DEFAULTS)
-    assert again.redirect() is None
-    assert {name: again[name] for name in DEFAULTS} == {name: first[name] for name in DEFAULTS}
 
 
 @given(st.text(max_size=12), st.integers(0, 50))
@@ -83,37 +78,30 @@ def test_a_lopsided_interval_of_another_metric_is_printed_by_its_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"), [(7_241_732_096, "7.24B"), (410_000, "0.41M"), (68_000_000, "68M")]
+    ("figure", "number", "shown"),
+    [
+        (figures.parameters, 7_241_732_096, "7.24B"),
+        (figures.parameters, 410_000, "0.41M"),
+        (figures.parameters, 68_000_000, "68M"),
+        (figures.points, 0.125, "+12.5"),
+        (figures.points, -0.125, "−12.5"),
+        (figures.duration, 0.31, "0.3 s"),
+        (figures.duration, 59.9, "1 min"),
+        (figures.duration, 232, "3 min 52 s"),
+        (figures.duration, 7260, "2 h 1 min"),
+        (figures.filesize, 999, "999 B"),
+        (figures.filesize, 76_100, "76.1 kB"),
+        (figures.filesize, 999_600, "1 MB"),
+        (figures.filesize, 4_700_000_000, "4.7 GB"),
+        (runs.energy, 0.0004, "0.4 Wh"),
+        (runs.energy, 0.0838, "84 Wh"),
+        (runs.energy, 2.345, "2.3 kWh"),
+    ],
 )
-def test_parameters_have_three_figures(count: int, shown: str) -> None:
-    assert figures.parameters(count) == shown
-
-
-def test_differences_always_have_a_sign_and_a_real_minus() -> None:
-    assert figures.points(0.125) == "+12.5"
-    assert figures.points(-0.125) == "−12.5"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.31, "0.3 s"), (59.9, "1 min"), (232, "3 min 52 s"), (7260, "2 h 1 min")],
-)
-def test_durations_have_two_units_at_most(seconds: float, shown: str) -> None:
-    assert figures.duration(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [(999, "999 B"), (76_100, "76.1 kB"), (999_600, "1 MB"), (4_700_000_000, "4.7 GB")],
-)
-def test_sizes_are_in_powers_of_a_thousand(size: int, shown: str) -> None:
-    assert figures.filesize(size) == shown
-
-
-@given(st.text(), st.text(min_size=1), st.integers(0, 5))
-def test_folding_the_examples_loses_no_character(before: str, question: str, shots: int) -> None:
-    prompt = f"{before}\n\nQuestion: {question}\nAnswer:"
-    assert "".join(split_prompt(prompt, question, shots)) == prompt
+def test_figures_are_short_and_have_their_unit_or_sign(
+    figure: Callable[[float], str], number: float, shown: str
+) -> None:
+    assert figure(number) == shown
 
 
 def test_only_the_worked_examples_are_folded() -> None:
@@ -144,27 +132,86 @@ def sample(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_bars_hang_back_from_the_most_likely_choice() -> None:
-    red, green, blue = read_question(sample()).choices
-    assert (red.bar, red.less_likely) == (0, "most likely")
-    assert green.bar == pytest.approx(blue.bar / 4)
-    assert green.less_likely == "2.7× less likely"
-
-
-def test_a_question_says_what_was_picked_and_what_is_right() -> None:
+def test_a_question_says_what_was_picked_and_right_how_likely_or_why_it_was_not_scored() -> None:
     asked = read_question(sample())
     assert asked.verdict == "Wrong: picked A, the answer is B."
     assert asked.closeness == "A was 2.7 times as likely as B."
     assert asked.continuations == (" red",)
-
-
-def test_a_question_that_was_not_scored_says_why_and_is_not_wrong() -> None:
+    red, green, blue = read_question(sample()).choices
+    assert (red.bar, red.less_likely) == (0, "most likely")
+    assert green.bar == pytest.approx(blue.bar / 4)
+    assert green.less_likely == "2.7× less likely"
     asked = read_question(sample(correct=None, pick=None, why_null="the journal was cut"))
     assert asked.right is None
     assert asked.verdict == "Not scored: the journal was cut."
-
-
-def test_requests_with_contexts_of_their_own_are_shown_one_by_one() -> None:
     arguments = [{"context": f"{word} is", "continuation": " seen"} for word in ("He", "She", "It")]
     asked = read_question(sample(arguments=arguments))
     assert asked.requests == (("He is", " seen"), ("She is", " seen"), ("It is", " seen"))
+
+
+# Prose: the project’s Markdown files as pages
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "text.md"
+
+
+def test_a_file_becomes_a_title_sections_and_words_and_its_markup_is_text(file: Path) -> None:
+    file.write_text(
+        "# How\n\nBegin.\n\n## What is counted\n\n`pass@k`, `avg@k`: shares.\n\n"
+        "**Average of a suite.** The mean.\n\n`pass@k` again.\n"
+    )
+    prose = read_prose(file)
+    assert prose.title == "How"
+    assert prose.contents == (("what-is-counted", "What is counted"),)
+    assert prose.words == {"pass-k", "avg-k", "average-of-a-suite"}
+    assert '<h2 id="what-is-counted">What is counted</h2>' in prose.html
+    assert '<code id="pass-k">pass@k</code>, <code id="avg-k">' in prose.html
+    assert "<h1" not in prose.html
+    file.write_text("# Changes\n\n## 1.0\n\n### More\n")
+    html = read_prose(file, below=1).html
+    assert re.findall(r"<(h\d)", html) == ["h3", "h4"]
+    file.write_text("# One\n\n<script>alert(1)</script> [x](javascript:alert(1))\n")
+    html = read_prose(file).html
+    assert "<script" not in html
+    assert "href" not in html
+
+
+@pytest.mark.parametrize("path", [page.METHOD, page.CHANGELOG])
+def test_our_own_texts_have_no_address_twice_and_no_link_into_the_repository(path: Path) -> None:
+    html = read_prose(path).html
+    ids = re.findall(r'\sid="([^"]*)"', html)
+    assert len(set(ids)) == len(ids) > 5
+    assert not [link for link in re.findall(r'href="([^"]+)"', html) if "://" not in link]
+    assert "<img" not in html
+
+
+# The stylesheet
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCES = ROOT / "static" / LAYERS
+
+
+def stylesheet() -> str:
+    found = finders.find(NAME)
+    return Path(found).read_text(encoding="utf-8")
+
+
+def test_every_file_of_a_layer_is_in_the_stylesheet_once_and_in_order() -> None:
+    files = {str(file.relative_to(SOURCES).with_suffix("")) for file in SOURCES.rglob("*.css")}
+    assert files == set(ORDER)
+    texts = [(SOURCES / f"{name}.css").read_text(encoding="utf-8") for name in ORDER]
+    places = [stylesheet().index(text) for text in texts]
+    assert places == sorted(places)
+
+
+def test_what_is_collected_is_the_joined_file_and_no_layer(settings: Any, tmp_path: Path) -> None:
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    call_command("collectstatic", interactive=False, verbosity=0)
+    assert (tmp_path / NAME).read_text(encoding="utf-8") == stylesheet()
+    assert not (tmp_path / LAYERS).exists()

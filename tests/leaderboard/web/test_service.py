@@ -1,46 +1,48 @@
-"""What holds on every page: policy, errors, sign-in, and that reading writes nothing."""
+"""What holds on every page: policy, errors, sign-in, sitemap, and that reading writes nothing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.contrib.staticfiles import finders
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.db import connection
-from django.test import Client, RequestFactory
+from django.db import connection, transaction
+from django.test import Client, RequestFactory, override_settings
+from django.test.utils import CaptureQueriesContext
 from django.views.defaults import bad_request, permission_denied, server_error
 
-from leaderboard.models import Submission, Suite, User
-from leaderboard.snapshot import published
+from leaderboard.models import User
 from tests.leaderboard import factories as make
+from tests.leaderboard.rows import once_per_module
+
+SHOWN: dict[str, Any] = {"PLUMBLINE_SUITE": "demo", "PLUMBLINE_OPEN_SUBMIT": True}
+
+pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def suite(db: None, settings: Any) -> Suite:
-    settings.PLUMBLINE_SUITE = "demo"
-    settings.PLUMBLINE_OPEN_SUBMIT = True
-    return make.make_suite(benchmarks=("facts",))
+@pytest.fixture(autouse=True)
+def _shown(settings: Any) -> None:
+    settings.PLUMBLINE_SUITE, settings.PLUMBLINE_OPEN_SUBMIT = SHOWN.values()
 
 
-@pytest.fixture
-def addresses(suite: Suite) -> list[str]:
-    """Every page that can be read, in a state that has something to show."""
+@once_per_module
+def site() -> dict[str, Any]:
+    """Every page that can be read, by its address, in a state that has something to show."""
+    suite = make.make_suite(benchmarks=("facts",))
     submission = make.make_submission(make.make_variant("lab/one"), suite)
     done, running, failed = submission.runs.order_by("task__name")
     make.finish(done)
     make.fail(failed, "ModelError", "no vector")
     make.start(running, 3, 90)
     waiting = make.queued_run(make.make_variant("lab/two"), suite.entries.all()[0])
-    for style in published.styles_of(suite):
-        published.build(suite, style)
+    make.publish(suite)
     run = f"/runs/{done.pk}"
-    return [
+    addresses = [
         *("/", "/?style=mmlu", "/?q=one", "/styles", "/submit", "/submit?model=no+model", "/queue"),
         *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
         *("/suites", "/suites/demo", "/suites/demo/cite.bib", "/og/demo.png", "/pool", "/method"),
@@ -50,6 +52,18 @@ def addresses(suite: Suite) -> list[str]:
         *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),
         *(f"/runs/{other.pk}" for other in (running, failed, waiting)),
     ]
+    with override_settings(**SHOWN):
+        return {address: Client().get(address) for address in addresses}
+
+
+@pytest.fixture
+def pages(site: dict[str, Any]) -> dict[str, str]:
+    """The HTML of every whole page by its address."""
+    return {
+        address: response.content.decode()
+        for address, response in site.items()
+        if response["Content-Type"].startswith("text/html") and not address.endswith("/progress")
+    }
 
 
 @pytest.fixture
@@ -60,23 +74,22 @@ def read_only() -> Iterator[Any]:
             yield lambda: cursor.execute("PRAGMA query_only = ON")
             cursor.execute("PRAGMA query_only = OFF")
         else:
+            before = transaction.savepoint()
             yield lambda: cursor.execute("SET TRANSACTION READ ONLY")
+            transaction.savepoint_rollback(before)
 
 
-def test_reading_writes_nothing(client: Client, addresses: list[str], read_only: Any) -> None:
+def test_reading_writes_nothing(client: Client, site: dict[str, Any], read_only: Any) -> None:
     read_only()
-    for address in addresses:
+    for address in site:
         response = client.get(address)
         assert response.status_code == 200, address
         assert b"".join(response), address
         assert "sessionid" not in response.cookies, address
 
 
-def test_every_page_keeps_its_content_policy_in_its_own_markup(
-    client: Client, addresses: list[str]
-) -> None:
-    for address in addresses:
-        response = client.get(address)
+def test_every_page_keeps_its_content_policy_in_its_own_markup(site: dict[str, Any]) -> None:
+    for address, response in site.items():
         policy = response["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
@@ -86,18 +99,7 @@ def test_every_page_keeps_its_content_policy_in_its_own_markup(
                 assert forbidden not in html, (address, forbidden)
 
 
-@pytest.fixture
-def pages(client: Client, addresses: list[str]) -> dict[str, str]:
-    """The HTML of every whole page by its address."""
-    responses = {address: client.get(address) for address in addresses}
-    return {
-        address: response.content.decode()
-        for address, response in responses.items()
-        if response["Content-Type"].startswith("text/html") and not address.endswith("/progress")
-    }
-
-
-def test_every_page_has_ordered_headings_a_description_and_a_way_past_the_navigation(
+def test_every_page_has_a_title_of_its_own_ordered_headings_and_a_way_past_the_navigation(
     pages: dict[str, str],
 ) -> None:
     for address, html in pages.items():
@@ -106,9 +108,6 @@ def test_every_page_has_ordered_headings_a_description_and_a_way_past_the_naviga
         assert all(after <= before + 1 for before, after in pairwise(levels)), (address, levels)
         assert re.search(r'name="description"\s+content="\s*\w', html), address
         assert '<a class="skip" href="#main">' in html, address
-
-
-def test_no_two_pages_have_the_same_title(pages: dict[str, str]) -> None:
     titles: dict[str, str] = {}
     for address, html in pages.items():
         found = re.search(r"<title>(.+?) · Plumbline</title>", html, re.S)
@@ -119,43 +118,32 @@ def test_no_two_pages_have_the_same_title(pages: dict[str, str]) -> None:
     assert len(set(titles.values())) == len(titles), titles
 
 
-def test_robots_are_kept_from_the_questions(client: Client) -> None:
-    assert "Disallow: /runs/" in client.get("/robots.txt").content.decode()
+def test_what_is_not_there_is_named_in_our_voice(client: Client, site: dict[str, Any]) -> None:
+    missing_run = "/runs/00000000-0000-4000-8000-000000000000"
+    for address, said in (
+        ("/no/such/page", "Nothing hangs here"),
+        ("/?suite=nosuch", "No suite nosuch."),
+        (missing_run, "There is no page at"),
+    ):
+        response = client.get(address)
+        assert response.status_code == 404
+        assert said in response.text
+        assert 'rel="canonical"' not in response.text
+        assert '<meta name="robots" content="noindex">' in response.text
+        assert ("There is no page" in response.text) == ("suite" not in address)
+        assert "matches the given query" not in response.text, "a sentence of the framework"
+    for address, meant in (
+        ("/tasks/fact_mmlu", "/tasks/facts_mmlu"),
+        ("/suites/demmo", "/suites/demo"),
+    ):
+        html = client.get(address).text
+        assert "Close by:" in html
+        assert f'href="{meant}"' in html
 
 
-def test_an_unknown_address_is_a_page_of_ours(client: Client, db: None) -> None:
-    response = client.get("/no/such/page")
-    assert response.status_code == 404
-    assert "Nothing hangs here" in response.content.decode()
-
-
-def test_a_suite_that_is_not_there_is_named(client: Client, suite: Suite) -> None:
-    response = client.get("/?suite=nosuch")
-    assert response.status_code == 404
-    assert "No suite nosuch." in response.content.decode()
-    assert "There is no page" not in response.content.decode()
-
-
-@pytest.mark.parametrize(
-    ("address", "meant"),
-    [("/tasks/fact_mmlu", "/tasks/facts_mmlu"), ("/suites/demmo", "/suites/demo")],
-)
-def test_a_mistyped_task_or_suite_leads_to_the_one_meant(
-    client: Client, suite: Suite, address: str, meant: str
+def test_a_slash_at_the_end_leads_to_the_address_without(
+    client: Client, site: dict[str, Any]
 ) -> None:
-    html = client.get(address).content.decode()
-    assert "Close by:" in html
-    assert f'href="{meant}"' in html
-
-
-def test_an_unknown_run_has_no_sentence_of_the_framework(client: Client, suite: Suite) -> None:
-    html = client.get("/runs/00000000-0000-4000-8000-000000000000").content.decode()
-    assert "There is no page at" in html
-    assert "matches the given query" not in html
-
-
-def test_a_slash_at_the_end_leads_to_the_address_without(client: Client, suite: Suite) -> None:
-    make.make_variant("lab/one")
     for address, leads_to in (
         ("/queue/", "/queue"),
         ("/models/lab/one/", "/models/lab/one"),
@@ -168,7 +156,7 @@ def test_a_slash_at_the_end_leads_to_the_address_without(client: Client, suite: 
 
 
 def test_the_address_for_signing_out_shows_the_button_to_who_is_signed_in(
-    client: Client, suite: Suite
+    client: Client, site: dict[str, Any]
 ) -> None:
     assert client.get("/accounts/logout")["Location"] == "/"
     client.force_login(User.objects.create_user("ada"))
@@ -178,68 +166,75 @@ def test_the_address_for_signing_out_shows_the_button_to_who_is_signed_in(
     assert "Sign out" in client.get("/").content.decode()
 
 
-def test_a_fault_of_ours_is_a_page_of_ours(suite: Suite, settings: Any) -> None:
-    client = Client(raise_request_exception=False)
-    settings.PLUMBLINE_SUITE = 7  # a setting that no code expects
-    response = client.get("/")
-    assert response.status_code == 500
-    assert "The line broke" in response.content.decode()
-
-
-@pytest.mark.parametrize(
-    ("view", "said"), [(server_error, "The line broke"), (bad_request, "cannot be read")]
-)
-def test_a_fault_is_told_without_the_database(rf: RequestFactory, view: Any, said: str) -> None:
-    # Without a database fixture every query of this test would fail it.
-    response = view(rf.get("/"), *([BadRequest()] if view is bad_request else []))
-    html = response.content.decode()
-    assert said in html
-    assert '<meta name="robots" content="noindex">' in html
-    assert 'rel="canonical"' not in html
-
-
-def test_what_is_not_allowed_is_told_in_our_voice(client: Client, db: None, rf: Any) -> None:
+def test_faults_and_refusals_are_told_in_our_voice_without_the_database(rf: RequestFactory) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        answers = (server_error(rf.get("/")), bad_request(rf.get("/"), BadRequest()))
+    assert len(queries) == 0
+    for page, said in zip(answers, ("The line broke", "cannot be read"), strict=True):
+        html = page.content.decode()
+        assert said in html
+        assert '<meta name="robots" content="noindex">' in html
+        assert 'rel="canonical"' not in html
     request = rf.get("/")
     request.user = AnonymousUser()
     html = permission_denied(request, PermissionDenied("This needs another account.")).content
     assert b"Not yours to do" in html
     assert b"This needs another account." in html
-
-
-def test_a_form_without_its_token_is_refused_in_our_voice(suite: Suite) -> None:
     client = Client(enforce_csrf_checks=True)
     response = client.post("/submit", {"model": "lab/one"})
     assert response.status_code == 403
     assert "This form has expired" in response.content.decode()
-    assert not Submission.objects.exists()
 
 
-def test_signing_in_leads_back_to_the_form(client: Client, suite: Suite) -> None:
+def test_a_wrong_password_signs_nobody_in_and_the_bar_says_who_is(
+    client: Client, site: dict[str, Any]
+) -> None:
     User.objects.create_user("ada", password="a long pass phrase")
-    address = "/accounts/login?next=/submit%3Fmodel%3Dlab/one"
-    assert 'value="/submit?model=lab/one"' in client.get(address).content.decode()
-    fields = {"login": "ada", "password": "a long pass phrase", "next": "/submit?model=lab/one"}
-    assert client.post("/accounts/login", fields)["Location"] == "/submit?model=lab/one"
-    assert "Sign out" in client.get("/").content.decode()
-    client.post("/accounts/logout")
-    assert "Sign out" not in client.get("/").content.decode()
-
-
-def test_a_wrong_password_says_so_and_leads_nowhere_else(client: Client, suite: Suite) -> None:
-    fields = {"login": "ada", "password": "wrong", "next": "https://elsewhere.example/"}
-    html = client.post("/accounts/login", fields).content.decode()
+    html = client.post("/accounts/login", {"login": "ada", "password": "wrong"}).text
     assert "Not signed in." in html
     assert 'role="alert"' in html
+    client.post("/accounts/login", {"login": "ada", "password": "a long pass phrase"})
+    assert "Sign out" in client.get("/").text
+    client.post("/accounts/logout")
+    assert ">Sign in<" in client.get("/").text, "where everybody may submit, too"
 
 
-def test_the_fonts_are_our_own_small_and_licensed() -> None:
-    sizes = 0
-    for font in ("inter-latin-opsz-normal", "jetbrains-mono-latin-wght-normal"):
-        path = finders.find(f"fonts/{font}.woff2")
-        assert isinstance(path, str)
-        data = Path(path).read_bytes()
-        assert data[:4] == b"wOF2"
-        sizes += len(data)
-    assert sizes < 250_000
-    for name in ("Inter", "JetBrainsMono"):
-        assert finders.find(f"fonts/LICENSE-{name}.txt")
+# The sitemap
+
+
+def listed_addresses(client: Client) -> list[str]:
+    """Every address of every file that the index names."""
+    index = client.get("/sitemap.xml").content.decode()
+    files = re.findall(r"<loc>(.+?)</loc>", index)
+    assert all(file.startswith("http://testserver/sitemap-") for file in files)
+    found = []
+    for file in files:
+        parts = urlsplit(file.replace("&amp;", "&"))
+        page = client.get(f"{parts.path}?{parts.query}").content.decode()
+        found += [urlsplit(url).path for url in re.findall(r"<loc>(.+?)</loc>", page)]
+    return found
+
+
+def test_the_sitemap_has_every_page_that_may_be_indexed_and_no_other(
+    client: Client, site: dict[str, Any]
+) -> None:
+    found = listed_addresses(client)
+    assert len(set(found)) == len(found)
+    for address in ("/", "/method", "/suites/demo", "/suites/demo@1.0", "/tasks/facts_mmlu"):
+        assert address in found
+    assert "/models/lab/one" in found
+    assert "/models/lab/two" not in found
+    assert not [address for address in found if "/runs/" in address or "/submissions/" in address]
+    kept_out = re.findall(r"Disallow: (\S+)", client.get("/robots.txt").content.decode())
+    for address in listed_addresses(client):
+        response = client.get(address)
+        assert response.status_code == 200, address
+        html = response.content.decode()
+        assert "noindex" not in html
+        assert f'<link rel="canonical" href="http://testserver{address}">' in html
+        assert not [start for start in kept_out if address.startswith(start)]
+    robots = client.get("/robots.txt").text
+    assert "Sitemap: http://testserver/sitemap.xml" in robots
+    assert "Disallow: /runs/" in robots
+    for address in ("/sitemap-nosuch.xml", "/sitemap-tasks.xml?p=99"):
+        assert client.get(address).status_code == 404

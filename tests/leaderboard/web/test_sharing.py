@@ -1,4 +1,7 @@
-"""What other sites read of a page: its lasting address, title, description and picture."""
+"""What other sites read of a page: its lasting address, title, description and picture.
+
+Whatever words stand on a picture, it keeps its margins, and shows no box for an unseen sign.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,33 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.test import Client
-from PIL import Image
+from PIL import Image, ImageChops
 
 from leaderboard.models import Suite
 from leaderboard.snapshot import published
-from leaderboard.web import canvas
-from leaderboard.web.canvas import SIZE
+from leaderboard.web.canvas import HEIGHT, LEFT, PAPER, RIGHT, SIZE, Canvas
 from tests.leaderboard import factories as make
+from tests.leaderboard.rows import once_per_module
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def suite(settings: Any) -> Suite:
+@pytest.fixture(autouse=True)
+def _shown(settings: Any) -> None:
     settings.PLUMBLINE_SUITE = "demo"
-    return make.make_suite()
+    caches["local"].clear()  # of pictures by the numbers of their boards, which go back in time
+
+
+@once_per_module
+def pair() -> tuple[int, int]:
+    """The variants of two models that are far apart."""
+    suite = make.make_suite()
+    one = make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.5, "hybrid": 0.5}, n=90)
+    two = make.evaluated("lab/two", suite, {"cloze": 0.3, "mmlu": 0.5, "hybrid": 0.5}, n=90)
+    make.publish(suite)
+    return one.pk, two.pk
 
 
 def meta(html: str) -> dict[str, str]:
@@ -36,46 +50,30 @@ def canonical(html: str) -> str:
     return unescape(found[1]) if found else ""
 
 
-@pytest.mark.parametrize(
-    "address", ["/", "/styles", "/tasks/facts", "/suites/demo", "/method", "/queue"]
-)
-def test_title_and_description_are_those_of_the_page(
-    client: Client, suite: Suite, address: str
-) -> None:
-    html = client.get(address).content.decode()
-    said = meta(html)
-    title = re.search(r"<title>(.+?) · Plumbline</title>", html)
-    assert title
-    assert said["og:title"] == unescape(title[1])
-    assert said["og:description"] == said["description"]
-    assert len(said["description"]) > 30
-    assert "  " not in said["description"]
-    assert re.fullmatch(r"http://testserver/og/demo(@1\.0)?\.png", said["og:image"])
-    assert said["og:url"] == canonical(html) == f"http://testserver{address}"
+@pytest.mark.usefixtures("pair")
+def test_title_and_description_are_those_of_the_page(client: Client) -> None:
+    for address in ("/styles", "/tasks/facts", "/suites/demo", "/method", "/queue"):
+        html = client.get(address).text
+        said = meta(html)
+        title = re.search(r"<title>(.+?) · Plumbline</title>", html)
+        assert title
+        assert said["og:title"] == unescape(title[1])
+        assert said["og:description"] == said["description"]
+        assert len(said["description"]) > 30
+        assert "  " not in said["description"]
+        assert re.fullmatch(r"http://testserver/og/demo(@1\.0)?\.png", said["og:image"])
+        assert said["og:url"] == canonical(html) == f"http://testserver{address}"
 
 
-def test_only_fields_that_make_another_page_stay_in_the_lasting_address(
-    client: Client, suite: Suite
+@pytest.mark.usefixtures("pair")
+def test_an_address_lasts_without_what_makes_no_other_page_and_a_picture_is_of_its_version(
+    client: Client,
 ) -> None:
-    make.evaluated("lab/one", suite, {"cloze": 0.8, "mmlu": 0.5, "hybrid": 0.5})
-    published.build(suite, "mmlu")
-    html = client.get("/?style=mmlu&q=one&utm_source=x", follow=True).content.decode()
+    html = client.get("/?style=mmlu&q=one&utm_source=x", follow=True).text
     assert canonical(html) == "http://testserver/?style=mmlu"
-
-
-@pytest.mark.parametrize("address", ["/nosuch", "/suites/nosuch"])
-def test_what_is_not_found_has_no_address_and_is_not_indexed(
-    client: Client, suite: Suite, address: str
-) -> None:
-    html = client.get(address).content.decode()
-    assert canonical(html) == ""
-    assert meta(html)["robots"] == "noindex"
-
-
-def test_a_suites_picture_is_of_that_version(client: Client, suite: Suite) -> None:
-    old = client.get("/suites/demo@1.0").content.decode()
-    assert meta(old)["og:image"] == "http://testserver/og/demo@1.0.png"
-    assert meta(client.get("/method").content.decode())["og:image"].endswith("/og/demo.png")
+    old = shared(client, "/suites/demo@1.0")
+    assert old["og:image"] == "http://testserver/og/demo@1.0.png"
+    assert shared(client, "/method")["og:image"].endswith("/og/demo.png")
 
 
 def picture(client: Client, address: str = "/og/demo.png") -> Image.Image:
@@ -87,49 +85,27 @@ def picture(client: Client, address: str = "/og/demo.png") -> Image.Image:
     return image.convert("RGB")
 
 
-def test_the_picture_shows_the_board_and_changes_with_it(client: Client, suite: Suite) -> None:
-    empty = picture(client)
-    make.evaluated("lab/one", suite, {"cloze": 0.8, "mmlu": 0.5, "hybrid": 0.5})
-    published.build(suite, "own")
-    one = picture(client)
-    assert one.tobytes() != empty.tobytes()
-    make.evaluated("lab/two", suite, {"cloze": 0.4, "mmlu": 0.5, "hybrid": 0.5})
-    published.build(suite, "own")
-    assert picture(client).tobytes() != one.tobytes()
-
-
-def test_a_picture_that_is_known_is_not_sent_again(client: Client, suite: Suite) -> None:
+def test_a_picture_shows_the_board_is_sent_once_and_changes_with_it(
+    client: Client, pair: tuple[int, int]
+) -> None:
     first = client.get("/og/demo.png")
     again = client.get("/og/demo.png", headers={"If-None-Match": first["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     Suite.objects.update(title="Another name")
     renamed = client.get("/og/demo.png", headers={"If-None-Match": first["ETag"]})
     assert renamed.status_code == 200
-
-
-def test_a_picture_of_no_suite_is_not_found(client: Client, suite: Suite) -> None:
-    assert client.get("/og/nosuch.png").status_code == 404
-
-
-def test_names_too_long_for_the_picture_are_cut(client: Client, suite: Suite) -> None:
-    Suite.objects.update(title="A title that is far too long for a picture, " * 2)
-    name = f"a-very-long-organisation/{'with-a-very-long-name-' * 6}"[:200]
-    make.evaluated(name, suite, {"cloze": 0.8, "mmlu": 0.5, "hybrid": 0.5})
+    before = picture(client)
+    suite = Suite.objects.get()
+    make.evaluated("lab/three", suite, {"cloze": 0.4, "mmlu": 0.5, "hybrid": 0.5}, n=90)
     published.build(suite, "own")
-    image = picture(client)
-    # Nothing is written over the margin, and nothing over the gap between average and plot.
-    for box in ((1140, 60, 1200, 180), (836, 208, 852, 580)):
-        colours = image.crop(box).getcolors()
-        assert colours is not None
-        assert {colour for _, colour in colours} <= {(252, 252, 250), (227, 227, 221)}
+    assert picture(client).tobytes() != before.tobytes()
+    make.make_suite("bare")
+    assert picture(client, "/og/bare.png").tobytes() != before.tobytes(), "without a board"
 
 
-def evaluated(suite: Suite) -> tuple[int, int]:
-    """Two models that are far apart."""
-    one = make.evaluated("lab/one", suite, {"cloze": 0.9, "mmlu": 0.5, "hybrid": 0.5}, n=90)
-    two = make.evaluated("lab/two", suite, {"cloze": 0.3, "mmlu": 0.5, "hybrid": 0.5}, n=90)
-    make.publish(suite)
-    return one.pk, two.pk
+def test_what_no_picture_can_show_has_none(client: Client, pair: tuple[int, int]) -> None:
+    assert client.get("/og/nosuch.png").status_code == 404
+    assert client.get(f"/og/compare/pair.png?m={pair[0]}").status_code == 404, "of one model"
 
 
 def shared(client: Client, address: str) -> dict[str, str]:
@@ -140,13 +116,14 @@ def of(said: dict[str, str]) -> str:
     return said["og:image"].removeprefix("http://testserver")
 
 
-def test_a_pair_is_shared_with_the_lead_and_its_interval(client: Client, suite: Suite) -> None:
-    one, two = evaluated(suite)
+def test_a_pair_is_shared_with_the_lead_and_its_interval(
+    client: Client, pair: tuple[int, int]
+) -> None:
+    one, two = pair
     said = shared(client, f"/compare?m={one},{two}")
     lead = re.fullmatch(
         r"one is ahead of two by ([\d.]+) points \(([\d.]+) to ([\d.]+)\)", said["og:title"]
     )
-    assert lead
     value, low, high = map(float, lead.groups())
     assert low < value < high
     assert said["twitter:title"] == said["og:title"]
@@ -156,29 +133,30 @@ def test_a_pair_is_shared_with_the_lead_and_its_interval(client: Client, suite: 
     assert forward.tobytes() != turned.tobytes()
 
 
-def test_a_comparison_of_one_has_no_picture(client: Client, suite: Suite) -> None:
-    one, _ = evaluated(suite)
-    assert client.get(f"/og/compare/pair.png?m={one}").status_code == 404
-
-
-def test_a_model_is_shared_with_its_rank_and_its_average(client: Client, suite: Suite) -> None:
-    evaluated(suite)
+def test_a_model_is_shared_with_its_rank_and_its_average_or_as_not_ranked(
+    client: Client, pair: tuple[int, int]
+) -> None:
     said = shared(client, "/models/lab/one")
     assert re.fullmatch(r"one: rank 1 \(1–1\) of 2, average [\d.]+ ±[\d.]+", said["og:title"])
     assert said["og:title"] in said["og:description"]
     first = picture(client, of(said))
     assert first.tobytes() != picture(client, of(shared(client, "/models/lab/two"))).tobytes()
-
-
-def test_a_model_without_numbers_is_shared_as_not_ranked(client: Client, suite: Suite) -> None:
-    make.make_variant("lab/one")
-    said = shared(client, "/models/lab/one")
-    assert said["og:title"] == "one: not ranked"
+    make.make_variant("lab/three")
+    said = shared(client, "/models/lab/three")
+    assert said["og:title"] == "three: not ranked"
     picture(client, of(said))
 
 
-def test_a_filtered_board_is_drawn_as_filtered(client: Client, suite: Suite) -> None:
-    evaluated(suite)
+def test_a_board_is_shared_with_its_first_model_and_drawn_as_filtered(
+    client: Client, pair: tuple[int, int]
+) -> None:
+    said = shared(client, "/")
+    assert re.fullmatch(
+        r"Workshop 1\.0: one, rank 1 \(1–1\), average [\d.]+ ±[\d.]+", said["og:title"]
+    )
+    filtered = shared(client, "/?q=two")["og:title"]
+    assert filtered.startswith("Workshop 1.0: first of 1 model: two, rank 2 (2–2), average ")
+    assert shared(client, "/?sort=model")["og:title"] == "Workshop 1.0"
     assert of(shared(client, "/")) == "/og/demo@1.0.png"
     said = shared(client, "/?q=two")
     assert of(said) == "/og/demo@1.0.png?q=two"
@@ -190,19 +168,8 @@ def test_a_filtered_board_is_drawn_as_filtered(client: Client, suite: Suite) -> 
     assert len(set(whole.crop(second_line).get_flattened_data())) > 8
 
 
-def test_a_board_is_shared_with_its_first_model(client: Client, suite: Suite) -> None:
-    evaluated(suite)
-    said = shared(client, "/")
-    assert re.fullmatch(
-        r"Workshop 1\.0: one, rank 1 \(1–1\), average [\d.]+ ±[\d.]+", said["og:title"]
-    )
-    filtered = shared(client, "/?q=two")["og:title"]
-    assert filtered.startswith("Workshop 1.0: first of 1 model: two, rank 2 (2–2), average ")
-    assert shared(client, "/?sort=model")["og:title"] == "Workshop 1.0"
-
-
-def test_made_up_boards_say_so_in_every_picture(client: Client, suite: Suite) -> None:
-    one, two = evaluated(suite)
+def test_made_up_boards_say_so_in_every_picture(client: Client, pair: tuple[int, int]) -> None:
+    one, two = pair
     fail = (0xAC, 0x2A, 0x22)
 
     def warned(address: str) -> bool:
@@ -214,9 +181,24 @@ def test_made_up_boards_say_so_in_every_picture(client: Client, suite: Suite) ->
     assert all(warned(address) for address in addresses)
 
 
-def test_a_long_title_takes_two_lines_and_loses_no_word() -> None:
-    title = f"{'a-long-name-' * 4} is ahead of {'another-name-' * 3} by 5.6 points (3.5 to 7.7)"
-    size, lines = canvas.title_lines(title, 1072)
-    assert len(lines) == 2
-    assert " ".join(lines) == title
-    assert all(canvas.length(line, size, 600) <= 1072 for line in lines)
+ROUNDING = 4
+"""Pixels by which a letter may lean out of its own width."""
+
+
+def leaves_its_margins(picture: bytes) -> bool:
+    """Whether anything is drawn left or right of where words may stand."""
+    with Image.open(io.BytesIO(picture)) as opened:
+        paper = Image.new("RGB", SIZE, PAPER)
+        drawn = ImageChops.difference(opened.convert("RGB"), paper).getbbox()
+    left, _, right, bottom = drawn
+    return left < LEFT - ROUNDING or right > RIGHT + ROUNDING or bottom > HEIGHT
+
+
+def test_long_words_are_cut_and_signs_that_nobody_sees_are_not_drawn() -> None:
+    for word in ("W" * 300, "i" * 300, "a word " * 60):
+        for words in ({"after": word}, {"notice": word}):
+            assert not leaves_its_margins(Canvas.headed("lab/model", "rank 1", **words).png())
+        assert not leaves_its_margins(Canvas.headed(word, word).png())
+    seen = Canvas.headed("lab/model", "rank 1 of 2", after="1.0", notice="made up").png()
+    hidden = {"after": "\u20661.0\u2069", "notice": "made\tup\u200b"}
+    assert Canvas.headed("\u202elab/mo\u00addel", "rank 1\nof 2\0", **hidden).png() == seen

@@ -1,27 +1,31 @@
-"""Who asks too much of the site or of the Hub waits; everybody else does not notice."""
+"""Who asks too much of the site or of the Hub waits; everybody else does not notice.
+
+Counts hold over all processes of the site; without Redis each counts for itself.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.cache import caches
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from leaderboard import environment
 from leaderboard.models import Submission, Suite, User
-from leaderboard.web import throttle
-from tests.hub import Orders
+from leaderboard.web import shared_cache, throttle
+from tests import services
 from tests.leaderboard import factories as make
-from tests.leaderboard.conftest import worker
-
-Fail = Callable[[Orders], None]
-TINY = "awkward/tiny-llama"
+from tests.leaderboard.conftest import TINY, Fail
+from tests.leaderboard.site_process import python
 
 pytestmark = pytest.mark.django_db
 
@@ -30,13 +34,6 @@ pytestmark = pytest.mark.django_db
 def _anew(settings: Any, one_minute: None) -> None:
     settings.PLUMBLINE_CHECKS_PER_MINUTE = 3
     settings.PLUMBLINE_SIGN_INS_PER_MINUTE = 3
-    settings.PLUMBLINE_OPEN_SUBMIT = True
-
-
-@pytest.fixture
-def opened(hub: Fail, suite: Suite) -> Suite:
-    worker(16 * 10**9)
-    return suite
 
 
 def from_(address: str) -> Client:
@@ -67,22 +64,17 @@ def test_too_many_checks_have_to_wait_and_keep_what_was_typed(opened: Suite, hub
     assert client.get("/submit").status_code == 200
 
 
-def test_submitting_counts_as_a_check(opened: Suite) -> None:
+def test_submitting_and_submitting_again_count_as_checks(opened: Suite) -> None:
     client = from_("192.0.2.1")
-    for _ in range(3):
-        client.get(f"/submit?model={TINY}")
-    refused = client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
-    assert refused.status_code == 429
-    assert f'value="{TINY}"' in refused.content.decode()
-    assert not Submission.objects.exists()
-
-
-def test_submitting_again_counts_as_a_check(opened: Suite) -> None:
-    client = from_("192.0.2.1")
-    client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
+    typed = {"model": TINY, "revision": "main", "dtype": ""}
+    client.post("/submit", typed)
     address = f"{Submission.objects.get().get_absolute_url()}/again"
     assert [client.post(address).status_code for _ in range(3)] == [409, 409, 429]
     assert "Check again in" in client.post(address).content.decode()
+    refused = client.post("/submit", {**typed, "dtype": "float16"})
+    assert refused.status_code == 429
+    assert f'value="{TINY}"' in refused.content.decode()
+    assert Submission.objects.count() == 1
 
 
 def test_one_visitor_cannot_take_the_quota_of_all(opened: Suite, settings: Any) -> None:
@@ -146,12 +138,8 @@ def statuses(client: Client, *addresses: str) -> list[int]:
 @pytest.mark.usefixtures("few_pages")
 def test_too_many_filtered_pages_have_to_wait_and_plain_ones_never() -> None:
     client = from_("192.0.2.1")
-    assert statuses(client, *(f"/recalls?x={number}" for number in range(4))) == [
-        302,
-        302,
-        302,
-        429,
-    ]
+    filtered = [f"/recalls?x={number}" for number in range(4)]
+    assert statuses(client, *filtered) == [302, 302, 302, 429]
     refused = client.get("/?q=word")
     assert refused.status_code == 429
     assert 1 <= int(refused["Retry-After"]) <= 60
@@ -232,9 +220,8 @@ def test_an_id_that_the_hub_does_not_know_is_asked_for_once(opened: Suite, hub: 
     assert "answered with an error" in from_("192.0.2.3").get("/submit?model=no/other").text
 
 
-@pytest.mark.parametrize(
-    ("proxies", "peer", "passed_on", "expected"),
-    [
+def test_a_visitor_is_an_address_that_nobody_can_choose(settings: Any) -> None:
+    for proxies, peer, passed_on, expected in (
         (0, "192.0.2.1", "198.51.100.7", "192.0.2.1"),
         (1, "10.0.0.1", "203.0.113.5, 198.51.100.7", "198.51.100.7"),
         (2, "10.0.0.1", "1.1.1.1, 203.0.113.5, 198.51.100.7", "203.0.113.5"),
@@ -247,12 +234,67 @@ def test_an_id_that_the_hub_does_not_know_is_asked_for_once(opened: Suite, hub: 
         (0, "::ffff:192.0.2.1", "", "192.0.2.1"),
         (0, "fe80::1%eth0", "", "fe80::/64"),
         (0, "", "", "unknown"),
-    ],
-)
-def test_a_visitor_is_an_address_that_nobody_can_choose(
-    settings: Any, proxies: int, peer: str, passed_on: str, expected: str
+    ):
+        settings.PLUMBLINE_PROXIES = proxies
+        headers = {"x-forwarded-for": passed_on} if passed_on else {}
+        request = RequestFactory().get("/", headers=headers, REMOTE_ADDR=peer)
+        assert throttle.visitor_of(request) == expected, (proxies, peer, passed_on)
+
+
+# Counts of all processes
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with services.redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+def cache(url: str, monkeypatch: pytest.MonkeyPatch) -> shared_cache.SharedCache:
+    monkeypatch.setattr(shared_cache.SharedCache, "_away_until", 0.0)
+    options = environment.counts("throttle", url, 100)
+    options.pop("BACKEND")
+    return shared_cache.SharedCache(options.pop("LOCATION"), options)
+
+
+COUNT_ONE = """
+import django
+django.setup()
+from django.test import RequestFactory
+from types import SimpleNamespace
+from leaderboard.web import throttle
+throttle.time = SimpleNamespace(time=lambda: 1_800_000_020.0)  # the same minute for all
+print(throttle.wait("pages", 1, RequestFactory().get("/", REMOTE_ADDR="192.0.2.1")) > 0)
+"""
+
+
+def test_processes_of_the_site_count_together(redis: str, tmp_path: Path) -> None:
+    site = {"PLUMBLINE_DEBUG": "1", "PLUMBLINE_BROKER_URL": redis}
+    told = [python(tmp_path, "-c", COUNT_ONE, **site).stdout.strip() for _ in range(2)]
+    assert told == ["False", "True"]
+
+
+def test_without_redis_each_process_counts_for_itself_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings.PLUMBLINE_PROXIES = proxies
-    headers = {"x-forwarded-for": passed_on} if passed_on else {}
-    request = RequestFactory().get("/", headers=headers, REMOTE_ADDR=peer)
-    assert throttle.visitor_of(request) == expected
+    shared = cache(f"redis://:secret@127.0.0.1:{services.free_port()}/0", monkeypatch)
+    assert shared.add("count", 0, 120)
+    assert [shared.incr("count") for _ in range(3)] == [1, 2, 3]
+    (record,) = caplog.records
+    assert "PLUMBLINE_CACHE_URL" in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+
+def test_counts_are_shared_at_an_address_of_their_own_or_that_of_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not isinstance(caches["throttle"], shared_cache.SharedCache), "here is no Redis"
+    assert environment.redis("PLUMBLINE_CACHE_URL", "filesystem://") == ""
+    broker = "redis://broker/0"
+    assert environment.redis("PLUMBLINE_CACHE_URL", broker) == broker
+    monkeypatch.setenv("PLUMBLINE_CACHE_URL", "rediss://cache/1")
+    assert environment.redis("PLUMBLINE_CACHE_URL", broker) == "rediss://cache/1"
+    monkeypatch.setenv("PLUMBLINE_CACHE_URL", "memcached://:nobodys@host")
+    with pytest.raises(ImproperlyConfigured, match=r"PLUMBLINE_CACHE_URL: .*'memcached'") as told:
+        environment.redis("PLUMBLINE_CACHE_URL", "")
+    assert "nobodys" not in str(told.value)

@@ -5,8 +5,6 @@ import re
 import datasets
 from lm_eval.api.filter import Filter
 
-LABELS = ("entailed", "unknown")
-
 
 def numbered(dataset):
     def number(doc, row):

@@ -1,57 +1,179 @@
-"""Which worker is asked for next: never more than the budget, never one that would not help."""
+"""The operator's file of launches, and which worker is asked for next: never more than the budget,
+never one that would not help. Nothing here is in a database."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
+import yaml
 
-from leaderboard.models import Launch
+from leaderboard.models import Launch, Worker
+from leaderboard.queue import unserved
 from leaderboard.queue.launches import resting_until
-from runners.launchers.need import DAY, spent, superfluous, wanted
-from tests.runners.launchers.plans import GB, NOW, group, kind, launch, plan, standing, worker
+from runners import launchers
+from runners.launchers.kinds import Budget, Configuration, Kind
+from runners.launchers.kubernetes_jobs import KubernetesJobs
+from runners.launchers.need import Standing, spent, superfluous, wanted
+from runners.launchers.ray_jobs import RayJobs
+from runners.launchers.slurm import Slurm
+from tests.runners.place import ROOT
+
+GB = 10**9
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+GOOD = {
+    "engine": "slurm",
+    "budget": {"workers_at_once": 4, "gpus_at_once": 4, "money_per_day": 50},
+    "kinds": [
+        {"name": "a100", "gpus": 1, "memory_gb": 80, "hours": 8, "price": 1.9},
+        {"name": "cpu", "gpus": 0, "memory_gb": 16, "hours": 2, "dtypes": ["float32"]},
+    ],
+}
+FIRST = GOOD["kinds"][0]
+
+
+def write(folder: Path, **changed: object) -> Path:
+    file = folder / "launch.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, **changed}))
+    return file
+
+
+def test_what_is_stated_is_read_and_the_rest_is_as_documented(tmp_path: Path) -> None:
+    plan = launchers.read(write(tmp_path))
+    large, small = plan.kinds
+    assert (large.memory_bytes, large.price, large.idle_minutes) == (80 * GB, 1.9, 5.0)
+    assert (small.dtypes, small.backend, small.gpus) == (("float32",), "hf", 0)
+    assert (plan.budget.money_per_day, plan.budget.gpu_hours_per_day) == (50.0, None)
+    assert (plan.after_minutes, plan.show_up_minutes) == (15.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"engine": "lsf"}, "engine: 'lsf': expected one of kubernetes, ray, slurm"),
+        ({"budget": {}}, "budget: workers_at_once is missing: expected a whole number"),
+        ({"budget": {"workers_at_once": True}}, "workers_at_once: True: expected a whole number"),
+        ({"kinds": []}, "kinds: .*a list with one kind"),
+        ({"kinds": [{**FIRST, "memory": 3}]}, r"kinds\[0\]: memory: 3: .*no such name"),
+        ({"kinds": [{**FIRST, "hours": -1}]}, "hours: -1: expected a number from 0"),
+        ({"kinds": [{**FIRST, "dtypes": ["int4"]}]}, "dtypes: .*float32, bfloat16, float16"),
+        ({"kinds": [FIRST, FIRST]}, "a100, a100: give each a name of its own"),
+        ({"options": {"partitions": "gpu"}}, r"'partitions': slurm takes account.*partition"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, changed: dict, said: str) -> None:
+    with pytest.raises(launchers.WrongFile, match=said):
+        launchers.launcher_of(launchers.read(write(tmp_path, **changed)))
+
+
+def test_no_file_and_no_yaml_are_named_with_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(launchers.WrongFile, match=r"PLUMBLINE_LAUNCH=.*none\.yaml: No such file"):
+        launchers.read(tmp_path / "none.yaml")
+    (tmp_path / "bad").write_text("engine: [")
+    with pytest.raises(launchers.WrongFile, match="no YAML"):
+        launchers.read(tmp_path / "bad")
+
+
+def test_the_guide_shows_a_file_that_is_one_and_names_every_option(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "launching.md").read_text()
+    (tmp_path / "launch.yaml").write_text(guide.partition("```yaml\n")[2].partition("```")[0])
+    launchers.launcher_of(launchers.read(tmp_path / "launch.yaml"))
+    for heading, engine in (("Slurm", Slurm), ("Kubernetes", KubernetesJobs), ("Ray", RayJobs)):
+        section = guide.partition(f"### {heading}\n")[2].partition("\n##")[0]
+        assert [option for option in engine.OPTIONS if f"`{option}`" not in section] == []
+
+
+def kind(name: str = "a100", gpus: int = 1, memory_gb: int = 80, hours: float = 4.0) -> Kind:
+    return Kind(
+        name=name,
+        gpus=gpus,
+        memory_bytes=memory_gb * GB,
+        hours=hours,
+        price=2.0 * gpus,
+        idle_minutes=5.0,
+        dtypes=("float32", "bfloat16"),
+        quantisations=(),
+        backend="hf",
+        runs_code=False,
+        options={},
+    )
+
 
 SMALL, LARGE = kind("small", 1, 24), kind("large", 2, 160)
 
 
-def test_the_cheapest_that_holds_it_is_asked_for_where_no_live_worker_does() -> None:
+def plan(*kinds: Kind, **budget: Any) -> Configuration:
+    return Configuration(
+        engine="slurm",
+        options={},
+        after_minutes=15.0,
+        show_up_minutes=60.0,
+        budget=Budget(**{"workers_at_once": 10, **budget}),
+        kinds=kinds,
+    )
+
+
+def group(gb: int = 20, minutes: float = 1.0, dtype: str = "bfloat16") -> unserved.Group:
+    return unserved.Group(gb * GB, dtype, "", "hf", "", NOW - timedelta(minutes=minutes))
+
+
+def worker(gb: int) -> Worker:
+    return Worker(name="live", memory_bytes=gb * GB, dtypes=["float32", "bfloat16"], backend="hf")
+
+
+def launch(of: Kind, state: str, *, minutes: float = 10.0, **fields: Any) -> Launch:
+    """Asked for so long ago; what is over is over now."""
+    asked = NOW - timedelta(minutes=minutes)
+    came = asked if state in ("up", "ended") else None
+    ended = NOW if state in ("ended", "failed") else None
+    told = {"asked": asked, "came": came, "ended": ended, "claims": int(state in ("up", "ended"))}
+    return Launch(
+        kind=of.name, state=state, gpus=of.gpus, hours=of.hours, price=of.price, **(told | fields)
+    )
+
+
+def standing(
+    *waiting: unserved.Group,
+    workers: tuple[Worker, ...] = (),
+    launches: tuple[Launch, ...] = (),
+    **measured: int,
+) -> Standing:
+    return Standing(NOW, waiting, workers, launches, measured)
+
+
+def test_the_cheapest_that_holds_it_is_asked_for_where_no_live_worker_does_in_time() -> None:
     of = plan(LARGE, SMALL)
     assert wanted(standing(), of) is None
     assert wanted(standing(group(20)), of) == SMALL
     assert wanted(standing(group(100)), of) == LARGE
     assert wanted(standing(group(500)), of) is None
     assert wanted(standing(group(20, dtype="float16")), of) is None
-    assert wanted(standing(group(20), workers=(worker(24),)), of) is None
     assert wanted(standing(group(20), workers=(worker(16),)), of) == SMALL
-
-
-def test_what_waits_too_long_for_a_worker_that_is_there_gets_another() -> None:
-    busy = (worker(24),)
-    assert wanted(standing(group(20, minutes=14), workers=busy), plan(SMALL)) is None
-    assert wanted(standing(group(20, minutes=16), workers=busy), plan(SMALL)) == SMALL
+    assert wanted(standing(group(20, minutes=14), workers=(worker(24),)), of) is None
+    assert wanted(standing(group(20, minutes=16), workers=(worker(24),)), of) == SMALL
+    # What a worker of the kind found free counts, not what was stated.
+    assert wanted(standing(group(24)), plan(SMALL)) == SMALL
+    assert wanted(standing(group(24), small=23 * GB), plan(SMALL)) is None
 
 
 def test_one_that_is_on_its_way_is_for_one_of_those_that_wait() -> None:
     coming = (launch(SMALL, "waiting"),)
-    assert wanted(standing(group(20), launches=coming), plan(SMALL)) is None
-    assert wanted(standing(group(20), group(20), launches=coming), plan(SMALL)) == SMALL
-    assert wanted(standing(group(20), group(100), launches=coming), plan(SMALL, LARGE)) == LARGE
+    assert wanted(standing(group(), launches=coming), plan(SMALL)) is None
+    assert wanted(standing(group(), group(), launches=coming), plan(SMALL)) == SMALL
+    assert wanted(standing(group(), group(100), launches=coming), plan(SMALL, LARGE)) == LARGE
 
 
-def test_one_that_nothing_waits_for_any_more_is_taken_back() -> None:
+def test_those_that_nothing_waits_for_any_more_are_taken_back_the_newest_first() -> None:
     coming = (launch(SMALL, "waiting"), launch(LARGE, "waiting"), launch(SMALL, "up"))
-    left = superfluous(standing(group(20), launches=coming), plan(SMALL))
+    left = superfluous(standing(group(), launches=coming), plan(SMALL))
     assert [one.kind for one in left] == ["large"]
-    assert superfluous(standing(launches=coming), plan(SMALL, LARGE)) == list(coming[:2])
-
-
-def test_of_two_on_their_way_one_is_taken_back_when_one_model_is_left() -> None:
     newer, older = launch(SMALL, "waiting", minutes=1), launch(SMALL, "waiting", minutes=9)
-    both = standing(group(20), group(20), launches=(newer, older))
+    both = standing(group(), group(), launches=(newer, older))
     assert superfluous(both, plan(SMALL)) == []
-    assert superfluous(replace(both, waiting=[group(20)]), plan(SMALL)) == [newer]
+    assert superfluous(replace(both, waiting=[group()]), plan(SMALL)) == [newer]
     # Who is being asked for, or has come and not yet said what it holds, serves one as well.
     for first in (launch(SMALL, "asking"), launch(SMALL, "up", claims=0)):
         more = replace(both, launches=(newer, older, first), arriving={first.pk})
@@ -59,17 +181,18 @@ def test_of_two_on_their_way_one_is_taken_back_when_one_model_is_left() -> None:
         assert wanted(more, plan(SMALL)) is None
 
 
-def test_each_limit_of_the_budget_holds() -> None:
-    up = (launch(LARGE, "up"),)
+def test_each_limit_of_the_budget_holds_over_the_last_day() -> None:
+    asked = standing(group(), group(), launches=(launch(LARGE, "up"),))
     for limit, fits, exceeds in (
         ("workers_at_once", 2, 1),
         ("gpus_at_once", 3, 2),
         ("gpu_hours_per_day", 12.0, 11.9),
         ("money_per_day", 24.0, 23.9),
     ):
-        asked = standing(group(20), group(20), launches=up)
         assert wanted(asked, plan(SMALL, **{limit: fits})) == SMALL, limit
         assert wanted(asked, plan(SMALL, **{limit: exceeds})) is None, limit
+    assert spent([launch(LARGE, "ended", minutes=25 * 60)], NOW) == (48.0, 96.0)
+    assert spent([launch(SMALL, "up"), launch(LARGE, "failed")], NOW) == (4.0, 8.0)
 
 
 def test_a_kind_that_fails_rests_twice_as_long_each_time_and_another_is_tried() -> None:
@@ -84,67 +207,7 @@ def test_a_kind_that_fails_rests_twice_as_long_each_time_and_another_is_tried() 
     withdrawn = launch(SMALL, "ended", came=None, claims=0)
     assert resting_until("small", (withdrawn,)) is None
 
-    asked = standing(group(20), launches=failures)
+    asked = standing(group(), launches=failures)
     assert wanted(asked, plan(SMALL)) is None
     assert wanted(asked, plan(SMALL, LARGE)) == LARGE
     assert wanted(replace(asked, now=NOW + timedelta(minutes=21)), plan(SMALL)) == SMALL
-
-
-def test_what_a_worker_of_the_kind_found_free_counts_not_what_was_stated() -> None:
-    assert wanted(standing(group(24)), plan(SMALL)) == SMALL
-    assert wanted(standing(group(24), small=23 * GB), plan(SMALL)) is None
-
-
-def test_only_the_hours_of_the_last_day_are_spent() -> None:
-    long_ago = launch(LARGE, "ended", minutes=25 * 60)
-    assert spent([long_ago], NOW) == (48.0, 96.0)
-    never_came = launch(LARGE, "failed")
-    assert spent([launch(SMALL, "up"), never_came], NOW) == (4.0, 8.0)
-
-
-lives = st.lists(
-    st.tuples(
-        st.integers(0, 90),  # minutes until it comes
-        st.integers(60, 240),  # minutes at work
-        st.booleans(),  # whether it comes at all
-        st.integers(5, 90),  # minutes until the next group is queued
-        st.sampled_from([20, 100]),
-    ),
-    min_size=5,
-    max_size=40,
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(lives)
-def test_no_two_days_side_by_side_cost_more_than_they_may(stories: list) -> None:
-    """Played through in steps of minutes; what was really used is added up apart from the plan."""
-    of = plan(SMALL, LARGE, gpus_at_once=3, gpu_hours_per_day=9.0, money_per_day=40.0)
-    known: list[Launch] = []
-    fates: list[tuple[Launch, int, int, bool]] = []
-    clock, waiting = NOW, []
-    for comes, works, shows_up, pause, gb in stories * 2:
-        waiting.append(group(gb))
-        clock += timedelta(minutes=pause)
-        for one, after, minutes, will_come in fates:
-            born = one.asked + timedelta(minutes=after)
-            if one.state == "waiting" and clock >= born:
-                one.state, one.came = ("up", born) if will_come else ("failed", None)
-                one.ended = None if will_come else born
-                one.claims = int(will_come)
-            if one.state == "up" and clock >= born + timedelta(minutes=minutes):
-                one.state, one.ended = "ended", born + timedelta(minutes=minutes)
-        recent = [x for x in known if x.state in Launch.OPEN or x.ended > clock - DAY]
-        asked = standing(*waiting, launches=tuple(reversed(recent)), now=clock)
-        if (chosen := wanted(asked, of)) is not None:
-            one = launch(chosen, "waiting", asked=clock)
-            known.append(one)
-            fates.append((one, comes, works, shows_up))
-        assert sum(x.gpus for x in known if x.state in Launch.OPEN) <= 3
-        used = sum(
-            x.gpus * max((min(x.ended or clock, clock) - max(x.came, clock - DAY)), timedelta())
-            / timedelta(hours=1)
-            for x in known
-            if x.came
-        )  # fmt: skip
-        assert used <= 9.0

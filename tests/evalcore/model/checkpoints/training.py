@@ -7,6 +7,7 @@ programs' own shapes, and the forward passes go rank by rank as the programs do 
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,9 +40,6 @@ class Training:
     names: tuple[str, str] = ("dense_h_to_4h", "dense_4h_to_h")
     seed: int = 0
 
-    def with_(self, **changes: Any) -> Training:
-        return replace(self, **changes)
-
     @property
     def head(self) -> int:
         return self.width // self.heads
@@ -57,104 +55,93 @@ Shards = dict[int, list[dict[str, torch.Tensor]]]
 def neox(training: Training) -> Shards:
     """GPT-NeoX's; biases behind divided matrices differ by rank where each rank adds its own."""
     torch.manual_seed(training.seed)
-    t, r, h, f = training, range(training.ranks), training.width, training.between
-    layers: Shards = {0: [{"word_embeddings.weight": t.drawn(VOCABULARY // t.ranks, h)} for _ in r]}
-    into, out = t.names
+    t = training
+    layers: Shards = {0: _table(t, "word_embeddings.weight")}
+    added = ("attention.dense.bias", f"mlp.{t.names[1]}.bias")
     for layer in range(2, t.layers + 2):
-        biases = {"attention.dense.bias": t.drawn(h), f"mlp.{out}.bias": t.drawn(h)}
-        norms = {
-            f"{norm}.{part}": t.drawn(h, around=1.0 if part == "weight" else 0.0)
-            for norm in ("input_layernorm", "post_attention_layernorm")
-            for part in ("weight", "bias")
-        }
-        layers[layer] = [
-            {
-                **norms,
-                "attention.query_key_value.weight": t.drawn(3 * h // t.ranks, h),
-                "attention.query_key_value.bias": t.drawn(3 * h // t.ranks),
-                "attention.dense.weight": t.drawn(h, h // t.ranks),
-                f"mlp.{into}.weight": t.drawn(f // t.ranks, h),
-                f"mlp.{into}.bias": t.drawn(f // t.ranks),
-                f"mlp.{out}.weight": t.drawn(h, f // t.ranks),
-                **({name: t.drawn(h) for name in biases} if t.parallel else biases),
-                "attention.rotary_emb.inv_freq": frequencies(t).half(),
-            }
-            for _ in r
-        ]
-        if not t.attention_bias:
-            for shard in layers[layer]:
+        copied = _norms(t, "weight", "bias")
+        if not t.parallel:
+            copied |= {name: t.drawn(t.width) for name in added}
+        layers[layer] = []
+        for _ in range(t.ranks):
+            shard = {**copied, **_matrices(t, "attention")}
+            shard["attention.rotary_emb.inv_freq"] = frequencies(t).half()
+            if t.parallel:
+                shard |= {name: t.drawn(t.width) for name in added}
+            if not t.attention_bias:
                 del shard["attention.query_key_value.bias"], shard["attention.dense.bias"]
-    norm = {"norm.weight": t.drawn(h, around=1.0), "norm.bias": t.drawn(h)}
-    layers[t.layers + 3] = [dict(norm) for _ in r]
+            layers[layer].append(shard)
+    norm = {"norm.weight": t.drawn(t.width, around=1.0), "norm.bias": t.drawn(t.width)}
+    layers[t.layers + 3] = [dict(norm) for _ in range(t.ranks)]
     if not t.tied:
-        layers[t.layers + 4] = [
-            {"final_linear.weight": t.drawn(VOCABULARY // t.ranks, h)} for _ in r
-        ]
+        layers[t.layers + 4] = _table(t, "final_linear.weight")
     return layers
 
 
 def neox_llama(training: Training, *, together: bool = False) -> Shards:
     """The same with LLaMA's layers; with the gate in the matrix of what it opens, or apart."""
     torch.manual_seed(training.seed)
-    t, r, h, f = training, range(training.ranks), training.width, training.between
-    layers: Shards = {0: [{"word_embeddings.weight": t.drawn(VOCABULARY // t.ranks, h)} for _ in r]}
+    t, h, f = training, training.width, training.between
+    layers: Shards = {0: _table(t, "word_embeddings.weight")}
     for layer in range(2, t.layers + 2):
-        norms = {
-            f"{norm}.scale": t.drawn(h, around=1.0)
-            for norm in ("input_layernorm", "post_attention_layernorm")
-        }
+        norms = _norms(t, "scale")
         layers[layer] = []
-        for _ in r:
+        for _ in range(t.ranks):
             gate, opened = t.drawn(f // t.ranks, h), t.drawn(f // t.ranks, h)
             down = t.drawn(h, f // t.ranks)
             mlp = {"mlp.w1.weight": gate, "mlp.w3.weight": opened, "mlp.w2.weight": down}
             if together:
                 mlp = {"mlp.linear1.weight": torch.cat([opened, gate]), "mlp.linear2.weight": down}
-            layers[layer].append(
-                {
-                    **norms,
-                    **mlp,
-                    "attention.query_key_value.weight": t.drawn(3 * h // t.ranks, h),
-                    "attention.dense.weight": t.drawn(h, h // t.ranks),
-                }
-            )
+            attention = {
+                "attention.query_key_value.weight": t.drawn(3 * h // t.ranks, h),
+                "attention.dense.weight": t.drawn(h, h // t.ranks),
+            }
+            layers[layer].append({**norms, **mlp, **attention})
     layers[t.layers + 3] = [{"norm.scale": t.drawn(h, around=1.0)}] * t.ranks
-    layers[t.layers + 4] = [{"final_linear.weight": t.drawn(VOCABULARY // t.ranks, h)} for _ in r]
+    layers[t.layers + 4] = _table(t, "final_linear.weight")
     return layers
 
 
 def bloom(training: Training) -> Shards:
     """Megatron-DeepSpeed's, with ALiBi and a norm behind the table."""
     torch.manual_seed(training.seed)
-    t, r, h, f = training, range(training.ranks), training.width, training.between
-    norm = {
-        "word_embeddings.norm.weight": t.drawn(h, around=1.0),
-        "word_embeddings.norm.bias": t.drawn(h),
-    }
-    layers: Shards = {
-        1: [{"word_embeddings.weight": t.drawn(VOCABULARY // t.ranks, h), **norm} for _ in r]
-    }
+    t, h = training, training.width
+    norm = {"word_embeddings.norm.weight": t.drawn(h, around=1.0)}
+    norm["word_embeddings.norm.bias"] = t.drawn(h)
+    layers: Shards = {1: [{**table, **norm} for table in _table(t, "word_embeddings.weight")]}
     for layer in range(3, t.layers + 3):
-        copied = {
-            f"{norm}.{part}": t.drawn(h, around=1.0 if part == "weight" else 0.0)
-            for norm in ("input_layernorm", "post_attention_layernorm")
-            for part in ("weight", "bias")
-        }
+        copied = _norms(t, "weight", "bias")
         copied |= {"self_attention.dense.bias": t.drawn(h), "mlp.dense_4h_to_h.bias": t.drawn(h)}
-        layers[layer] = [
-            {
-                **copied,
-                "self_attention.query_key_value.weight": t.drawn(3 * h // t.ranks, h),
-                "self_attention.query_key_value.bias": t.drawn(3 * h // t.ranks),
-                "self_attention.dense.weight": t.drawn(h, h // t.ranks),
-                "mlp.dense_h_to_4h.weight": t.drawn(f // t.ranks, h),
-                "mlp.dense_h_to_4h.bias": t.drawn(f // t.ranks),
-                "mlp.dense_4h_to_h.weight": t.drawn(h, f // t.ranks),
-            }
-            for _ in r
-        ]
+        layers[layer] = [{**copied, **_matrices(t, "self_attention")} for _ in range(t.ranks)]
     layers[t.layers + 4] = [{"weight": t.drawn(h, around=1.0), "bias": t.drawn(h)}] * t.ranks
     return layers
+
+
+def _table(t: Training, name: str) -> list[dict[str, torch.Tensor]]:
+    """Each rank has its share of the tokens."""
+    return [{name: t.drawn(VOCABULARY // t.ranks, t.width)} for _ in range(t.ranks)]
+
+
+def _norms(t: Training, *parts: str) -> dict[str, torch.Tensor]:
+    """Of a layer; every rank has a copy."""
+    return {
+        f"{norm}.{part}": t.drawn(t.width, around=0.0 if part == "bias" else 1.0)
+        for norm in ("input_layernorm", "post_attention_layernorm")
+        for part in parts
+    }
+
+
+def _matrices(t: Training, attention: str) -> dict[str, torch.Tensor]:
+    """One rank's share of a layer."""
+    into, out = t.names
+    return {
+        f"{attention}.query_key_value.weight": t.drawn(3 * t.width // t.ranks, t.width),
+        f"{attention}.query_key_value.bias": t.drawn(3 * t.width // t.ranks),
+        f"{attention}.dense.weight": t.drawn(t.width, t.width // t.ranks),
+        f"mlp.{into}.weight": t.drawn(t.between // t.ranks, t.width),
+        f"mlp.{into}.bias": t.drawn(t.between // t.ranks),
+        f"mlp.{out}.weight": t.drawn(t.width, t.between // t.ranks),
+    }
 
 
 def write(shards: Shards, folder: Path) -> Path:
@@ -220,6 +207,14 @@ def settings(training: Training, folder: Path, *, llama: bool = False, **changes
     return place
 
 
+def bloom_config(folder: Path, **changes: Any) -> Path:
+    """That transformers wants beside Megatron-DeepSpeed's files, which have no settings."""
+    stated = {"model_type": "bloom", "hidden_size": 32, "n_layer": 3, "n_head": 4}
+    more = {"vocab_size": VOCABULARY, "torch_dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps({**stated, **more, **changes}))
+    return folder / "config.json"
+
+
 def frequencies(training: Training) -> torch.Tensor:
     width = int(training.head * training.rotary)
     return 1.0 / training.base ** (torch.arange(0, width, 2).float() / width)
@@ -228,42 +223,24 @@ def frequencies(training: Training) -> torch.Tensor:
 def neox_logits(training: Training, shards: Shards, tokens: torch.Tensor) -> torch.Tensor:
     """What GPT-NeoX computes, every rank its part; (tokens, rows of the table)."""
     t = training
-    into, out = t.names
-    x = _embedded(shards[0], tokens)
-    for layer in range(2, t.layers + 2):
-        ranks = shards[layer]
-
-        def normed(x: torch.Tensor, norm: str, of: dict[str, torch.Tensor]) -> torch.Tensor:
-            return F.layer_norm(x, (t.width,), of[f"{norm}.weight"], of[f"{norm}.bias"], t.epsilon)
-
-        def attended(x: torch.Tensor, of: dict[str, torch.Tensor]) -> torch.Tensor:
-            mixed = F.linear(
-                x, of["attention.query_key_value.weight"], of.get("attention.query_key_value.bias")
-            )
-            return F.linear(_attention(t, mixed), of["attention.dense.weight"])
-
-        def pressed(x: torch.Tensor, of: dict[str, torch.Tensor]) -> torch.Tensor:
-            between = F.linear(x, of[f"mlp.{into}.weight"], of[f"mlp.{into}.bias"])
-            between = _tanh_gelu(between) if t.tanh else F.gelu(between)
-            return F.linear(between, of[f"mlp.{out}.weight"])
-
-        no_bias = torch.zeros(t.width)
-        if t.parallel:  # every rank adds its own biases, then all are added up
-            x = x + sum(
-                attended(normed(x, "input_layernorm", of), of)
-                + of.get("attention.dense.bias", no_bias)
-                + pressed(normed(x, "post_attention_layernorm", of), of)
-                + of[f"mlp.{out}.bias"]
-                for of in ranks
-            )
-        else:  # added up, then each rank adds the same bias
-            x = x + sum(attended(normed(x, "input_layernorm", of), of) for of in ranks)
-            x = x + ranks[0].get("attention.dense.bias", no_bias)
-            x = x + sum(pressed(normed(x, "post_attention_layernorm", of), of) for of in ranks)
-            x = x + ranks[0][f"mlp.{out}.bias"]
-    last = shards[t.layers + 3][0]
-    x = F.layer_norm(x, (t.width,), last["norm.weight"], last["norm.bias"], t.epsilon)
+    layers = [shards[layer] for layer in range(2, t.layers + 2)]
+    x = _layers(t, layers, _embedded(shards[0], tokens), "attention")
+    x = _normed(t, x, shards[t.layers + 3][0], "norm.")
     return _head(shards[0] if t.tied else shards[t.layers + 4], x)
+
+
+def bloom_logits(training: Training, shards: Shards, tokens: torch.Tensor) -> torch.Tensor:
+    """What Megatron-DeepSpeed computes of BLOOM; a power of two of heads."""
+    t = replace(training, parallel=False, tanh=True)
+    slopes = torch.tensor([2.0 ** (-8 * (head + 1) / t.heads) for head in range(t.heads)])
+    by_rank = slopes.chunk(t.ranks)
+    layers = [
+        [{**of, "slopes": own} for of, own in zip(shards[layer], by_rank, strict=True)]
+        for layer in range(3, t.layers + 3)
+    ]
+    x = _normed(t, _embedded(shards[1], tokens), shards[1][0], "word_embeddings.norm.")
+    x = _layers(t, layers, x, "self_attention")
+    return _head(shards[1], _normed(t, x, shards[t.layers + 4][0], ""))
 
 
 def llama_logits(training: Training, shards: Shards, tokens: torch.Tensor) -> torch.Tensor:
@@ -274,119 +251,90 @@ def llama_logits(training: Training, shards: Shards, tokens: torch.Tensor) -> to
         return scale * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + t.epsilon)
 
     def pressed(x: torch.Tensor, of: dict[str, torch.Tensor]) -> torch.Tensor:
-        if "mlp.linear1.weight" in of:
+        together = "mlp.linear1.weight" in of
+        if together:
             opened, gate = F.linear(x, of["mlp.linear1.weight"]).chunk(2, dim=-1)
-            return F.linear(F.silu(gate) * opened, of["mlp.linear2.weight"])
-        gate, opened = F.linear(x, of["mlp.w1.weight"]), F.linear(x, of["mlp.w3.weight"])
-        return F.linear(F.silu(gate) * opened, of["mlp.w2.weight"])
+        else:
+            gate, opened = F.linear(x, of["mlp.w1.weight"]), F.linear(x, of["mlp.w3.weight"])
+        down = of["mlp.linear2.weight" if together else "mlp.w2.weight"]
+        return F.linear(F.silu(gate) * opened, down)
 
     for layer in range(2, t.layers + 2):
         ranks = shards[layer]
         y = normed(x, ranks[0]["input_layernorm.scale"])
-        x = x + sum(
-            F.linear(
-                _attention(t, F.linear(y, of["attention.query_key_value.weight"])),
-                of["attention.dense.weight"],
-            )
-            for of in ranks
-        )
+        x = x + sum(_attended(t, y, of, "attention") for of in ranks)
         y = normed(x, ranks[0]["post_attention_layernorm.scale"])
         x = x + sum(pressed(y, of) for of in ranks)
     x = normed(x, shards[t.layers + 3][0]["norm.scale"])
     return _head(shards[t.layers + 4], x)
 
 
-def bloom_logits(training: Training, shards: Shards, tokens: torch.Tensor) -> torch.Tensor:
-    """What Megatron-DeepSpeed computes of BLOOM; a power of two of heads."""
-    t = training
-    top = shards[1][0]
-    x = _embedded(shards[1], tokens)
-    x = F.layer_norm(
-        x,
-        (t.width,),
-        top["word_embeddings.norm.weight"],
-        top["word_embeddings.norm.bias"],
-        t.epsilon,
+def _layers(
+    t: Training, layers: list[list[dict[str, torch.Tensor]]], x: torch.Tensor, attention: str
+) -> torch.Tensor:
+    """By all ranks together."""
+    added, pressed_added = f"{attention}.dense.bias", f"mlp.{t.names[1]}.bias"
+    for ranks in layers:
+        # Each rank adds its own biases where both parts are added up at once, else all add one.
+        whose = ranks if t.parallel else ranks[:1]
+        read = x + sum(
+            _attended(t, _normed(t, x, of, "input_layernorm."), of, attention) for of in ranks
+        )
+        read = read + sum(of[added] for of in whose if added in of)
+        fed = x if t.parallel else read
+        x = read + sum(
+            _pressed(t, _normed(t, fed, of, "post_attention_layernorm."), of) for of in ranks
+        )
+        x = x + sum(of[pressed_added] for of in whose)
+    return x
+
+
+def _pressed(t: Training, x: torch.Tensor, of: dict[str, torch.Tensor]) -> torch.Tensor:
+    into, out = t.names
+    between = F.linear(x, of[f"mlp.{into}.weight"], of[f"mlp.{into}.bias"])
+    opened = F.gelu(between, approximate="tanh" if t.tanh else "none")
+    return F.linear(opened, of[f"mlp.{out}.weight"])
+
+
+def _normed(t: Training, x: torch.Tensor, of: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    return F.layer_norm(x, (t.width,), of[f"{name}weight"], of[f"{name}bias"], t.epsilon)
+
+
+def _attended(t: Training, x: torch.Tensor, of: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    mixed = F.linear(
+        x, of[f"{name}.query_key_value.weight"], of.get(f"{name}.query_key_value.bias")
     )
-    slopes = torch.tensor([2.0 ** (-8 * (head + 1) / t.heads) for head in range(t.heads)])
-    for layer in range(3, t.layers + 3):
-        ranks = shards[layer]
-
-        def normed(x: torch.Tensor, norm: str, of: dict[str, torch.Tensor]) -> torch.Tensor:
-            return F.layer_norm(x, (t.width,), of[f"{norm}.weight"], of[f"{norm}.bias"], t.epsilon)
-
-        y, of_rank = normed(x, "input_layernorm", ranks[0]), t.heads // t.ranks
-        for rank, of in enumerate(ranks):
-            mixed = F.linear(
-                y,
-                of["self_attention.query_key_value.weight"],
-                of["self_attention.query_key_value.bias"],
-            )
-            own = slopes[rank * of_rank : (rank + 1) * of_rank]
-            x = x + F.linear(_attention(t, mixed, slopes=own), of["self_attention.dense.weight"])
-        x = x + ranks[0]["self_attention.dense.bias"]
-        y = normed(x, "post_attention_layernorm", ranks[0])
-        for of in ranks:
-            between = F.linear(y, of["mlp.dense_h_to_4h.weight"], of["mlp.dense_h_to_4h.bias"])
-            x = x + F.linear(_tanh_gelu(between), of["mlp.dense_4h_to_h.weight"])
-        x = x + ranks[0]["mlp.dense_4h_to_h.bias"]
-    last = shards[t.layers + 4][0]
-    x = F.layer_norm(x, (t.width,), last["weight"], last["bias"], t.epsilon)
-    return _head(shards[1], x)
+    return F.linear(_attention(t, mixed, of.get("slopes")), of[f"{name}.dense.weight"])
 
 
 def _embedded(ranks: list[dict[str, torch.Tensor]], tokens: torch.Tensor) -> torch.Tensor:
-    """Each rank looks up the tokens that it has; the others' rows are zero."""
-    share = VOCABULARY // len(ranks)
-    rows = []
-    for rank, shard in enumerate(ranks):
-        own = tokens - rank * share
-        there = (own >= 0) & (own < share)
-        found = F.embedding(own.clamp(0, share - 1), shard["word_embeddings.weight"])
-        rows.append(found * there[:, None])
-    return torch.stack(rows).sum(0)
+    """Each rank has the rows of its share of the tokens."""
+    table = torch.cat([shard["word_embeddings.weight"] for shard in ranks])
+    return table[tokens]
 
 
 def _head(ranks: list[dict[str, torch.Tensor]], x: torch.Tensor) -> torch.Tensor:
-    parts = [
-        F.linear(
-            x,
-            of["final_linear.weight" if "final_linear.weight" in of else "word_embeddings.weight"],
-        )
-        for of in ranks
-    ]
-    return torch.cat(parts, dim=-1)
+    name = "final_linear" if "final_linear.weight" in ranks[0] else "word_embeddings"
+    return torch.cat([F.linear(x, of[f"{name}.weight"]) for of in ranks], dim=-1)
 
 
-def _attention(
-    training: Training, mixed: torch.Tensor, *, slopes: torch.Tensor | None = None
-) -> torch.Tensor:
+def _attention(t: Training, mixed: torch.Tensor, slopes: torch.Tensor | None) -> torch.Tensor:
     """One rank's heads. `mixed`: (tokens, heads · 3 · width), head by head query, key, value."""
-    t, n = training, len(mixed)
-    outputs = []
-    for head in range(mixed.shape[-1] // (3 * t.head)):
-        start = head * 3 * t.head
-        q, k, v = (
-            mixed[:, start + which * t.head : start + (which + 1) * t.head] for which in range(3)
-        )
-        if slopes is None:
-            q, k = _rotated(t, q), _rotated(t, k)
-        scores = q @ k.T / math.sqrt(t.head)
-        if slopes is not None:
-            scores = scores + slopes[head] * torch.arange(n)[None, :]
-        scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), -torch.inf)
-        outputs.append(scores.softmax(-1) @ v)
-    return torch.cat(outputs, dim=-1)
+    n = len(mixed)
+    q, k, v = mixed.view(n, -1, 3, t.head).permute(2, 1, 0, 3)
+    hidden = torch.full((n, n), -torch.inf).triu(1)
+    if slopes is None:
+        q, k = _rotated(t, q), _rotated(t, k)
+    else:
+        hidden = hidden + slopes[:, None, None] * torch.arange(n)
+    heads = (q @ k.mT / math.sqrt(t.head) + hidden).softmax(-1) @ v
+    return heads.transpose(0, 1).reshape(n, -1)
 
 
-def _rotated(training: Training, x: torch.Tensor) -> torch.Tensor:
+def _rotated(t: Training, x: torch.Tensor) -> torch.Tensor:
     """The first share of a head's width, its halves turned against each other."""
-    half = len(frequencies(training))
-    angles = torch.arange(len(x))[:, None] * frequencies(training)[None, :]
-    a, b, rest = x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]
+    half = len(frequencies(t))
+    angles = torch.arange(x.shape[-2])[:, None] * frequencies(t)
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     turned = (a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin())
     return torch.cat([*turned, rest], dim=-1)
-
-
-def _tanh_gelu(x: torch.Tensor) -> torch.Tensor:
-    return 0.5 * x * (1 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))

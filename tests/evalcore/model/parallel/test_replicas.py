@@ -1,25 +1,25 @@
-"""A model that is two processes says what one says, and ends as one ends."""
+"""A model that is several processes, each with a copy or a part of it, says what one says and ends
+as one ends; and how a command asks for them, by an option or by a launcher that starts it."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Sequence
+import os
 from dataclasses import replace
 from multiprocessing import Pipe
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import torch
+from torch import distributed
 
 from evalcore.errors import InfraError, ModelError
 from evalcore.model.base import EncodedRequest, Request
-from evalcore.model.hf.choice import HuggingFace
+from evalcore.model.forward.memory import end_where_divided
+from evalcore.model.parallel.launch import Launched, copies_wanted, devices_of, launched
 from evalcore.model.parallel.messages import Loaded, Loading
 from evalcore.model.parallel.replicas import Member, Replica, Replicas, replicas_of
-from evalcore.model.parallel.shares import LEAST, shares_of
+from evalcore.model.parallel.shares import shares_of
 from tests import tiny
-
-SECONDS_TO_END = 20.0
+from tests.evalcore.model.asking import answers_to, load_by, run_toys, written_in
 
 
 def loading_of(folder, **more):
@@ -28,18 +28,8 @@ def loading_of(folder, **more):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.make(tmp_path_factory.mktemp("model") / "llama", positions=1024)
-
-
-@pytest.fixture(scope="module")
 def two(folder) -> Replicas:
     return replicas_of(loading_of(folder), ["cpu", "cpu"])
-
-
-@pytest.fixture(scope="module")
-def one(folder):
-    return HuggingFace.from_arguments({"pretrained": str(folder), "dtype": "float32"}, device="cpu")
 
 
 def requests(number: int) -> list[Request]:
@@ -57,13 +47,6 @@ def requests(number: int) -> list[Request]:
     return [*asked, Request("loglikelihood_rolling", "", beginning * 3), *texts]
 
 
-def answers_of(model, encoded: Sequence[EncodedRequest]):
-    given = [answer for pack in model.answer(encoded) for answer in pack]
-    found = dict(given)
-    assert sorted(place for place, _ in given) == list(range(len(encoded)))
-    return [found[place] for place in range(len(encoded))]
-
-
 def check_equal(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.key == theirs.key
@@ -78,41 +61,21 @@ def test_two_processes_say_what_one_says_under_the_same_keys(two, one):
     encoded = two.encode(requests(400))
     assert [request.key for request in encoded] == [r.key for r in one.encode(requests(400))]
     assert len(list(shares_of(encoded, 2))) > 4  # so that each copy has more than one
-    check_equal(answers_of(two, encoded), answers_of(one, encoded))
+    check_equal(answers_to(two, encoded), answers_to(one, encoded))
     assert two.first_forward is not None
     assert two.execution["loglikelihood"]["copies"] == 2
     assert two.execution["loglikelihood"]["path"] == one.execution["loglikelihood"]["path"]
 
 
-def test_who_stops_reading_answers_can_ask_again(two, one):
-    encoded = two.encode(requests(200))
+def test_copies_go_on_after_who_stopped_reading_and_after_a_refusal(two, one):
+    encoded = two.encode(requests(100))
     for _ in two.answer(encoded):
         break
-    other = two.encode(requests(60))[::-1]
-    check_equal(answers_of(two, other), answers_of(one, other))
-
-
-def test_what_a_copy_refuses_is_said_as_by_one_process_and_it_goes_on(two, one):
     too_high = EncodedRequest.scoring([5, 10**6, 7], [7])
     with pytest.raises(ModelError, match="fails when it is computed"):
-        answers_of(two, [too_high])
-    encoded = two.encode(requests(8))
-    check_equal(answers_of(two, encoded), answers_of(one, encoded))
-
-
-def test_a_copy_that_is_killed_is_named_and_the_others_end_with_who_asked(folder):
-    model = replicas_of(loading_of(folder), ["cpu", "cpu"])
-    first, second = (replica.members[0].process for replica in model._replicas)
-    assert first is not None
-    assert second is not None
-    second.send_signal(signal.SIGKILL)
-    with pytest.raises(
-        InfraError, match=r"copy 2 of 2 of the model, on cpu, ended by signal 9.*--use_cache"
-    ):
-        answers_of(model, model.encode(requests(40)))
-    for replica in model._replicas:
-        replica.members[0].connection.close()  # as the system does for a process that is killed
-    assert first.wait(SECONDS_TO_END) == 0
+        answers_to(two, [too_high])
+    other = two.encode(requests(60))[::-1]
+    check_equal(answers_to(two, other), answers_to(one, other))
 
 
 def test_a_model_that_no_copy_can_load_is_refused_as_by_one_process(tmp_path):
@@ -132,13 +95,101 @@ def test_copies_of_two_models_are_no_model(folder, one):
         Replicas(one, replicas, loading_of(folder))
 
 
-costs = st.lists(st.integers(1, 3 * LEAST), max_size=40)
+def test_a_model_that_cannot_be_divided_is_refused(folder, tmp_path):
+    bloom = tiny.make(tmp_path / "bloom", architecture="bloom")
+    with pytest.raises(ModelError, match="is none of the models of which transformers says how"):
+        load_by("hf", bloom, weights=False, tp_plan="auto")
+    with pytest.raises(ModelError, match="torchrun --nproc_per_node N"):
+        load_by("hf", folder, tp_plan="auto")
 
 
-@given(costs=costs, copies=st.integers(1, 8))
-def test_shares_are_all_requests_once_in_order_and_none_is_empty(costs, copies):
-    asked = [EncodedRequest(key=str(place), tokens=(0,) * cost) for place, cost in enumerate(costs)]
-    shares = list(shares_of(asked, copies))
-    assert [place for share in shares for place in share] == list(range(len(asked)))
-    assert all(shares)
-    assert len(shares) <= 4 * copies + 1
+def test_where_one_part_finds_no_memory_the_run_ends_for_the_others_would_wait(tmp_path):
+    """In a group of one process, which is all that a test needs to come together."""
+    distributed.init_process_group(
+        "gloo", init_method=(tmp_path / "meeting").as_uri(), rank=0, world_size=1
+    )
+    try:
+        with pytest.raises(InfraError, match="a process that holds a part of the model ran out"):
+            end_where_divided(torch.OutOfMemoryError("too much"))
+    finally:
+        distributed.destroy_process_group()
+    end_where_divided(torch.OutOfMemoryError("too much"))
+
+
+def test_one_copy_is_the_model_as_it_is(folder, toys, tmp_path):
+    """On any machine, as by default."""
+    stated = ["--model_args", f"pretrained={folder},dtype=float32", "--output_path", tmp_path]
+    assert run_toys(toys, *stated, "--data_parallel", 1) == 0
+    record, _ = written_in(tmp_path)
+    assert "copies" not in record.execution["loglikelihood"]
+
+
+def test_each_copy_has_a_gpu_of_its_own():
+    assert devices_of("auto", None, 3) == ["cuda:0", "cuda:1", "cuda:2"]
+    assert devices_of(2, None, 3) == ["cuda:0", "cuda:1"]
+    assert devices_of("auto", None, 0) == ["cpu"]
+    with pytest.raises(ModelError, match="--data_parallel 4: this machine has 3 GPUs"):
+        devices_of(4, None, 3)
+    cores = os.cpu_count() or 1
+    with pytest.raises(ModelError, match=f"has {cores} processor cores"):
+        devices_of(cores + 1, "cpu", 0)
+
+
+def test_a_launchers_processes_are_the_copies():
+    assert copies_wanted(None, None) is None
+    assert copies_wanted("auto", None) == "auto"
+    assert copies_wanted(None, Launched(0, 2, 2)) == 2
+    with pytest.raises(ModelError, match="the launcher has started 2 processes"):
+        copies_wanted(3, Launched(0, 2, 2))
+    with pytest.raises(ModelError, match="4 processes, 2 of them on this machine"):
+        copies_wanted(None, Launched(0, 4, 2))
+
+
+def test_a_rank_without_a_number_of_processes_is_somebody_elses_variable():
+    two = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+    assert launched(two) == Launched(1, 2, 2)
+    four = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    assert launched(four) == Launched(1, 4, 2)
+    for environment in (
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+        {"RANK": "1"},
+        {"RANK": "major", "WORLD_SIZE": "2"},
+        {"WORLD_SIZE": "8"},
+    ):
+        assert launched(environment) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--data_parallel 0", "--data_parallel: expected a count from 1, or auto, got '0'"),
+        (
+            "--data_parallel 2 --device cpu --model dummy",
+            "--model dummy is not divided among processes",
+        ),
+        (
+            "--data_parallel 2 --device cpu --max_cost 5 --prices p.yaml",
+            "a model that is run here has no price",
+        ),
+        (
+            "--data_parallel 2 --device cpu --model_args parallelize=True",
+            "parallelize=True spreads a model over all GPUs",
+        ),
+        (
+            "--model vllm --model_args data_parallel_size=2",
+            "--data_parallel 2: this machine has no GPU",
+        ),
+        (
+            "--model vllm --model_args data_parallel_size=two",
+            "data_parallel_size: expected a whole number from 1, got 'two'",
+        ),
+        (
+            "--model vllm --model_args data_parallel_size=2 --data_parallel 3",
+            "--data_parallel 3 and data_parallel_size=2 say how many copies there are to be",
+        ),
+    ],
+)
+def test_copies_that_cannot_be_are_refused_in_one_sentence(given, said, folder, toys, capsys):
+    assert run_toys(toys, "--model_args", f"pretrained={folder}", *given.split()) in (2, 10)
+    assert said in capsys.readouterr().err

@@ -12,11 +12,16 @@ import pytest
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.servers import client
-from tests.evalcore.model.servers import served_model
-from tests.evalcore.model.servers.anthropic_server import KEY, SmallAnthropic
-from tests.evalcore.model.servers.fault_proxy import FaultProxy
-from tests.evalcore.model.servers.running import running
-from tests.evalcore.model.servers.small_server import NAME, Habits, Small
+from tests.evalcore.model.servers import small_server
+from tests.evalcore.model.servers.small_server import (
+    ANTHROPIC_KEY,
+    NAME,
+    FaultProxy,
+    Habits,
+    Small,
+    SmallAnthropic,
+    running,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +34,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return served_model.make(tmp_path_factory.mktemp("served"))
+    return small_server.made(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="session")
@@ -53,11 +58,16 @@ def _small(folder: Any) -> Iterator[tuple[Small, str]]:
 @pytest.fixture
 def small(_small: tuple[Small, str]) -> Iterator[Small]:
     """The server, whose habits a test may change."""
-    server = _small[0]
-    server.asked, server.headers, server.most_at_work = [], [], 0
-    yield server
+    yield as_at_first(_small[0])
+    as_at_first(_small[0])
+
+
+def as_at_first(server: Any) -> Any:
+    """The server, asked nothing yet and without any habit of its own."""
+    server.asked, server.headers = [], []
     for habit in fields(Habits):
         setattr(server.habits, habit.name, habit.default)
+    return server
 
 
 @pytest.fixture
@@ -107,7 +117,7 @@ def anthropic(
     _anthropic: tuple[SmallAnthropic, str], monkeypatch: pytest.MonkeyPatch
 ) -> SmallAnthropic:
     """The server of Anthropic's interface."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", ANTHROPIC_KEY)
     _anthropic[0].asked.clear()
     return _anthropic[0]
 

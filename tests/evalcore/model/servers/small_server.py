@@ -1,4 +1,5 @@
-"""A small server of OpenAI's interface, computed by a model of `transformers`.
+"""Small servers of OpenAI's and of Anthropic's documented interfaces, computed by a model of
+`transformers`; and a proxy that does to their answers what networks and services do.
 
 What a server may do, and do wrong, is a switch of its own (`Habits`).
 """
@@ -6,16 +7,60 @@ What a server may do, and do wrong, is a switch of its own (`Habits`).
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-NAME = "org/tiny"
+from tests import tiny
+
+NAME, POSITIONS = "org/tiny", 128
+
+
+def made(folder: Path, *, adds_bos: bool = True) -> Path:
+    """A model that real servers take: heads of 32 numbers, as vLLM's kernels for the CPU want."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    tiny.make(folder, adds_bos=adds_bos, positions=POSITIONS, chat_template=tiny.CHAT)
+    stated = AutoConfig.from_pretrained(folder).to_dict()
+    sizes = {"hidden_size": 128, "head_dim": 32, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    model: Any = AutoModelForCausalLM.from_config(AutoConfig.for_model(**{**stated, **sizes}))
+    model.save_pretrained(folder)
+    return folder
+
+
+@contextmanager
+def running(application: Any) -> Iterator[str]:
+    """The address at which it answers."""
+    config = uvicorn.Config(
+        application, host="127.0.0.1", port=0, log_level="error", lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
 
 OF_OPENAI = {
     "model", "prompt", "max_tokens", "temperature", "echo", "logprobs", "stop", "seed", "top_p",
@@ -61,8 +106,6 @@ class Small:
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Bodies of the requests for completions and conversations, as they came."""
     headers: list[dict[str, str]] = field(default_factory=list)
-    at_work: int = 0
-    most_at_work: int = 0
 
     def __post_init__(self) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -110,13 +153,7 @@ class Small:
             return denied
         body = await request.json()
         self.asked.append(body)
-        self.at_work += 1
-        self.most_at_work = max(self.most_at_work, self.at_work)
-        try:
-            await asyncio.sleep(0)
-            return await asyncio.to_thread(self._completed, body)
-        finally:
-            self.at_work -= 1
+        return await asyncio.to_thread(self._completed, body)
 
     def _completed(self, body: dict[str, Any]) -> JSONResponse:
         habits = self.habits
@@ -262,3 +299,201 @@ class Small:
 
 def _error(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": {"message": message, "code": status}}, status_code=status)
+
+
+ANTHROPIC_KEY = "sk-ant-of-the-tests"
+OF_ANTHROPIC = {
+    "model", "messages", "system", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences",
+}  # fmt: skip
+"""The fields that are sent here; others are refused as unknown ones are there."""
+
+
+@dataclass
+class SmallAnthropic(Small):
+    """Speaks version 2023-06-01, and is as strict as the documentation says."""
+
+    counts: list[tuple[int, int]] = field(default_factory=list)
+    """Tokens read and written, by request."""
+
+    def application(self) -> Starlette:
+        return Starlette(routes=[Route("/v1/messages", self._messages, methods=["POST"])])
+
+    async def _messages(self, request: Request) -> JSONResponse:
+        self.headers.append(dict(request.headers))
+        if request.headers.get("x-api-key") != ANTHROPIC_KEY:
+            said = request.headers.get("x-api-key", "nothing")
+            return _anthropic_error(401, "authentication_error", f"invalid x-api-key {said}")
+        body = await request.json()
+        if problem := _problem(request, body):
+            return _anthropic_error(400, "invalid_request_error", problem)
+        if body["model"] != NAME:
+            return _anthropic_error(404, "not_found_error", f"model: {body['model']}")
+        self.asked.append(body)
+        return JSONResponse(await asyncio.to_thread(self._message, body))
+
+    def _message(self, body: dict[str, Any]) -> dict[str, Any]:
+        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
+        turns = [*system, *({**turn, "content": _text(turn)} for turn in body["messages"])]
+        begun = turns[-1]["role"] == "assistant"
+        text = self.tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=not begun, continue_final_message=begun
+        )
+        tokens = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        asked = {"max_tokens": body["max_tokens"], "stop": body.get("stop_sequences")}
+        choice = self._choice(tokens, asked)
+        written = len(self._written(tokens, asked)[0])
+        reason = {"length": "max_tokens", "stop": "end_turn"}[choice["finish_reason"]]
+        stop = choice.get("stop_reason")
+        content = [{"type": "text", "text": choice["text"]}] if choice["text"] else []
+        self.counts.append((len(tokens), written))
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": NAME,
+            "content": content,
+            "stop_reason": "stop_sequence" if stop else reason,
+            "stop_sequence": stop,
+            "usage": {
+                "input_tokens": len(tokens) - 2,
+                "cache_read_input_tokens": 2,
+                "cache_creation_input_tokens": None,
+                "output_tokens": written,
+            },
+        }
+
+
+def _text(turn: dict[str, Any]) -> str:
+    """Of one text, or of blocks of texts."""
+    content = turn["content"]
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
+def _problem(request: Request, body: dict[str, Any]) -> str | None:
+    if request.headers.get("anthropic-version") != "2023-06-01":
+        return "anthropic-version: header is required"
+    if unknown := sorted(set(body) - OF_ANTHROPIC):
+        return f"{unknown[0]}: Extra inputs are not permitted"
+    if not isinstance(body.get("max_tokens"), int):
+        return "max_tokens: Field required"
+    if not 0 <= body.get("temperature", 1.0) <= 1:
+        return "temperature: range: 0..1"
+    for stop in body.get("stop_sequences", ()):
+        if not stop.strip():
+            return "stop_sequences: each stop sequence must contain non-whitespace"
+    turns = body["messages"]
+    if turns[0]["role"] != "user" or {turn["role"] for turn in turns} > {"user", "assistant"}:
+        return 'messages: first message must use the "user" role'
+    if turns[-1]["role"] == "assistant" and _text(turns[-1]) != _text(turns[-1]).rstrip():
+        return "messages: final assistant content cannot end with trailing whitespace"
+    return None
+
+
+def _anthropic_error(status: int, kind: str, message: str) -> JSONResponse:
+    said = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+    return JSONResponse(said, status_code=status)
+
+
+# The proxy.
+
+Fault = str | Callable[[dict[str, Any]], Any]
+"""The name of a fault, or a function that changes an answer."""
+
+SLOW = 600.0
+"""Seconds until a slow server answers: longer than anybody waits."""
+
+
+@dataclass
+class FaultProxy:
+    """Passes requests on; those for completions meet the faults in turn, and then none."""
+
+    upstream: str
+    faults: list[Fault] = field(default_factory=list)
+    always: Fault | None = None
+    """What every request meets that no other fault waits for."""
+    retry_after: str = "0"
+    key: str = ""
+    """Sent on in the place of whatever came."""
+    times: list[float] = field(default_factory=list)
+    """When requests for completions came, by the loop's clock."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """Their bodies."""
+    answered: int = 0
+    """How many it has passed an answer on to."""
+    at_work: int = 0
+    most_at_work: int = 0
+
+    def application(self) -> Starlette:
+        route = Route("/{path:path}", self._pass, methods=["GET", "POST"])
+        return Starlette(routes=[route])
+
+    async def _pass(self, request: Request) -> Response:
+        fault: Fault | None = None
+        if request.url.path.endswith("completions"):
+            self.times.append(asyncio.get_running_loop().time())
+            self.asked.append(await request.json())
+            fault = self.faults.pop(0) if self.faults else self.always
+        self.at_work += 1
+        self.most_at_work = max(self.most_at_work, self.at_work)
+        try:
+            answer = await self._answer(request, fault)
+            self.answered += 1
+            return answer
+        finally:
+            self.at_work -= 1
+
+    async def _answer(self, request: Request, fault: Fault | None) -> Response:
+        match fault:
+            case "429":
+                headers = {"Retry-After": self.retry_after}
+                return JSONResponse({"error": "slow down"}, status_code=429, headers=headers)
+            case "500" | "503":
+                return JSONResponse({"error": {"message": "broken"}}, status_code=int(fault))
+            case "slow":
+                await asyncio.sleep(SLOW)
+            case "html":
+                return Response("<html>gateway</html>", media_type="text/html")
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name in ("authorization", "content-type")
+        }
+        if self.key:
+            headers["authorization"] = f"Bearer {self.key}"
+        async with httpx2.AsyncClient(timeout=300) as http:
+            found = await http.request(
+                request.method,
+                f"{self.upstream}{request.url.path}",
+                content=await request.body(),
+                headers=headers,
+            )
+        if fault == "cut":
+            whole = {"content-length": str(len(found.content)), "content-type": "application/json"}
+            return StreamingResponse(_half(found.content), headers=whole)
+        if fault == "half":
+            return Response(found.content[: len(found.content) // 2], media_type="application/json")
+        content = found.content
+        if callable(fault):
+            content = json.dumps(fault(found.json())).encode()
+        return Response(content, status_code=found.status_code, media_type="application/json")
+
+
+async def _half(content: bytes) -> AsyncIterator[bytes]:
+    yield content[: len(content) // 2]
+
+
+def reordered(answer: dict[str, Any]) -> dict[str, Any]:
+    return {**answer, "choices": answer["choices"][::-1]}
+
+
+def without_a_choice(answer: dict[str, Any]) -> dict[str, Any]:
+    return {**answer, "choices": answer["choices"][:-1]}
+
+
+def of_another_prompt(answer: dict[str, Any]) -> dict[str, Any]:
+    """The choices bear each other's numbers."""
+    places = [choice["index"] for choice in answer["choices"]][::-1]
+    choices = [
+        {**choice, "index": place} for choice, place in zip(answer["choices"], places, strict=True)
+    ]
+    return {**answer, "choices": choices}

@@ -1,19 +1,29 @@
-"""Texts that the `hf` backend writes, and long texts that it scores: alone, in batches, again."""
+"""Texts that the `hf` backend writes, and long texts that it scores: what their arguments mean,
+that no text depends on its company, what of a text is the answer, and how its tokens are spelt."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from functools import wraps
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
+from evalcore.cli import main
 from evalcore.errors import ModelError, TaskError
 from evalcore.journal import Journal
+from evalcore.library import evaluate
 from evalcore.model.base import Request
-from evalcore.model.hf.huggingface import HuggingFaceLM
-from evalcore.model.hf.snapshot import Arguments
+from evalcore.model.tokens.spelling import Spelling
+from evalcore.model.tokens.windows import rolling_windows
+from evalcore.model.writing.generation import answer_within, plan_of
+from evalcore.record import read_samples
 from tests import tiny
+from tests.evalcore.model.asking import answers_of, load
+from tests.evalcore.toys import write_run, write_toy, write_toys
 
 CONTEXTS = [f"Question {number}: " + "wood " * number for number in range(9)]
 GREEDY = {"until": ["\n"], "max_gen_toks": 12}
@@ -30,28 +40,11 @@ def model(folder):
     return load(folder)
 
 
-def load(folder, *, mode="compat", batch_size=None, path="auto", **arguments):
-    stated = Arguments.of({"pretrained": str(folder), "dtype": "float32", **arguments})
-    return HuggingFaceLM(stated, batch_size=batch_size, device="cpu", mode=mode, path=path)
-
-
-def answers_of(model, requests, *, seed=1234):
-    encoded = model.encode(requests, seed=seed)
-    found = dict(pair for pack in model.answer(encoded) for pair in pack)
-    return [found[index] for index in range(len(encoded))]
-
-
 def texts_of(model, contexts, how, *, seed=1234, repeats=1):
     requests = [
         Request("generate_until", context, generation=how, repeats=repeats) for context in contexts
     ]
     return [answer.text for answer in answers_of(model, requests, seed=seed)]
-
-
-def own_arguments(folder, **arguments):
-    """States generation arguments in the model's own repository."""
-    file = folder / "generation_config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **arguments}))
 
 
 def likeliest(model, context, count):
@@ -73,8 +66,7 @@ def test_a_greedy_text_takes_the_likeliest_token_each_time(model):
         assert (answer.finish_reason == "length") == (len(answer.token_ids) == 6)
 
 
-@pytest.mark.parametrize("path", ["packed", "plain"])
-@pytest.mark.parametrize("how", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(("how", "path"), [(GREEDY, "plain"), (SAMPLED, "packed")], ids=str)
 def test_a_text_does_not_depend_on_the_batch_or_the_order(folder, how, path):
     model = load(folder, path=path)
     together = texts_of(model, CONTEXTS, how)
@@ -99,6 +91,8 @@ def test_the_seed_decides_a_sampled_text_and_each_repeat_is_another(model):
     assert texts_of(model, CONTEXTS[:2], SAMPLED, seed=1, repeats=4) == first
     assert texts_of(model, CONTEXTS[:2], SAMPLED, seed=2, repeats=4) != first
     assert len(set(first[:4])) > 1
+    of_one = {**GREEDY, "do_sample": True, "temperature": 0.9, "top_k": 1}
+    assert texts_of(model, CONTEXTS, of_one) == texts_of(model, CONTEXTS, GREEDY)
 
 
 def test_draws_are_shares_of_the_distribution(model):
@@ -116,39 +110,22 @@ def test_draws_are_shares_of_the_distribution(model):
     assert abs(found - share) <= 4 * (share * (1 - share) / 400) ** 0.5
 
 
-def test_top_k_of_one_draws_what_greedy_takes(model):
-    how = {**GREEDY, "do_sample": True, "temperature": 0.9, "top_k": 1}
-    assert texts_of(model, CONTEXTS, how) == texts_of(model, CONTEXTS, GREEDY)
+def test_what_may_change_a_text_is_in_its_key(tmp_path):
+    """A text that is drawn has one for each seed and repeat."""
+    folder = tiny.make(tmp_path)
+    model = load(folder)
 
-
-def test_a_sampled_text_has_a_key_for_each_seed_and_repeat_a_greedy_one_has_one(model):
-    def keys(how):
-        request = Request("generate_until", "a", generation=how, repeats=2)
+    def keys(how, repeats=1):
+        request = Request("generate_until", "a", generation=how, repeats=repeats)
         return {encoded.key for seed in (1, 2) for encoded in model.encode([request], seed=seed)}
 
-    assert len(keys(SAMPLED)) == 4
-    assert len(keys(GREEDY)) == 1
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"until": ["a"]}, {"max_gen_toks": 13}, {"repetition_penalty": 1.2}, {"num_beams": 2}],
-    ids=str,
-)
-def test_two_generation_settings_never_share_an_answer(model, other):
-    one, another = (
-        model.encode([Request("generate_until", "a", generation=how)])[0].key
-        for how in (GREEDY, {**GREEDY, **other})
-    )
-    assert one != another
-
-
-def test_the_models_own_generation_arguments_are_in_the_key(tmp_path):
-    folder = tiny.make(tmp_path)
-    request = Request("generate_until", "a", generation=GREEDY)
-    plain = load(folder).encode([request])[0].key
-    own_arguments(folder, repetition_penalty=1.2)
-    assert load(folder).encode([request])[0].key != plain
+    assert len(keys(SAMPLED, repeats=2)) == 4
+    assert len(keys(GREEDY, repeats=2)) == 1
+    others = ({"until": ["a"]}, {"max_gen_toks": 13}, {"repetition_penalty": 1.2}, {"num_beams": 2})
+    found = [keys({**GREEDY, **other}) for other in ({}, *others)]
+    tiny.change_config(folder, "generation_config.json", repetition_penalty=1.2)
+    model = load(folder)
+    assert len(set.union(*found, keys(GREEDY))) == 6
 
 
 def test_journalled_answers_of_every_kind_come_back_to_the_bit(model, tmp_path):
@@ -171,40 +148,22 @@ def test_a_prompt_that_is_too_long_loses_its_beginning_and_says_so(folder, model
     assert kept.tokens == whole.tokens[-66:]
     (answer,) = answers_of(model, [request])
     assert (answer.n_context_tokens, answer.n_truncated) == (66, len(whole.tokens) - 66)
-
-
-def test_a_model_without_room_for_the_answer_is_named(model):
     with pytest.raises(ModelError, match=r"length of 96 tokens leaves no room .* 256 new tokens"):
         model.encode([Request("generate_until", "a", generation={})])
 
 
-def test_an_empty_prompt_is_answered(model):
-    assert texts_of(model, [""], GREEDY)[0] is not None
-
-
-def test_arguments_that_contradict_one_another_are_the_tasks_matter(model):
-    with pytest.raises(TaskError, match="top_k"):
-        texts_of(model, ["a"], {**SAMPLED, "top_k": -3})
-
-
-def test_the_number_of_tokens_that_a_model_states_holds_in_compat_only(tmp_path):
+def test_a_models_own_limit_and_an_empty_stop_count_in_compat_only(tmp_path):
     folder = tiny.make(tmp_path)
-    own_arguments(folder, max_new_tokens=3)
-    request = Request("generate_until", "Question", generation={"max_gen_toks": 8})
+    tiny.change_config(folder, "generation_config.json", max_new_tokens=3)
+    requests = [
+        Request("generate_until", "Question", generation=how)
+        for how in ({"max_gen_toks": 8}, {"until": [""], "max_gen_toks": 5})
+    ]
     lengths = {
-        mode: len(answers_of(load(folder, mode=mode), [request])[0].token_ids)
+        mode: [len(answer.token_ids) for answer in answers_of(load(folder, mode=mode), requests)]
         for mode in ("compat", "strict")
     }
-    assert lengths == {"compat": 3, "strict": 8}
-
-
-def test_an_empty_stop_ends_a_text_at_once_in_compat_only(folder):
-    request = Request("generate_until", "Question", generation={"until": [""], "max_gen_toks": 5})
-    lengths = {
-        mode: len(answers_of(load(folder, mode=mode), [request])[0].token_ids)
-        for mode in ("compat", "strict")
-    }
-    assert lengths == {"compat": 1, "strict": 5}
+    assert lengths == {"compat": [3, 1], "strict": [8, 5]}
 
 
 def test_a_stop_within_the_thinking_ends_a_text_in_compat_only(folder, model):
@@ -221,25 +180,6 @@ def test_a_stop_within_the_thinking_ends_a_text_in_compat_only(folder, model):
     assert len(compat.token_ids) <= 2
     assert strict.token_ids[:7] == tokens[:7]
     assert strict.text == decode(strict.token_ids[7:]).lstrip().split(stop)[0]
-
-
-def test_a_special_token_that_ends_the_thinking_is_found_in_strict_only(tmp_path):
-    """It is not in the text that compat looks for it in."""
-    folder = tiny.make(tmp_path, positions=96)
-    plain = load(folder)
-    tokens = likeliest(plain, "Question", 8)
-    tokenizer = plain.tokenizer
-    names = tokenizer.convert_ids_to_tokens(tokens)
-    end = next(name for name in names[:-1] if name.isascii() and name.isalpha())
-    tokenizer.add_special_tokens({"additional_special_tokens": [end]})
-    tokenizer.save_pretrained(folder)
-    request = Request("generate_until", "Question", generation={"max_gen_toks": 8})
-    compat, strict = (
-        answers_of(load(folder, mode=mode, think_end_token=end), [request])[0].text
-        for mode in ("compat", "strict")
-    )
-    assert len(strict) < len(compat)
-    assert compat.endswith(strict)
 
 
 def test_bos_is_scored_as_a_target_in_compat_only(tmp_path):
@@ -274,29 +214,16 @@ def test_a_whole_text_is_the_sum_of_its_windows(folder, stride):
     assert answer.loglikelihood == pytest.approx(total, rel=1e-6)
     assert len(answer.token_logprobs) == len(encoded.windows) > 3
     assert sum(answer.token_logprobs) == answer.loglikelihood
-
-
-def test_a_text_without_tokens_is_certain(model):
-    (answer,) = answers_of(model, [Request("loglikelihood_rolling", "", "")])
-    assert (answer.loglikelihood, answer.token_logprobs) == (0.0, ())
-
-
-def test_a_stride_longer_than_the_model_is_named(folder):
+    (empty,) = answers_of(model, [replace(text, continuation="")])
+    assert (empty.loglikelihood, empty.token_logprobs) == (0.0, ())
     with pytest.raises(ModelError, match="rolling_stride: a stride of 97"):
-        load(folder, rolling_stride="97").encode([Request("loglikelihood_rolling", "", "a")])
-
-
-def test_a_model_that_thinks_cannot_be_asked_how_likely_an_answer_is(folder):
-    model = load(folder, enable_thinking="True", think_end_token="</think>")
-    with pytest.raises(ModelError, match="enable_thinking"):
-        model.encode([Request("loglikelihood", "a", " b")])
+        load(folder, rolling_stride="97").encode([text])
 
 
 @pytest.mark.parametrize(
     ("how", "after"),
     [
         (GREEDY, 0),
-        (GREEDY, 12),
         (SAMPLED, 12),
         ({**GREEDY, "repetition_penalty": 1.3}, 0),
         ({**GREEDY, "num_beams": 2}, 0),
@@ -313,8 +240,7 @@ def test_a_model_whose_output_is_no_number_writes_no_text(folder, how, after):
         texts_of(model, CONTEXTS, {**how, "until": []})
 
 
-@pytest.mark.parametrize("how", [GREEDY, {**GREEDY, "repetition_penalty": 1.3}])
-def test_rows_that_influence_each_other_are_written_one_by_one(folder, how):
+def test_rows_that_influence_each_other_are_written_one_by_one(folder):
     """As where a norm is taken over all of a batch."""
 
     def mixing():
@@ -325,14 +251,13 @@ def test_rows_that_influence_each_other_are_written_one_by_one(folder, how):
         return model
 
     asked = [*CONTEXTS, *(f"Question {number}: wood" for number in range(6))]
-    alone = [texts_of(mixing(), [context], how)[0] for context in asked]
-    assert texts_of(mixing(), asked, how) == alone
+    alone = [texts_of(mixing(), [context], GREEDY)[0] for context in asked]
+    assert texts_of(mixing(), asked, GREEDY) == alone
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_a_little_sight_of_the_padding_is_found_in_half_precision(tmp_path, dtype):
+def test_a_little_sight_of_the_padding_is_found_in_half_precision(tmp_path):
     """Less than rounding moves, so it is looked for in float32."""
-    model = load(tiny.make(tmp_path, positions=96), path="plain", dtype=dtype)
+    model = load(tiny.make(tmp_path, positions=96), path="plain", dtype="bfloat16")
     padded, generate = [], model._model.generate
 
     def noted(**options):
@@ -363,3 +288,183 @@ def test_a_model_that_counts_the_padding_is_given_none(tmp_path):
 
     model._model.prepare_inputs_for_generation = counts_padding
     assert texts_of(model, CONTEXTS, GREEDY) == alone
+
+
+KNOWN = {"top_p", "top_k", "num_beams", "repetition_penalty", "max_length", "temperature"}
+
+
+def plan(given_arguments=None, *, mode="compat", eos="</s>", think_end=None):
+    return plan_of(given_arguments or {}, eos=eos, think_end=think_end, known=KNOWN, mode=mode)
+
+
+def test_what_a_plan_says_where_little_is_stated():
+    """The first in order of several names for the limit counts, and EOS is the last stop."""
+    found = plan()
+    assert (found.sampled, found.max_new_tokens, found.until) == (False, 256, ("</s>",))
+    limits = {"max_completion_tokens": 4, "max_tokens": 3, "max_new_tokens": 2, "max_gen_toks": 1}
+    while limits:
+        assert plan(limits).max_new_tokens == min(limits.values())
+        del limits[min(limits, key=limits.get)]
+    assert plan({"until": "\n"}).until == ("\n", "</s>")
+    assert plan({"until": ["</s>", "b", "a"]}).until == ("</s>", "b", "a")
+    assert plan({"until": ["a"]}, eos=None).until == ("a",)
+    # What only shapes a draw makes no other plan of a text that is not drawn.
+    assert plan({"top_p": 0.5, "temperature": 0.7, "do_sample": False}) == plan()
+
+
+@pytest.mark.parametrize(
+    ("stated", "sampled"),
+    [
+        ({}, False),
+        ({"temperature": 0.0}, False),
+        ({"temperature": 0.5}, True),
+        ({"temperature": 0.5, "do_sample": False}, False),
+        ({"temperature": 0.5, "do_sample": True}, True),
+        ({"temperature": "0.5"}, True),
+    ],
+)
+def test_do_sample_decides_and_follows_from_the_temperature_where_unstated(stated, sampled):
+    assert plan(stated).sampled is sampled
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"top_pp": 0.5}, "'top_pp' is unknown (did you mean top_p"),
+        ({"stop": ["a"]}, "'stop' is not taken: write the stops as `until`"),
+        ({"num_return_sequences": 4}, "repeats"),
+        ({"do_sample": True}, "state a temperature above 0"),
+        ({"do_sample": "perhaps"}, "do_sample: expected true or false, got 'perhaps'"),
+        ({"temperature": "hot"}, "temperature: expected a number, got 'hot'"),
+        ({"temperature": -1}, "temperature: expected 0 or more, got -1"),
+        ({"until": [3]}, "until: expected texts, got 3"),
+        ({"max_gen_toks": 0}, "max_gen_toks: expected a count above 0, got 0"),
+        ({"max_length": "long"}, "max_length: expected a count above 0, got 'long'"),
+    ],
+)
+def test_an_argument_without_meaning_is_named(stated, said):
+    with pytest.raises(TaskError) as refused:
+        plan(stated)
+    assert said in str(refused.value)
+
+
+TEXT = st.text(alphabet="ab \n", max_size=20)
+
+
+@given(TEXT, st.lists(st.text(alphabet="ab\n", min_size=1, max_size=3), max_size=3))
+def test_an_answer_is_the_beginning_of_the_text_up_to_its_first_stop(text, stops):
+    answer = answer_within(text, plan({"until": stops}, eos=None))
+    assert text.startswith(answer)
+    assert not any(stop in answer for stop in stops)
+    rest = text[len(answer) :]
+    assert rest == "" or any(rest.startswith(stop) for stop in stops)
+    thinks = plan({"until": ["\n"]}, think_end="</think>")
+    assert answer_within("why?\nso </think> or </think> \n42\nnext", thinks) == "42"
+    assert answer_within(" 42\n", thinks) == "42"
+
+
+# The text of each scored token, which readers of a sample see in place of a number; and long texts
+# in windows, of which each token is scored once, after what really comes before it.
+
+NAMES = ["toy_choice", "toy_likely", "toy_rolling"]
+
+
+@pytest.fixture(scope="module", params=["bytes", "words"])
+def tokenizer(request, tmp_path_factory):
+    folder = tiny.make(tmp_path_factory.mktemp("tokenizer"), words=request.param == "words")
+    return AutoTokenizer.from_pretrained(folder)
+
+
+LETTERS = sorted(set("".join(tiny.TEXTS)))
+
+
+@given(st.text(st.sampled_from(LETTERS), min_size=1))
+@settings(max_examples=200, deadline=None)
+def test_the_texts_of_an_answers_tokens_are_the_answer(tokenizer, text):
+    spelling = Spelling(tokenizer)
+    read = "".join(spelling.of(token) for token in tokenizer(text)["input_ids"])
+    assert read in (text, f" {text}")  # the one that marks words puts a space before them
+
+
+def test_a_part_of_a_character_is_written_by_its_bytes(tokenizer):
+    spelling = Spelling(tokenizer)
+    if "<0xE2>" in tokenizer.get_vocab():  # bytes for what it has no words for
+        tokens = tokenizer.convert_tokens_to_ids(["<0xE2>", "<0x82>", "<0xAC>"])
+    else:
+        tokens = tokenizer("€")["input_ids"]
+    assert "".join(map(spelling.of, tokens)).replace(" ", "") == "<0xE2><0x82><0xAC>"
+    assert spelling.of(tokenizer.eos_token_id) == "</s>"
+    assert spelling.of(10**6) is None
+
+
+def responses_in(folder):
+    return {
+        (sample["task"], response["kind"]): (sample, response)
+        for path in folder.glob("samples_*.parquet")
+        for sample in read_samples(path)
+        for response in sample["responses"]
+    }
+
+
+def test_samples_have_the_text_of_each_token_of_a_continuation_and_no_others(model, toys, tmp_path):
+    write_run(tmp_path / "run", evaluate(model, NAMES, include_path=toys, bootstrap_iters=0))
+    found = responses_in(tmp_path / "run")
+    for task in ("toy_choice", "toy_likely"):
+        sample, response = found[task, "loglikelihood"]
+        assert len(response["token_texts"]) == len(response["token_ids"])
+        assert "".join(response["token_texts"]) == sample["arguments"][-1]["continuation"]
+    assert found["toy_rolling", "loglikelihood_rolling"][1]["token_texts"] is None
+    assert main(["verify", str(tmp_path / "run"), "--level", "rescore"]) == 0
+
+
+def test_tokens_of_a_withheld_text_have_no_text(model, tmp_path):
+    tasks = write_toys(tmp_path)
+    for name in NAMES:
+        about = {"version": 1, "benchmark": name, "publish_samples": "ids"}
+        write_toy(tasks, name, metadata=about)
+    write_run(tmp_path / "run", evaluate(model, NAMES, include_path=tasks, bootstrap_iters=0))
+    found = responses_in(tmp_path / "run")
+    assert len(found) == len(NAMES)
+    assert all(response["token_texts"] is None for _, response in found.values())
+
+
+PREFIX = -1
+
+
+@st.composite
+def cases(draw):
+    """A text of numbered tokens, a length, and a stride within it or none."""
+    length = draw(st.integers(1, 12))
+    stride = draw(st.none() | st.integers(1, length))
+    return list(range(draw(st.integers(0, 60)))), length, stride
+
+
+@given(cases())
+def test_each_token_is_scored_once_and_after_those_before_it(case):
+    tokens, length, stride = case
+    windows = rolling_windows(tokens, prefix=PREFIX, length=length, stride=stride)
+    assert [token for _, scored in windows for token in scored] == tokens
+    for fed, scored in windows:
+        assert 1 <= len(scored) <= len(fed) <= length
+        # Tokens are numbered and the prefix is -1: each is predicted at the place before its own.
+        assert fed == list(range(scored[-1] - len(fed), scored[-1]))
+
+
+def test_windows_do_not_overlap_by_default():
+    """Gao et al. 2024, A.3; the last, shorter window sees as much as there is room for."""
+    assert rolling_windows([10, 11, 12, 13, 14, 15, 16], prefix=PREFIX, length=3) == [
+        ([PREFIX, 10, 11], [10, 11, 12]),
+        ([12, 13, 14], [13, 14, 15]),
+        ([13, 14, 15], [16]),
+    ]
+
+
+def test_a_stride_leaves_each_window_something_to_go_by():
+    windows = rolling_windows([10, 11, 12, 13, 14, 15], prefix=PREFIX, length=4, stride=1)
+    assert windows[1:] == [([10, 11, 12, 13], [14]), ([11, 12, 13, 14], [15])]
+
+
+@pytest.mark.parametrize("stride", [0, 5])
+def test_a_stride_outside_the_window_is_refused(stride):
+    with pytest.raises(ValueError, match=f"stride of {stride}"):
+        rolling_windows([1], prefix=PREFIX, length=4, stride=stride)

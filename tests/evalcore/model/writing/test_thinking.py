@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,18 +11,17 @@ from hypothesis import strategies as st
 
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Request
-from evalcore.model.hf.huggingface import HuggingFaceLM
-from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.registry import backend_of
-from evalcore.model.servers.arguments import Arguments as ServerArguments
-from evalcore.model.vllm.arguments import VllmArguments
 from evalcore.model.writing.drawing import StopAt
 from evalcore.model.writing.ending import StopRule, Text
 from evalcore.model.writing.generation import ThinkingBudget, plan_of
 from tests import tiny
+from tests.evalcore.model import asking
 
 CONTEXTS = [f"Question {number}: " + "wood " * number for number in range(6)]
 END = "</think>"
+
+load = partial(asking.load, mode="strict")
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +34,13 @@ def plain(folder):
     return load(folder)
 
 
-def load(folder, *, mode="strict", path="auto", **arguments):
-    stated = Arguments.of({"pretrained": str(folder), "dtype": "float32", **arguments})
-    return HuggingFaceLM(stated, device="cpu", mode=mode, path=path)
-
-
 def thinking(folder, budget, end=END, **how):
     return load(folder, think_end_token=end, thinking_budget=str(budget), **how)
 
 
 def answers_of(model, contexts, **how):
     requests = [Request("generate_until", context, generation=how) for context in contexts]
-    encoded = model.encode(requests)
-    found = dict(pair for pack in model.answer(encoded) for pair in pack)
-    return [found[place] for place in range(len(encoded))]
+    return asking.answers_of(model, requests)
 
 
 def tokens_of(model, text):
@@ -73,8 +67,7 @@ def written_by_hand(model, context, *, budget, end, most):
     return tuple(found)
 
 
-@pytest.mark.parametrize("path", ["packed", "plain"])
-@pytest.mark.parametrize("mode", ["compat", "strict"])
+@pytest.mark.parametrize(("path", "mode"), [("packed", "strict"), ("plain", "compat")])
 def test_thinking_ends_after_its_budget_and_the_answer_has_all_its_tokens(
     folder, plain, path, mode
 ):
@@ -119,15 +112,6 @@ def test_every_way_of_writing_ends_the_thinking_alike(folder, how):
     ]
     alone = [answers_of(thinking(folder, 9), [context], **how)[0] for context in CONTEXTS]
     assert [answer.text for answer in alone] == [answer.text for answer in continuously]
-
-
-def test_a_penalty_that_looks_back_goes_with_a_budget(folder, plain):
-    (answer,) = answers_of(
-        thinking(folder, 6), ["Question"], until=[], max_gen_toks=4, repetition_penalty=1.3
-    )
-    end = tokens_of(plain, END)
-    assert answer.token_ids[6 : 6 + len(end)] == end
-    assert len(answer.token_ids) == 6 + len(end) + 4
 
 
 def test_a_special_token_ends_the_thinking_as_one_token(tmp_path):
@@ -216,8 +200,9 @@ class Pieces(Letters):
 SO, ENDS, LINE_IT, IS, LINE = range(5)
 
 
-@pytest.mark.parametrize("budget", [ThinkingBudget(9, (ENDS,)), None])
-@pytest.mark.parametrize("end", [ENDS, "</think>"])
+@pytest.mark.parametrize(
+    ("budget", "end"), [(ThinkingBudget(9, (ENDS,)), ENDS), (None, "</think>")], ids=str
+)
 def test_an_empty_line_before_the_answer_is_no_stop_even_within_its_first_token(budget, end):
     plan = plan_of(
         {"until": ["\n\n"]},
@@ -235,25 +220,8 @@ def test_an_empty_line_before_the_answer_is_no_stop_even_within_its_first_token(
     rows = [torch.tensor([written[:count]]) for count in range(1, 8)]
     assert [bool(in_batches(row, None)) for row in rows] == [False] * 6 + [True]
     assert in_batches.ended == {0: 7}
-
-
-def test_a_text_that_never_ends_its_thoughts_has_no_stop():
-    plan = plan_of({"until": ["\n\n"]}, eos=None, think_end=ENDS, known=(), mode="strict")
-    in_batches = StopAt(Pieces(), plan, width=0, beams=1, unsearched=[0])
-    assert not in_batches(torch.tensor([[SO, LINE, LINE_IT, LINE]]), None).any()
-
-
-def test_a_budget_is_in_the_key_where_there_is_one(folder):
-    request = Request("generate_until", "Question", generation={"max_gen_toks": 4})
-    keys = [
-        model.encode([request])[0].key
-        for model in (
-            load(folder, think_end_token=END),
-            thinking(folder, 6),
-            thinking(folder, 7),
-        )
-    ]
-    assert len(set(keys)) == 3
+    endless = StopAt(Pieces(), plan, width=0, beams=1, unsearched=[0])
+    assert not endless(torch.tensor([[SO, LINE, LINE_IT, LINE]]), None).any()
 
 
 def test_a_prompt_makes_room_for_thoughts_and_answer(folder, plain):
@@ -266,6 +234,19 @@ def test_a_prompt_makes_room_for_thoughts_and_answer(folder, plain):
         thinking(folder, 120).encode(
             [Request("generate_until", "a", generation={"max_gen_toks": 10})]
         )
+
+
+def test_a_budget_is_in_the_key_and_needs_an_end_that_can_be_written(folder, tmp_path):
+    request = Request("generate_until", "Question", generation={"max_gen_toks": 4})
+    models = load(folder, think_end_token=END), thinking(folder, 6), thinking(folder, 7)
+    assert len({model.encode([request])[0].key for model in models}) == 3
+    unable = thinking(tiny.make(tmp_path / "words", words=True, positions=128), 6, "思</think>")
+    with pytest.raises(ModelError, match="think_end_token: its tokenizer cannot write"):
+        unable.encode([request])
+    encoder = tiny.make_seq2seq(tmp_path / "encoder")
+    arguments = {"pretrained": str(encoder), "think_end_token": END, "thinking_budget": "9"}
+    with pytest.raises(ModelError, match=r"thinking_budget: .* encoder-decoder"):
+        backend_of("hf").from_arguments(arguments, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -282,48 +263,11 @@ def test_what_a_budget_does_not_go_with_is_the_tasks_matter(folder, how, said):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"thinking_budget": "9"}, "thinking_budget needs think_end_token"),
-        ({"thinking_budget": "0"}, "thinking_budget: expected a count of tokens, got '0'"),
-        (
-            {"thinking_budget": "9", "think_end_token": END, "enable_thinking": "False"},
-            "thinking_budget and enable_thinking=False contradict one another",
-        ),
-    ],
-    ids=str,
+    "told",
+    [{"enable_thinking": "True"}, {"chat_template_args": '{"enable_thinking": true}'}],
+    ids=["by its own argument", "by the template's"],
 )
-def test_a_budget_that_means_nothing_is_refused(arguments, said):
-    with pytest.raises(ModelError, match=said):
-        Arguments.of({"pretrained": "a", **arguments})
-
-
-def test_an_end_that_the_tokenizer_cannot_write_is_refused(tmp_path):
-    folder = tiny.make(tmp_path, words=True, positions=128)
-    model = thinking(folder, 6, end="思</think>")
-    with pytest.raises(ModelError, match="think_end_token: its tokenizer cannot write"):
-        model.encode([Request("generate_until", "a", generation={"max_gen_toks": 4})])
-
-
-def test_backends_that_cannot_end_a_thought_say_so():
-    with pytest.raises(ModelError, match=r"thinking_budget.*evaluate with --model hf"):
-        VllmArguments.of({"pretrained": "a", "thinking_budget": "9", "think_end_token": END})
-    with pytest.raises(ModelError, match="thinking_token_budget=N"):
-        ServerArguments.of({"model": "a", "thinking_budget": "9", "think_end_token": END})
-
-
-def test_a_model_with_an_encoder_has_no_budget(tmp_path):
-    folder = tiny.make_seq2seq(tmp_path)
-    arguments = {"pretrained": str(folder), "think_end_token": END, "thinking_budget": "9"}
-    with pytest.raises(ModelError, match=r"thinking_budget: .* encoder-decoder"):
-        backend_of("hf").from_arguments(arguments, device="cpu")
-
-
-@pytest.mark.parametrize("told", [{"enable_thinking": "True"}, {"chat_template_args": "{}"}])
 def test_a_model_that_is_told_to_think_is_asked_for_no_likelihood(folder, told):
-    """Whichever argument tells it."""
-    if "chat_template_args" in told:
-        told = {"chat_template_args": '{"enable_thinking": true}'}
     model = load(folder, think_end_token=END, **told)
     with pytest.raises(ModelError, match="cannot be asked how likely"):
         model.encode([Request("loglikelihood", "a", " b")])

@@ -1,4 +1,7 @@
-"""From documents to prompts and requests: templates, sources, delimiters, gold."""
+"""From documents to prompts and requests: templates, sources, gold, and what is wrong.
+
+Delimiters, prefixes and examples stand beside lm-evaluation-harness's in peer/test_prompts.py.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
+from evalcore.model.base import Request
+from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.prompt import DocReader
 from evalcore.task.asking.task import Item, Mode
 from evalcore.task.template import render
-from tests.evalcore.worlds import World, capitals
+from tests.evalcore.worlds import TEMPLATE, World, capitals
 
-DOC = {"question": "Why?", "choices": ["so", "no"], "answer": 1, "label": "no"}
+DOC = {"question": "Why?", "choices": ["so", "no"], "answer": 1, "label": "no", "number": "12"}
+OTHER = {**DOC, "question": "How?"}
 
 
 @pytest.fixture
@@ -24,46 +30,28 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def only_item(world: World, doc: dict[str, Any] = DOC, **keys: Any) -> Item:
-    data = world.data(train=[DOC, DOC], test=[doc])
-    (item,) = world.task(**{**data, **keys}).items()
-    return item
-
-
-def sent(item: Item) -> list[tuple[str, str]]:
-    return [(request.context, request.continuation) for request in item.requests]
+def items(world: World, *docs: dict[str, Any], **keys: Any) -> list[Item]:
+    data = world.data(train=[OTHER, OTHER], test=docs or [DOC])
+    return world.task(**{**data, **keys}).items()
 
 
 # Templates
 
 
-@given(text=st.text(st.characters(exclude_characters="{}\r\n\x85\u2028\u2029", codec="utf-8")))
-def test_a_template_without_jinja_is_its_own_text(text: str) -> None:
-    # Jinja's own marks need a brace before them; "#" and "%" alone are text.
-    assert render(text, {}) == text
-
-
 @given(value=st.text())
-def test_a_column_is_put_in_as_it_is(value: str) -> None:
+def test_a_template_puts_columns_in_as_they_are_and_replaces_by_pattern(value: str) -> None:
     assert render("<{{value}}>\n", {"value": value}) == f"<{value}>\n"
-
-
-def test_templates_replace_by_pattern() -> None:
     assert render("{{x | regex_replace('[0-9]+', '#')}}", {"x": "a1b22"}) == "a#b#"
     assert render("{{x | regex_replace('[0-9]+', '#', 1)}}", {"x": "a1b22"}) == "a#b22"
+    assert render("{{x | regex_replace('b', repl='+', count=1)}}", {"x": "bb"}) == "+b"
+    assert render("{{x | regex_replace(pattern='b', repl='+')}}", {"x": "bb"}) == "++"
 
 
-def test_a_missing_column_is_an_error_that_lists_the_columns() -> None:
+def test_a_template_that_cannot_be_rendered_is_an_error() -> None:
     with pytest.raises(TaskError, match="'qestion' is undefined; its columns are question, answer"):
         render("{{qestion}}", {"question": "?", "answer": 1})
-
-
-def test_a_broken_template_is_an_error() -> None:
     with pytest.raises(TaskError, match="is not a Jinja template"):
         render("{% if %}", {})
-
-
-def test_a_template_cannot_reach_into_python() -> None:
     with pytest.raises(TaskError, match="unsafe"):
         render("{{ question.__class__.__mro__ }}", {"question": "?"})
 
@@ -71,9 +59,11 @@ def test_a_template_cannot_reach_into_python() -> None:
 # Sources of text, target and choices
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
+READER = DocReader(DOC.keys())
+
+
+def test_a_target_is_a_column_a_number_a_template_or_a_list() -> None:
+    targets: list[tuple[Any, Any]] = [
         ("answer", 1),  # a column keeps its type
         ("{{answer}}", 1),  # digits mean a choice by its position
         ("{{label}}", "no"),
@@ -83,104 +73,29 @@ def test_a_template_cannot_reach_into_python() -> None:
         ("[not a list", "[not a list"),
         ("[0, oops]", "[0, oops]"),
         (["x", "y"], ["x", "y"]),
-    ],
-)
-def test_a_target_is_a_column_a_number_a_template_or_a_list(source: Any, expected: Any) -> None:
-    reader = DocReader(DOC.keys())
-    assert reader.target(source, DOC) == expected
+    ]
+    assert [(source, READER.target(source, DOC)) for source, _ in targets] == targets
 
 
-def test_a_question_is_never_a_list() -> None:
-    assert DocReader(DOC.keys()).text("{{[0, 1]}}", DOC) == "[0, 1]"
+def test_choices_are_a_column_a_template_a_list_or_a_mapping() -> None:
+    for source in ("choices", "{{choices}}", ["so", "no"], {"A": "so", "B": "no"}):
+        assert READER.choices(source, DOC) == ["so", "no"]
 
 
-@pytest.mark.parametrize("source", ["choices", "{{choices}}", ["so", "no"], {"A": "so", "B": "no"}])
-def test_choices_are_a_column_a_template_a_list_or_a_mapping(world: World, source: Any) -> None:
-    assert only_item(world, doc_to_choice=source).choices == ["so", "no"]
-
-
-@pytest.mark.parametrize("source", ["question", "{{question}}", "{{[1, 2]}}", "{{[]}}"])
-def test_choices_that_are_no_list_of_texts_are_an_error_with_the_document(
-    world: World, source: str
-) -> None:
-    with pytest.raises(TaskError, match=r"capitals.*, document 0 of test: doc_to_choice"):
-        only_item(world, doc_to_choice=source)
+def test_choices_that_are_no_list_of_texts_are_an_error_with_the_document(world: World) -> None:
+    for source in ("question", "{{[1, 2]}}"):
+        with pytest.raises(TaskError, match="doc_to_choice must give a list of texts"):
+            READER.choices(source, DOC)
+    complaint = (
+        r"capitals.*, document 0 of test: doc_to_choice must .* '\{\{question\}\}' gives 'Why"
+    )
+    with pytest.raises(TaskError, match=complaint):
+        items(world, doc_to_choice="{{question}}")
+    with pytest.raises(TaskError, match=r"doc_to_choice gives no choice: '\{\{\[\]\}\}'"):
+        items(world, doc_to_choice="{{[]}}")
 
 
 # Prompts and requests
-
-
-def test_a_request_per_choice_follows_the_description_and_the_question(world: World) -> None:
-    item = only_item(world, description="About {{label}}.\n\n")
-    assert item.prompt == "About no.\n\nQ: Why?\nA:"
-    assert sent(item) == [(item.prompt, " so"), (item.prompt, " no")]
-    assert (item.gold, item.target, item.doc_id, item.split) == ([1], "1", 0, "test")
-
-
-def test_delimiters_are_those_of_the_task_and_of_its_examples(world: World) -> None:
-    item = only_item(
-        world,
-        num_fewshot=1,
-        target_delimiter="_",
-        fewshot_delimiter="##",
-        fewshot_config={"target_delimiter": "=", "sampler": "first_n"},
-        # An example that is the question itself is never shown, so ask another one.
-        doc={**DOC, "question": "How?"},
-    )
-    assert item.prompt == "Q: Why?\nA:=no##Q: How?\nA:"
-    assert [request.continuation for request in item.requests] == ["_so", "_no"]
-
-
-@pytest.mark.parametrize(
-    ("question", "prefix", "end"),
-    [
-        ("{{question}}", "So:", "Why? So:"),
-        ("{{question}}\n", "So:", "Why?\nSo:"),
-        ("{{question}}", "\nSo:", "Why?\nSo:"),
-        ("{{question}}", "{{label}}", "Why? no"),
-    ],
-)
-def test_a_prefix_of_the_answer_is_joined_with_one_white_space(
-    world: World, question: str, prefix: str, end: str
-) -> None:
-    assert only_item(world, doc_to_text=question, gen_prefix=prefix).prompt == end
-
-
-def test_an_example_shows_the_prefix_and_then_its_answer(world: World) -> None:
-    item = only_item(
-        world,
-        doc={**DOC, "question": "How?"},
-        num_fewshot=1,
-        gen_prefix="It is",
-        fewshot_config={"sampler": "first_n"},
-    )
-    assert item.prompt == "Q: Why?\nA: It is no\n\nQ: How?\nA: It is"
-
-
-def test_an_example_without_an_answer_is_its_question_alone(world: World) -> None:
-    item = only_item(
-        world,
-        doc={**DOC, "question": "How?"},
-        num_fewshot=1,
-        doc_to_text="{{question}} ",
-        fewshot_config={"sampler": "first_n", "doc_to_target": "{{''}}"},
-    )
-    assert item.prompt == "Why? How? "
-
-
-def test_where_the_question_is_a_position_every_choice_is_a_context(world: World) -> None:
-    item = only_item(
-        world,
-        doc={**DOC, "question": "How?"},
-        num_fewshot=1,
-        doc_to_text="answer",
-        doc_to_choice="{{['The ' + choices[0], 'The ' + choices[1]]}}",
-        doc_to_target="{{question}}",
-        fewshot_config={"sampler": "first_n"},
-    )
-    before = "The no Why?\n\n"
-    assert sent(item) == [(before + "The so", " How?"), (before + "The no", " How?")]
-    assert (item.gold, item.prompt, item.target) == ([1], before + "The so", "How?")
 
 
 def test_strict_refuses_to_mix_questions_and_positions(world: World) -> None:
@@ -190,22 +105,22 @@ def test_strict_refuses_to_mix_questions_and_positions(world: World) -> None:
         task.items()
 
 
-def test_several_right_choices_are_all_gold(world: World) -> None:
-    item = only_item(world, doc_to_target="{{[0, 1]}}")
-    assert (item.gold, item.target) == ([0, 1], "[0, 1]")
-
-
-def test_a_target_that_is_text_is_found_among_the_choices(world: World) -> None:
-    assert only_item(world, doc_to_target="label").gold == [1]
-
-
 @pytest.mark.parametrize("target", [2, -1, "{{question}}"])
 def test_a_target_that_is_no_choice_scores_0_in_compat_and_is_an_error_in_strict(
     world: World, target: Any
 ) -> None:
-    assert only_item(world, mode="compat", doc_to_target=target).gold == [-100]
+    (item,) = items(world, mode="compat", doc_to_target=target)
+    assert item.gold == [-100]
     with pytest.raises(TaskError, match="which is none of the 2 choices"):
-        only_item(world, mode="strict", doc_to_target=target)
+        items(world, mode="strict", doc_to_target=target)
+
+
+def test_a_limit_takes_the_first_documents(world: World) -> None:
+    data = world.data(train=capitals(1), test=capitals(7))
+    for limit, count in ((None, 7), (3, 3), (0.5, 4), (100, 7), (0.001, 1)):
+        task = world.task(**data, limit=limit)
+        assert [item.doc_id for item in task.items()] == list(range(count))
+        assert task.n_original == 7
 
 
 def answering(world: World, mode: Mode, *right: str) -> list[list[int]]:
@@ -216,60 +131,51 @@ def answering(world: World, mode: Mode, *right: str) -> list[list[int]]:
     return [item.gold for item in task.items()]
 
 
-@pytest.mark.parametrize("mode", ["strict", "compat"])
-def test_every_document_may_have_several_right_choices(world: World, mode: Mode) -> None:
-    assert answering(world, mode, "[0, 1]", "[1]") == [[0, 1], [1]]
+def test_several_right_choices_where_every_document_has_them(world: World) -> None:
+    assert answering(world, "strict", "[0, 1]", "[1]") == [[0, 1], [1]]
+    complaint = r"document 2 of test: doc_to_target gives \[0, 1\] here and 0 for"
+    with pytest.raises(TaskError, match=complaint):
+        answering(world, "strict", "0", "1", "[0, 1]")
+    complaint = r"document 1 of test: doc_to_target gives 1 here and \[0, 1\] for"
+    with pytest.raises(TaskError, match=complaint):
+        answering(world, "strict", "[0, 1]", "1")
 
-
-@pytest.mark.parametrize(
-    ("right", "both"),
-    [
-        (("0", "1", "[0, 1]"), r"document 2 of test: doc_to_target gives \[0, 1\] here and 0 for"),
-        (("[0, 1]", "1"), r"document 1 of test: doc_to_target gives 1 here and \[0, 1\] for"),
-        (("0", "[1]"), r"document 1 of test: doc_to_target gives \[1\] here and 0 for document 0"),
-    ],
-)
-def test_strict_refuses_to_mix_one_and_several_right_choices(
-    world: World, right: tuple[str, ...], both: str
-) -> None:
-    with pytest.raises(TaskError, match=both):
-        answering(world, "strict", *right)
-
-
-def test_compat_takes_what_lm_eval_can_score_after_its_first_document(world: World) -> None:
     # numpy's 1 == [1] is true, so a list of one is as good as its entry.
     assert answering(world, "compat", "0", "[1]") == [[0], [1]]
+    assert answering(world, "compat", "[0, 1]", "[1]") == [[0, 1], [1]]
     for right in (("0", "[0, 1]"), ("[0, 1]", "0")):
         with pytest.raises(TaskError, match="document 1 of test: doc_to_target gives"):
             answering(world, "compat", *right)
 
 
-@pytest.mark.parametrize("mode", ["strict", "compat"])
 @pytest.mark.parametrize(
-    ("metadata", "docs", "complaint"),
+    ("mode", "metadata", "label", "complaint"),
     [
         (
+            "strict",
             {"cluster": "lable"},
-            [DOC],
+            "no",
             r"document 0 of test: metadata\.cluster: there is no column 'lable' \(did you mean "
             r"label\?\); the columns are question, choices, answer, label",
         ),
         (
+            "compat",
             {"cluster": "label"},
-            [DOC, {**DOC, "label": None}],
+            None,
             r"document 1 of test: metadata\.cluster: the column 'label' is null: give every",
         ),
         (
+            "strict",
             {"subset": "label"},
-            [DOC, {**DOC, "label": None}],
+            None,
             r"document 1 of test: metadata\.subset: the column 'label' is null: give every",
         ),
     ],
 )
 def test_a_column_of_the_metadata_without_a_value_is_an_error_before_anything_is_asked(
-    world: World, mode: Mode, metadata: dict[str, str], docs: list[dict[str, Any]], complaint: str
+    world: World, mode: Mode, metadata: dict[str, str], label: str | None, complaint: str
 ) -> None:
-    data = world.data(train=[DOC], test=docs)
+    data = world.data(train=[DOC], test=[DOC, {**DOC, "label": label}])
     task = world.task(**data, mode=mode, metadata={"benchmark": "b", **metadata})
     with pytest.raises(TaskError, match=complaint):
         task.items()
@@ -301,29 +207,10 @@ def test_a_value_without_a_digest_is_an_error_with_document_and_column(world: Wo
     with pytest.raises(TaskError, match=complaint) as caught:
         task.items()
     assert "make it text or a number, in process_docs" in str(caught.value)
-
-
-def test_an_example_without_a_digest_is_an_error_with_its_row_and_column(world: World) -> None:
-    world.code(WITH_AN_OBJECT)
     data = world.data(train=[DOC, DOC], test=[{**DOC, "question": "How?"}])
     task = world.task(**data, shots=2, functions={"process_docs": "add"})
     with pytest.raises(TaskError, match="example 1 of train: the column 'price': object"):
         task.items()
-
-
-@pytest.mark.parametrize(("limit", "count"), [(None, 7), (3, 3), (0.5, 4), (100, 7), (0.001, 1)])
-def test_a_limit_takes_the_first_documents(world: World, limit: float | None, count: int) -> None:
-    data = world.data(train=capitals(1), test=capitals(7))
-    task = world.task(**data, limit=limit)
-    assert [item.doc_id for item in task.items()] == list(range(count))
-    assert task.n_original == 7
-
-
-def test_a_limit_or_a_number_of_examples_below_zero_is_refused(world: World) -> None:
-    with pytest.raises(ValueError, match="limit: expected a number above 0, got -1"):
-        world.task(dataset_path="x", limit=-1)
-    with pytest.raises(ValueError, match="num_fewshot: expected a number from 0, got -2"):
-        world.task(dataset_path="x", shots=-2)
 
 
 def test_documents_are_processed_once_and_that_object_is_kept(world: World) -> None:
@@ -356,12 +243,26 @@ def test_documents_are_processed_once_and_that_object_is_kept(world: World) -> N
     assert [item.choices for item in again.items()] == [item.choices for item in items]
 
 
-def test_a_function_that_fails_is_an_error_with_the_document(world: World) -> None:
+def test_what_fails_before_anything_is_asked_is_told_with_its_key(world: World) -> None:
     world.code("def text(doc): return doc['nowhere']")
     with pytest.raises(
         TaskError, match=r"document 0 of test: doc_to_text: !function code\.text failed: Key"
     ):
-        only_item(world, functions={"doc_to_text": "text"})
+        items(world, functions={"doc_to_text": "text"})
+
+    world.code("def nothing(docs):\n    pass\n")
+    task = world.task(**world.data(test=[DOC]), functions={"process_docs": "nothing"})
+    with pytest.raises(TaskError, match=r"must return the documents .* it gave NoneType"):
+        task.items()
+
+    task = world.task(**world.data(train=[DOC]), test_split="tset")
+    with pytest.raises(TaskError, match=r"capitals\.yaml\): test_split: .*has no split 'tset'"):
+        task.items()
+
+    with pytest.raises(ValueError, match="limit: expected a number above 0, got -1"):
+        world.task(dataset_path="x", limit=-1)
+    with pytest.raises(ValueError, match="num_fewshot: expected a number from 0, got -2"):
+        world.task(dataset_path="x", shots=-2)
 
 
 def test_a_column_that_is_misspelt_is_an_error_in_strict_and_a_warning_in_compat(
@@ -375,43 +276,192 @@ def test_a_column_that_is_misspelt_is_an_error_in_strict_and_a_warning_in_compat
     assert "doc_to_text: 'qestion' is no column" in caplog.text
 
 
-def test_an_example_in_the_file_that_lacks_a_column_is_named(world: World) -> None:
+def test_examples_that_cannot_be_shown_are_refused(world: World) -> None:
     few = {"samples": [{"choices": ["a"]}], "sampler": "first_n"}
     keys = {"doc_to_text": "question", "fewshot_split": None, "fewshot_config": few}
     task = world.task(shots=1, **world.data(test=[DOC]), **keys)
     with pytest.raises(TaskError, match="doc_to_text: a document lacks the column 'question'; it"):
         task.items()
 
-
-@pytest.mark.parametrize("mode", ["compat", "strict"])
-def test_examples_that_are_no_documents_are_refused(world: World, mode: Mode) -> None:
     world.code("def samples(): return ['a', 'b']")
     few = {"samples": "!function code.samples"}
     keys = {"fewshot_split": None, "fewshot_config": few}
-    task = world.task(mode=mode, shots=1, **world.data(test=[DOC]), **keys)
+    task = world.task(shots=1, **world.data(test=[DOC]), **keys)
     with pytest.raises(TaskError, match="samples must be a list of mappings"):
         task.items()
 
 
-def test_process_docs_must_give_documents(world: World) -> None:
-    world.code("def nothing(docs):\n    pass\n")
-    task = world.task(**world.data(test=[DOC]), functions={"process_docs": "nothing"})
-    with pytest.raises(TaskError, match=r"must return the documents .* it gave NoneType"):
-        task.items()
+# What each output type asks, and what a run may change
 
 
-def test_a_split_that_the_data_lack_is_told_with_task_file_and_key(world: World) -> None:
-    task = world.task(**world.data(train=[DOC]), test_split="tset")
-    with pytest.raises(TaskError, match=r"capitals\.yaml\): test_split: .*has no split 'tset'"):
-        task.items()
+TEXT = {"output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "label"}
+LIKELIHOOD = {**TEXT, "output_type": "loglikelihood"}
+ROLLING = {**TEXT, "output_type": "loglikelihood_rolling"}
+FIRST = {"fewshot_config": {"sampler": "first_n"}}
 
 
-def test_choices_that_are_no_list_are_shown_as_they_were_rendered(world: World) -> None:
-    with pytest.raises(TaskError, match=r"a list of texts, '\{\{question\}\}' gives 'Why\?'"):
-        only_item(
-            world,
-            output_type="multiple_choice",
-            doc_to_text="question",
-            doc_to_target="answer",
-            doc_to_choice="{{question}}",
-        )
+def test_a_task_that_says_nothing_generates_greedily_until_its_delimiter(world: World) -> None:
+    task = world.task(**world.data(test=[DOC]), **TEXT, fewshot_delimiter="\n#\n")
+    arguments = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": ["\n#\n"]}
+    assert task.generation_kwargs == arguments
+    (item,) = task.items()
+    assert item.requests == [Request("generate_until", "Q: Why?\nA:", generation=arguments)]
+    assert (item.gold, item.choices, item.target, item.answer) == ([], [], "no", "no")
+
+
+def test_stated_arguments_lack_only_the_stops_and_the_command_overrides_them(world: World) -> None:
+    stated = {"temperature": "0.5", "do_sample": True, "max_gen_toks": 9}
+    task = world.task(
+        **world.data(test=[DOC]),
+        **TEXT,
+        generation_kwargs=stated,
+        generation={"max_gen_toks": 3, "top_k": 5},
+    )
+    assert task.generation_kwargs == {
+        "temperature": 0.5,
+        "do_sample": True,
+        "max_gen_toks": 3,
+        "top_k": 5,
+        "until": ["\n\n"],
+    }
+
+
+def test_digits_are_a_choice_only_where_there_are_choices(world: World) -> None:
+    digits = {"doc_to_target": "{{number}}"}
+    (text,) = items(world, **{**TEXT, **digits})
+    assert text.answer == "12"
+    (choice,) = items(world, **{**TEXT, **digits, "doc_to_choice": "choices"})
+    assert (choice.answer, choice.choices, choice.gold) == (12, ["so", "no"], [])
+
+
+def test_what_cannot_be_asked_is_refused_by_its_key(world: World) -> None:
+    for key in ("doc_to_text", "doc_to_target"):
+        with pytest.raises(TaskError, match=f"The task capitals: {key} is missing"):
+            items(world, **{**TEXT, key: None})
+    for keys in (LIKELIHOOD, ROLLING):
+        with pytest.raises(TaskError, match="doc_to_target must give the text to score, got int 1"):
+            items(world, **{**keys, "doc_to_target": "answer"})
+    with pytest.raises(TaskError, match="temperature: expected a number, got 'hot'"):
+        items(world, **TEXT, generation_kwargs={"temperature": "hot"})
+
+
+def test_strict_joins_question_and_target_alike_in_examples_and_request(world: World) -> None:
+    for target in ("label", " {{label}}"):
+        keys = {**LIKELIHOOD, **FIRST, "doc_to_target": target}
+        (item,) = items(world, **keys, shots=1)
+        assert item.requests[0].arguments == ("Q: How?\nA: no\n\nQ: Why?\nA:", " no")
+    begun = {**LIKELIHOOD, **FIRST, "gen_prefix": "I say", "target_delimiter": "_"}
+    (item,) = items(world, **begun, shots=1)
+    asked = "Q: How?\nA:_I say no\n\nQ: Why?\nA:_I say"
+    assert item.requests[0].arguments == (asked, " no"), "what is begun goes on after a space"
+
+
+# Decisions that lm-eval makes on document 0
+
+LIST_LATER = [{**DOC, "label": "[not a list]"}, {**DOC, "label": "['so', 'no']"}]
+
+
+def test_compat_takes_document_0s_word_for_how_many_answers_there_are(world: World) -> None:
+    keys = {**TEXT, "doc_to_target": "{{label}}", "mode": "compat"}
+    assert [item.several_answers for item in items(world, *LIST_LATER, **keys)] == [False, False]
+    several = items(world, *reversed(LIST_LATER), **keys)
+    assert [item.several_answers for item in several] == [True, True]
+    # Document 0 decides even where it is not scored.
+    (one,) = items(world, *reversed(LIST_LATER), **keys, samples=[1])
+    assert (one.doc_id, one.several_answers) == (1, True)
+
+
+def test_strict_refuses_one_answer_beside_several(world: World) -> None:
+    keys = {**TEXT, "doc_to_target": "{{label}}", "mode": "strict"}
+    complaint = r"document 1 of test: doc_to_target gives \['so', 'no'\] here and '\[not a list\]'"
+    with pytest.raises(TaskError, match=complaint):
+        items(world, *LIST_LATER, **keys)
+    (one,) = items(world, {**DOC, "label": "['so']"}, **keys)
+    assert (one.several_answers, one.answer) == (True, ["so"])
+
+
+# Chosen documents; parity/test_quirks.py shows which examples they are asked with
+
+
+def test_chosen_documents_are_asked_in_their_order_each_once_and_drawn_for_by_place(
+    world: World,
+) -> None:
+    data = world.data(train=capitals(40)[20:], test=[*capitals(9), *capitals(9)])
+    for mode in ("compat", "strict"):
+        chosen = world.task(**data, mode=mode, shots=3, samples=[12, 5, 3, 5]).items()
+        assert [item.doc_id for item in chosen] == [3, 5, 12]
+    assert chosen[0].doc == chosen[2].doc
+    assert chosen[0].shots != chosen[2].shots  # in strict
+    for row in (18, -1):
+        told = f"no document {row} to sample; test has those from 0 to 17"
+        with pytest.raises(TaskError, match=told):
+            world.task(**data, samples=[3, row]).items()
+
+
+# What is looked for in training text
+
+
+def test_the_query_of_a_document_is_what_the_task_states_or_its_question(world: World) -> None:
+    world.code("def query(doc): return doc['question'] + '!'")
+    data = world.data(test=[DOC])
+    queries: list[tuple[dict[str, Any], str]] = [
+        ({}, "Q: Why?\nA:"),
+        ({"doc_to_decontamination_query": "label"}, "no"),
+        ({"doc_to_decontamination_query": "{{question}} {{label}}"}, "Why? no"),
+        ({"functions": {"doc_to_decontamination_query": "query"}}, "Why?!"),
+        ({"doc_to_text": "answer", "doc_to_target": "label"}, "so no"),
+    ]
+    for keys, query in queries:
+        task = world.task(**data, **keys)
+        (item,) = task.items()
+        assert task.query_of(item) == query
+
+
+# Conversations
+
+
+TURNS = Chat(TEMPLATE, multiturn=True)
+
+SHOWN_IN_CHAT = {"question": "Why?", "choices": ["so", "no"], "answer": 1, "hint": "Well "}
+ASKED_IN_CHAT = {**SHOWN_IN_CHAT, "question": "How?"}
+
+
+def asked_after_one(world: World, chat: Chat | None, **keys: Any) -> Item:
+    """The only item of a task with one example, which is never the question itself."""
+    data = world.data(train=[SHOWN_IN_CHAT], test=[ASKED_IN_CHAT])
+    defaults = {"shots": 1, "fewshot_config": {"sampler": "first_n"}}
+    (item,) = world.task(**{**data, **defaults, **keys}, chat=chat).items()
+    return item
+
+
+def continuations(item: Item) -> list[str]:
+    return [request.continuation for request in item.requests]
+
+
+def test_examples_are_turns_after_the_instruction_and_the_description(world: World) -> None:
+    item = asked_after_one(world, TURNS, system="Be brief.", description="About {{choices[0]}}.")
+    assert item.prompt == (
+        "[system: Be brief.\n\nAbout so.]"
+        "[user: Q: Why?\nA:][assistant: no][user: Q: How?\nA:][assistant: "
+    )
+
+
+def test_compat_looks_at_the_prefix_unrendered_and_strict_at_its_text(world: World) -> None:
+    compat = asked_after_one(world, TURNS, mode="compat", gen_prefix="{{hint}}")
+    strict = asked_after_one(world, TURNS, mode="strict", gen_prefix="{{hint}}")
+    assert compat.prompt == strict.prompt
+    assert compat.prompt.endswith("[assistant: Well ")
+    assert continuations(compat) == [" so", " no"]
+    assert continuations(strict) == ["so", "no"]
+
+
+# Instructions in plain text
+
+
+def test_compat_runs_the_instruction_into_the_question_and_strict_does_not(world: World) -> None:
+    rest = "Q: Why?\nA: no\n\nQ: How?\nA:"
+    prompts = {
+        mode: asked_after_one(world, None, mode=mode, system="Be brief.").prompt
+        for mode in ("compat", "strict")
+    }
+    assert prompts == {"compat": f"Be brief.{rest}", "strict": f"Be brief.\n\n{rest}"}

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.library import families, family
 from evalcore.task.library.load import TaskLibrary
+from tests.evalcore.worlds import group_in, task_in
 
 STYLES = """\
 rows: {before: "Q: ", after: "A:"}
@@ -59,15 +56,11 @@ def birds(tmp_path: Path) -> Path:
 
 
 def task(folder: Path, name: str) -> TaskSpec:
-    spec = TaskLibrary([folder]).one(name)
-    assert isinstance(spec, TaskSpec)
-    return spec
+    return task_in(TaskLibrary([folder]), name)
 
 
 def group(folder: Path, name: str) -> GroupSpec:
-    spec = TaskLibrary([folder]).one(name)
-    assert isinstance(spec, GroupSpec)
-    return spec
+    return group_in(TaskLibrary([folder]), name)
 
 
 def changed(family: Path, old: str, new: str) -> None:
@@ -99,7 +92,9 @@ def test_a_family_is_asked_in_each_style_for_each_member(birds: Path, tmp_path: 
     assert [path.name for path in birds.parent.iterdir()] == ["family.yaml"]
 
 
-def test_a_familys_groups_follow_the_key_of_its_members(birds: Path, tmp_path: Path) -> None:
+def test_a_familys_groups_follow_the_key_of_its_members_and_may_aggregate_one_filter(
+    birds: Path, tmp_path: Path
+) -> None:
     whole = group(tmp_path, "birds")
     assert [(group.name, group.alias) for group in whole.groups()] == [
         ("birds", "Birds"),
@@ -108,8 +103,6 @@ def test_a_familys_groups_follow_the_key_of_its_members(birds: Path, tmp_path: P
     ]
     assert [leaf.name for leaf in whole.leaves()] == ["birds_owl", "birds_swift", "birds_wren"]
 
-
-def test_a_familys_groups_may_aggregate_one_filter(birds: Path, tmp_path: Path) -> None:
     changed(birds, "groups: {by", "groups: {filters: letter, by")
     for one in group(tmp_path, "birds").groups():
         assert [how.filter_list for how in one.aggregate_metric_list] == [("letter",)]
@@ -122,24 +115,6 @@ def test_a_folder_or_its_list_stands_for_the_whole_family(birds: Path) -> None:
 
 
 # Names are known before anything is made
-
-
-def test_only_what_is_asked_for_is_made(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int | None] = []
-    real = family.Family._task
-
-    def noted(self: family.Family, style: family.Style, member: int) -> family.Keys:
-        made.append(member)
-        return real(self, style, member)
-
-    monkeypatch.setattr(family.Family, "_task", noted)
-    library = TaskLibrary([birds.parent.parent])
-    assert len(library.tasks) == 6
-    assert made == []
-    library.one("birds_swift")
-    library.one("birds_swift")
-    TaskLibrary([birds.parent.parent]).one("birds_swift")
-    assert made == [1]
 
 
 def test_a_change_of_a_list_or_of_the_styles_is_seen_at_once(birds: Path, tmp_path: Path) -> None:
@@ -163,13 +138,6 @@ def test_tags_come_from_the_family_and_from_what_it_includes(birds: Path, tmp_pa
     assert task(tmp_path, "birds_owl").dataset_path == "org/birds"
 
 
-def test_a_file_of_that_name_is_a_task_where_it_says_so(tmp_path: Path) -> None:
-    keys = {"task": "family", "dataset_path": "x", "test_split": "test", "doc_to_text": "q"}
-    (tmp_path / "family.yaml").write_text(yaml.safe_dump(keys))
-    assert TaskLibrary([tmp_path]).tasks == ["family"]
-    assert task(tmp_path, "family").dataset_path == "x"
-
-
 # Files beside a family
 
 
@@ -187,14 +155,6 @@ def test_a_task_of_its_own_may_include_what_a_style_or_a_task_of_the_family_says
     assert task(tmp_path, "by_style").metadata == {}, "one member has metadata of its own"
     assert task(tmp_path, "by_task").dataset_name == "owl"
     assert task(tmp_path, "by_task").doc_to_text == "Q: {{question}}\nA:"
-
-
-def test_a_member_may_include_a_file_of_its_own(birds: Path, tmp_path: Path) -> None:
-    (birds.parent / "_nights").write_text("dataset_path: org/nights\ndescription: Dark.\n")
-    changed(birds, "{name: owl,", "{name: owl, keys: {include: _nights},")
-    owl = task(tmp_path, "birds_owl")
-    assert (owl.description, owl.dataset_path) == ("Dark.", "org/birds")
-    assert task(tmp_path, "birds_wren").description == ""
 
 
 def test_code_lies_beside_the_family_whichever_file_names_it(birds: Path, tmp_path: Path) -> None:
@@ -299,39 +259,3 @@ def test_a_mistake_that_shows_in_a_style_names_both_lines(birds: Path, tmp_path:
     assert line_of(tmp_path / "styles.yaml", "doc_to_text") in said
     assert "(for the member 'owl' in the style cloze, " in said
     assert f"{birds}:6)" in said
-
-
-def test_a_mistake_in_an_included_file_names_that(birds: Path, tmp_path: Path) -> None:
-    (birds.parent / "_base").write_text("dataset_path: org/birds\ntest_splt: test\n")
-    changed(birds, "dataset_path: org/birds", "include: _base")
-    with pytest.raises(TaskError, match=r"_base:2: test_splt: unknown key"):
-        task(tmp_path, "birds_owl")
-    changed(birds, "include: _base", "include: _bas")
-    assert f"{birds}:4: include: there is no file {birds.parent}/_bas" in str(
-        TaskLibrary([tmp_path]).unreadable[birds]
-    )
-
-
-def test_a_key_given_twice_is_told_of_and_refused_among_our_own(
-    birds: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    changed(birds, "title: Birds", "title: Birds\ntitle: Fowl")
-    assert group(tmp_path, "birds").alias == "Fowl"
-    assert f"{birds}:3: the key 'title' is given twice; this one counts" in caplog.text
-    monkeypatch.setattr("evalcore.task.yaml_file.OWN_TASKS", tmp_path)
-    families._read_so_far.clear()
-    assert "the key 'title' is given twice" in TaskLibrary([tmp_path]).unreadable[birds]
-
-
-@given(text=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40))
-def test_texts_come_through_unchanged(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    if "<<" in text or "<%" in text or "<#" in text:
-        return
-    folder = tmp_path_factory.mktemp("any") / "any"
-    folder.mkdir()
-    keys = {"description": f"{text}\n{text} ", "dataset_path": "x", "test_split": "t"}
-    (folder / "family.yaml").write_text(yaml.safe_dump({"family": "any", "keys": keys}))
-    assert task(folder, "any").description == f"{text}\n{text} "

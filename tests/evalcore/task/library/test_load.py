@@ -11,14 +11,15 @@ import yaml
 
 from evalcore.errors import TaskError
 from evalcore.refusals import check_supported
-from evalcore.task.asking.task import Item
-from evalcore.task.config import GroupSpec, TaskSpec
+from evalcore.task import yaml_file
 from evalcore.task.identity.digest import config_digest, doc_digest, docs_digest, resolved_config
+from evalcore.task.library import index_file
 from evalcore.task.library.load import TaskLibrary
+from evalcore.task.library.sisters import Sisters
 from evalcore.task.library.suite import load_suite
 from evalcore.task.metadata import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
-from tests.evalcore.worlds import World, write_tasks
+from tests.evalcore.worlds import World, task_in, write_tasks
 from tests.hub import TEST_DATA
 from tests.services import missing
 
@@ -26,11 +27,6 @@ from tests.services import missing
 @pytest.fixture(scope="module")
 def library() -> TaskLibrary:
     return TaskLibrary([OWN_TASKS])
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 def test_every_task_of_ours_can_be_read_and_says_what_the_board_needs(
@@ -47,77 +43,101 @@ def test_every_task_of_ours_can_be_read_and_says_what_the_board_needs(
         assert about.version in about.changelog, name
 
 
-@pytest.mark.parametrize("name", ["mmlu", "mmlu_hybrid"])
-def test_mmlu_has_57_subjects_in_four_fields(library: TaskLibrary, name: str) -> None:
-    mmlu = library.one(name)
-    assert isinstance(mmlu, GroupSpec)
-    fields = [group for group in mmlu.groups() if group is not mmlu]
-    assert [len(list(field.leaves())) for field in fields] == [19, 13, 12, 13]
-    assert len({leaf.dataset_name for leaf in mmlu.leaves()}) == 57
-    assert all(
-        leaf.description.endswith(f"about {str(leaf.dataset_name).replace('_', ' ')}.\n\n")
-        for leaf in mmlu.leaves()
-    )
-    # Weighted by the number of questions, at every level.
-    for group in mmlu.groups():
-        assert all(entry.weight_by_size for entry in group.aggregate_metric_list)
+# Digests
 
 
-# What our prompts look like
+def digest_with(tmp_path: Path, **keys: Any) -> str:
+    return config_digest(World(tmp_path).spec(dataset_path="org/data", **keys))
 
 
-def asked(world: World, library: TaskLibrary, name: str, doc: dict[str, Any]) -> Item:
-    """The document as the library's task of that name asks it."""
-    spec = library.one(name)
-    assert isinstance(spec, TaskSpec)
-    keys = resolved_config(spec)
-    keys.pop("dataset_name")
-    (item,) = world.task(**{**keys, **world.data(train=[doc], dev=[doc], test=[doc])}).items()
-    return item
+def test_the_digest_of_a_task_is_that_of_what_it_asks_and_scores(tmp_path: Path) -> None:
+    plain = digest_with(tmp_path)
+    for same in (
+        {"task": "renamed"},
+        {"task_alias": "Renamed", "tag": ["some"]},
+        {"metadata": {"version": 2, "benchmark": "b", "changelog": {1: "first"}}},
+        {"num_fewshot": 3},
+        {"dataset_kwargs": {"revision": "v2"}},
+        {"description": ""},
+        {"should_decontaminate": True, "doc_to_decontamination_query": "question"},
+    ):
+        assert digest_with(tmp_path, **same) == plain, same
+    different = [
+        {"doc_to_text": "{{question}}"},
+        {"target_delimiter": "  "},
+        {"description": "Answer."},
+        {"dataset_name": "easy"},
+        {"dataset_kwargs": {"data_files": "x"}},
+        {"test_split": "train"},
+        {"fewshot_config": {"sampler": "first_n"}},
+        {"metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}]},
+        {"filter_list": [{"name": "x", "filter": [{"function": "take_first"}]}]},
+    ]
+    digests = {digest_with(tmp_path, **keys) for keys in different}
+    assert plain not in digests
+    assert len(digests) == len(different)
 
 
-def arc_row(labels: str, right: str) -> dict[str, Any]:
-    texts = [f"text {label}" for label in labels]
-    return {
-        "question": "Which? ",
-        "choices": {"text": texts, "label": list(labels)},
-        "answerKey": right,
-    }
-
-
-@pytest.mark.parametrize(("labels", "right"), [("ABCD", "B"), ("1234", "2"), ("ABC", "B")])
-def test_arc_uses_the_labels_of_the_row(
-    world: World, library: TaskLibrary, labels: str, right: str
+def test_the_resolved_configuration_says_the_same_as_the_file(
+    tmp_path: Path, library: TaskLibrary
 ) -> None:
-    row = arc_row(labels, right)
-    cloze = asked(world, library, "arc_easy", row)
-    mmlu = asked(world, library, "arc_easy_mmlu", row)
-    hybrid = asked(world, library, "arc_easy_hybrid", row)
-    listed = "".join(f"{label}. text {label}\n" for label in labels)
-    assert cloze.prompt == "Question: Which? \nAnswer:"
-    assert mmlu.prompt == hybrid.prompt == f"Which?\n{listed}Answer:"
-    assert mmlu.choices == list(labels)
-    assert cloze.choices == hybrid.choices == [f"text {label}" for label in labels]
-    assert cloze.gold == mmlu.gold == hybrid.gold == [1]
+    for name in ("arc_easy_mmlu", "mmlu_hybrid_virology"):
+        spec = task_in(library, name)
+        again = write_tasks(tmp_path, {f"{name}.yaml": yaml.safe_dump(resolved_config(spec))})
+        assert config_digest(again.one(name)) == config_digest(spec)
+    assert "description" not in resolved_config(library.one("arc_easy"))  # its default
 
 
-def test_mmlu_is_asked_as_hendrycks_asks_it(world: World, library: TaskLibrary) -> None:
-    row = {
-        "question": "What is it?",
-        "subject": "high_school_physics",
-        "choices": ["a thing", "none", "all", "both"],
-        "answer": 3,
+def test_a_changed_function_is_loaded_again_and_changes_the_digest(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    digests, results = set(), []
+    for word in ("old", "new"):
+        world.code(f"def run(docs): return {word!r}")
+        spec = world.spec(dataset_path="org/data", functions={"process_docs": "run"})
+        assert spec.process_docs is not None
+        digests.add(config_digest(spec))
+        results.append(spec.process_docs.load()([]))
+    assert len(digests) == 2
+    assert results == ["old", "new"]
+
+
+def test_documents_have_digests_of_their_content() -> None:
+    doc = {"question": "é", "choices": ["a", "b"], "score": float("nan"), "raw": b"\x00"}
+    assert doc_digest(doc) == doc_digest(dict(reversed(doc.items())))
+    assert doc_digest(doc) != doc_digest({**doc, "raw": b"\x01"})
+    assert docs_digest(["a", "b"]) != docs_digest(["b", "a"])
+    with pytest.raises(TaskError, match="the column 'image': object has no place in JSON"):
+        doc_digest({"image": object()})
+
+
+def test_a_group_digest_follows_its_members_and_its_weights(tmp_path: Path) -> None:
+    def digest(text: str, weight: bool) -> str:
+        library = write_tasks(
+            tmp_path,
+            {
+                "a.yaml": "task: a\ndataset_path: x\ntest_split: test\noutput_type: loglikelihood\n"
+                f"doc_to_text: {text}",
+                "g.yaml": "group: g\ntask: [a]\naggregate_metric_list:\n"
+                f"  - {{metric: acc, weight_by_size: {str(weight).lower()}}}",
+            },
+        )
+        return config_digest(library.one("g"))
+
+    assert digest("x", True) == digest("x", True)
+    assert len({digest("x", True), digest("y", True), digest("x", False)}) == 3
+
+
+@pytest.mark.parametrize("name", ["broken", "named_otherwise"])
+def test_a_broken_file_that_is_asked_for_is_told_of_by_its_own_name(tmp_path, name):
+    files = {
+        "a_first.yaml": "task: [",
+        "broken.yaml": "task: named_otherwise\nmetric_list: {",
+        "fine.yaml": "task: fine\n",
     }
-    mmlu = asked(world, library, "mmlu_high_school_physics", row)
-    hybrid = asked(world, library, "mmlu_hybrid_high_school_physics", row)
-    assert mmlu.prompt == hybrid.prompt
-    assert mmlu.prompt == (
-        "The following are multiple choice questions (with answers) about high school physics.\n\n"
-        "What is it?\nA. a thing\nB. none\nC. all\nD. both\nAnswer:"
-    )
-    assert [request.continuation for request in mmlu.requests] == [" A", " B", " C", " D"]
-    assert hybrid.requests[0].continuation == " a thing"
-    assert mmlu.gold == hybrid.gold == [3]
+    library = write_tasks(tmp_path, files)
+    with pytest.raises(TaskError, match=r"broken\.yaml is not valid YAML") as refused:
+        library.one(name)
+    assert "a_first" not in str(refused.value)
 
 
 # Suites
@@ -131,17 +151,13 @@ SHOTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "file", sorted((OWN_TASKS / "suites").glob("*.yaml")), ids=lambda file: file.stem
-)
-def test_every_suite_of_ours_names_tasks_that_are_what_it_says(
-    library: TaskLibrary, file: Path
-) -> None:
-    suite = load_suite(file, library)
-    assert suite.suite == file.stem
-    assert suite.version in suite.changelog
-    shots = [entry.shots for entry in suite.benchmarks]
-    assert shots == SHOTS.get(suite.suite, [0] * len(shots))
+def test_every_suite_of_ours_names_tasks_that_are_what_it_says(library: TaskLibrary) -> None:
+    for file in (OWN_TASKS / "suites").glob("*.yaml"):
+        suite = load_suite(file, library)
+        assert suite.suite == file.stem
+        assert suite.version in suite.changelog
+        shots = [entry.shots for entry in suite.benchmarks]
+        assert shots == SHOTS.get(suite.suite, [0] * len(shots)), suite.suite
 
 
 def test_published_figures_stand_beside_the_suite_of_styles_as_reported_elsewhere(
@@ -190,111 +206,203 @@ def test_a_wrong_suite_tells_all_that_is_wrong(tmp_path: Path, library: TaskLibr
         assert part in message
 
 
-def test_a_suite_among_the_tasks_is_no_task(library: TaskLibrary) -> None:
-    assert "styles" not in (*library.tasks, *library.groups, *library.tags)
+# Sisters
 
 
-# Digests
+BEGINS = """
+suite: small
+version: 1.0
+title: Small
+description: two columns of one benchmark, and one that has no share
+benchmarks:
+  - {benchmark: arc_easy, title: ARC, own: mmlu, shots: 0, metric: acc,
+     styles: {mmlu: arc_easy_mmlu, cloze: arc_easy}}
+  - {benchmark: wikitext, title: WikiText, own: likelihood, shots: 0, metric: word_perplexity,
+     styles: {likelihood: wikitext}}
+sisters:
+"""
 
 
-def digest_with(tmp_path: Path, **keys: Any) -> str:
-    return config_digest(World(tmp_path).spec(dataset_path="org/data", **keys))
+def read(folder: Path, library: TaskLibrary, *pairs: str) -> tuple[Sisters, ...]:
+    file = folder / "small.yaml"
+    file.write_text(BEGINS + "".join(f"  - {pair}\n" for pair in pairs))
+    return load_suite(file, library).sisters
 
 
-def test_the_digest_of_a_task_is_that_of_what_it_asks_and_scores(tmp_path: Path) -> None:
-    plain = digest_with(tmp_path)
-    for same in (
-        {"task": "renamed"},
-        {"task_alias": "Renamed", "tag": ["some"]},
-        {"metadata": {"version": 2, "benchmark": "b", "changelog": {1: "first"}}},
-        {"num_fewshot": 3},
-        {"dataset_kwargs": {"revision": "v2"}},
-        {"description": ""},
-        {"should_decontaminate": True, "doc_to_decontamination_query": "question"},
-    ):
-        assert digest_with(tmp_path, **same) == plain, same
-    different = [
-        {"doc_to_text": "{{question}}"},
-        {"target_delimiter": "  "},
-        {"description": "Answer."},
-        {"dataset_name": "easy"},
-        {"dataset_kwargs": {"data_files": "x"}},
-        {"test_split": "train"},
-        {"fewshot_config": {"sampler": "first_n"}},
-        {"metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}]},
-        {"filter_list": [{"name": "x", "filter": [{"function": "take_first"}]}]},
-    ]
-    digests = {digest_with(tmp_path, **keys) for keys in different}
-    assert plain not in digests
-    assert len(digests) == len(different)
+def test_a_pair_names_two_tasks_and_how_they_differ(tmp_path: Path, library: TaskLibrary) -> None:
+    pair = "{task: arc_easy_mmlu, sister: arc_easy, differs: the answer goes on}"
+    assert read(tmp_path, library, pair) == (
+        Sisters(task="arc_easy_mmlu", sister="arc_easy", differs="the answer goes on"),
+    )
 
 
-def test_the_resolved_configuration_says_the_same_as_the_file(
+def test_what_is_no_pair_is_refused_with_its_place_and_what_to_do(
     tmp_path: Path, library: TaskLibrary
 ) -> None:
-    for name in ("arc_easy_mmlu", "mmlu_hybrid_virology"):
-        spec = library.one(name)
-        assert isinstance(spec, TaskSpec)
-        again = write_tasks(tmp_path, {f"{name}.yaml": yaml.safe_dump(resolved_config(spec))})
-        assert config_digest(again.one(name)) == config_digest(spec)
-    assert "description" not in resolved_config(library.one("arc_easy"))  # its default
-
-
-def test_the_digest_changes_with_the_source_of_a_function(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    digests = set()
-    for source in ("def run(docs): return docs", "def run(docs): return list(docs)"):
-        world.code(source)
-        spec = world.spec(dataset_path="org/data", functions={"process_docs": "run"})
-        digests.add(config_digest(spec))
-    assert len(digests) == 2
-
-
-def test_a_functions_module_is_run_again_when_its_file_changes(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    results = []
-    for source in ("def run(): return 'old'", "def run(): return 'new'"):
-        world.code(source)
-        function = world.spec(dataset_path="x", functions={"process_docs": "run"}).process_docs
-        assert function is not None
-        results.append(function.load()())
-    assert results == ["old", "new"]
-
-
-def test_documents_have_digests_of_their_content() -> None:
-    doc = {"question": "é", "choices": ["a", "b"], "score": float("nan"), "raw": b"\x00"}
-    assert doc_digest(doc) == doc_digest(dict(reversed(doc.items())))
-    assert doc_digest(doc) != doc_digest({**doc, "raw": b"\x01"})
-    assert docs_digest(["a", "b"]) != docs_digest(["b", "a"])
-    with pytest.raises(TaskError, match="the column 'image': object has no place in JSON"):
-        doc_digest({"image": object()})
-
-
-def test_a_group_digest_follows_its_members_and_its_weights(tmp_path: Path) -> None:
-    def digest(text: str, weight: bool) -> str:
-        library = write_tasks(
+    with pytest.raises(TaskError) as refused:
+        read(
             tmp_path,
-            {
-                "a.yaml": "task: a\ndataset_path: x\ntest_split: test\noutput_type: loglikelihood\n"
-                f"doc_to_text: {text}",
-                "g.yaml": "group: g\ntask: [a]\naggregate_metric_list:\n"
-                f"  - {{metric: acc, weight_by_size: {str(weight).lower()}}}",
-            },
+            library,
+            "{task: arc_easy, sister: arc_easy_mmlu}",
+            "{task: arc_easy, sister: piqa, differs: d}",
+            "{task: arc_easy, sister: wikitext, differs: d}",
+            "{task: arc_easy, sister: arc_easy, differs: d}",
+            "{task: arc_easy, sister: arc_easy_mmlu, differs: d}",
+            "{task: arc_easy, sister: arc_easy_mmlu, differs: ' '}",
+            "{task: 1, sister: arc_easy, differs: d, why: w}",
         )
-        return config_digest(library.one("g"))
+    for complaint in (
+        "sisters[0].differs: missing: expected text",
+        "sisters[1].sister: piqa is no task of this suite: name one of arc_easy_mmlu, arc_easy",
+        "sisters[2].sister: word_perplexity is no share of right answers: name another",
+        "sisters[3].sister: is the task itself: name another column",
+        "sisters[5].differs: expected text of at most 300 characters, got str ' '",
+        "sisters[6].why: unknown key",
+    ):
+        assert complaint in str(refused.value)
+    pair = "{task: arc_easy, sister: arc_easy_mmlu, differs: d}"
+    with pytest.raises(TaskError, match=r"sisters\[1\]: stands here twice: remove one"):
+        read(tmp_path, library, pair, pair)
+    with pytest.raises(TaskError, match="sisters: expected a list of mappings"):
+        read(tmp_path, library, "arc_easy")
 
-    assert digest("x", True) == digest("x", True)
-    assert len({digest("x", True), digest("y", True), digest("x", False)}) == 3
+
+# The index of a large folder, which is kept on disk
 
 
-@pytest.mark.parametrize("name", ["broken", "named_otherwise"])
-def test_a_broken_file_that_is_asked_for_is_told_of_by_its_own_name(tmp_path, name):
-    files = {
-        "a_first.yaml": "task: [",
-        "broken.yaml": "task: named_otherwise\nmetric_list: {",
-        "fine.yaml": "task: fine\n",
-    }
-    library = write_tasks(tmp_path, files)
-    with pytest.raises(TaskError, match=r"broken\.yaml is not valid YAML") as refused:
-        library.one(name)
-    assert "a_first" not in str(refused.value)
+MANY = 20
+
+
+def text(name: str, tag: str = "all") -> str:
+    return f"task: {name}\ntag: {tag}\ndataset_path: x\ntest_split: test\ndoc_to_text: q\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A large folder of tasks; what is kept of it lies beside it."""
+    monkeypatch.setenv("EVALCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(index_file, "_LARGE", MANY)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    for number in range(MANY):
+        (tasks / f"t{number}.yaml").write_text(text(f"t{number}"))
+    (tasks / "broken.yaml").write_text("task: [")
+    (tasks / "g.yaml").write_text("group: g\ntask: [t1, t2]\n")
+    return tasks
+
+
+def names(folder: Path) -> tuple[list[str], list[str], list[str], dict[Path, str]]:
+    library = TaskLibrary([folder])
+    return library.tasks, library.groups, library.tags, library.unreadable
+
+
+def kept_in(folder: Path) -> list[Path]:
+    return list((folder.parent / "cache").rglob("*.*"))
+
+
+def test_a_kept_index_says_the_same_and_reads_no_task_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = names(folder)
+    assert (len(made[0]), made[1], made[2]) == (MANY, ["g"], ["all"])
+    assert [path.name for path in made[3]] == ["broken.yaml"]
+    library = TaskLibrary([folder])
+    assert [spec.name for spec in library.one("g").leaves()] == ["t1", "t2"]
+    assert len(library.select(["all"])) == MANY
+
+    def unwanted(path: Path) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(yaml_file, "_parse", unwanted)
+    assert names(folder) == made
+
+
+def test_a_change_of_a_file_or_of_what_it_includes_is_seen(folder: Path) -> None:
+    names(folder)
+    (folder / "t0.yaml").write_text(text("other", tag="new"))
+    (folder / "deep").mkdir()
+    (folder / "deep" / "more.yaml").write_text(text("more"))
+    (folder / "t1.yaml").unlink()
+    tasks, _, tags, _ = names(folder)
+    assert {"other", "more"} <= set(tasks)
+    assert not {"t0", "t1"} & set(tasks)
+    assert tags == ["all", "new"]
+
+    shared = folder.parent / "shared"
+    shared.write_text("tag: old\n")
+    (folder / "t0.yaml").write_text("include: ../shared\ntask: t0\n")
+    assert "old" in names(folder)[2]
+    shared.write_text("tag: newer\n")
+    assert "newer" in names(folder)[2]
+
+
+def test_a_damaged_index_is_made_anew(folder: Path) -> None:
+    made = names(folder)
+    (kept,) = kept_in(folder)
+    for damage in ("{", "[]", '{"state": 1}'):
+        kept.write_text(damage)
+        assert names(folder) == made
+        assert json.loads(kept.read_text())["entries"]
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(folder: Path) -> None:
+    (folder.parent / "cache").write_text("a file, in which nobody, root neither, can make a folder")
+    assert names(folder)[1] == ["g"]
+    assert (folder.parent / "cache").is_file()
+
+
+def test_a_folder_of_families_is_kept_by_their_names_and_styles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALCORE_CACHE", str(tmp_path / "cache"))
+    tasks = tmp_path / "all" / "tasks"
+    for number in range(12):
+        (tasks / f"f{number}").mkdir(parents=True)
+        (tasks / f"f{number}" / "family.yaml").write_text(
+            f"family: f{number}\nkeys: {{tag: all, dataset_path: x, test_split: t}}\n"
+            "members: [{name: a}, {name: b}]\ngroups: {}\n"
+        )
+    (tasks / "family.yaml").write_text("family: f\nstyles: [plain]\n")
+    made = names(tasks)
+    assert (len(made[0]), len(made[1]), made[2]) == (24, 12, ["all"])
+    assert "styles of styles.yaml" in made[3][tasks / "family.yaml"]
+
+    def unwanted(path: Path) -> None:
+        raise AssertionError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(yaml_file, "_parse", unwanted)
+        assert names(tasks) == made
+    # What a family looked for beside the folder, and did not find there, comes to be.
+    (tmp_path / "all" / "styles.yaml").write_text("styles: {plain: {keys: {tag: new}}}\n")
+    tasks_now, _, tags, unreadable = names(tasks)
+    assert "f_plain" in tasks_now
+    assert (tags, unreadable) == (["all", "new"], {})
+
+
+# Names that are paths
+
+
+def test_names_may_be_paths(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(text(name))
+    (tmp_path / "g.yaml").write_text("group: g\ntask: [a, b]\n")
+    (tmp_path / "template.yaml").write_text("dataset_path: x\n")
+    library = TaskLibrary([])
+    assert [spec.name for spec in library.select([str(tmp_path / "[ab].yaml")])] == ["a", "b"]
+    assert [spec.name for spec in library.select([str(tmp_path / "a.yaml")])] == ["a"]
+    (tmp_path / "a.yaml").unlink()
+    (tmp_path / "g.yaml").unlink()
+    assert [spec.name for spec in library.select([str(tmp_path)])] == ["b"]
+
+    (tmp_path / "g.yaml").write_text("group: g\ntask: [b]\n")
+    assert [spec.name for spec in TaskLibrary([]).select([str(tmp_path)])] == ["g"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TaskError, match="There is no task, group or tag"):
+        TaskLibrary([]).select([str(tmp_path / "empty")])
+
+
+def test_an_old_name_is_answered_with_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(text("t"))
+    with pytest.raises(TaskError, match=r"an old name: write mmlu_anatomy"):
+        TaskLibrary([tmp_path]).select(["hendrycksTest-anatomy"])

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from evalcore.errors import InfraError
 from evalcore.task.transforms import code_sandbox
+from evalcore.task.transforms.code import (
+    humaneval_programs,
+    humaneval_programs_of_chat,
+    humaneval_results,
+    mbpp_programs_of_chat,
+    mbpp_results,
+)
 from evalcore.task.transforms.code_sandbox import (
     CHILD,
     Isolation,
@@ -22,33 +32,35 @@ from evalcore.task.transforms.code_sandbox import (
     isolation,
     passes,
 )
+from tests.hub import ROOT
+from tests.services import missing
 
 SHORT = Limits(wall_seconds=3, cpu_seconds=1)
 
-try:
-    HERE = isolation()
-    LIMITS_ALONE = Isolation("limits alone", (), HERE.change_user)
-except InfraError as error:
-    if os.environ.get("CI"):
-        raise
-    pytest.skip(str(error), allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("how")
+needs_namespaces = pytest.mark.usefixtures("namespaces")
 
-COUNTED = HERE.change_user or os.geteuid() != 0
-"""Whether Linux counts our processes: not those of root of a namespace of one user."""
-both_ways = pytest.mark.parametrize(
-    "how",
-    [
-        pytest.param(None, id="isolated"),
-        pytest.param(
-            LIMITS_ALONE,
-            id="limits alone",
-            marks=pytest.mark.skipif(not COUNTED, reason="limits alone are refused here"),
-        ),
-    ],
-)
-needs_namespaces = pytest.mark.skipif(
-    not HERE.has_namespaces, reason="this machine allows no namespaces"
-)
+
+@pytest.fixture(scope="module")
+def how() -> Isolation:
+    """The way of confinement that this machine takes."""
+    try:
+        return isolation()
+    except InfraError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def namespaces(how: Isolation) -> None:
+    if not how.has_namespaces:
+        missing("NO NAMESPACES: this machine allows none")
+
+
+def are_counted(how: Isolation) -> bool:
+    """Whether Linux counts our processes: not those of root of a namespace of one user."""
+    return how.change_user or os.geteuid() != 0
 
 
 @pytest.fixture
@@ -67,9 +79,8 @@ def test_a_program_that_comes_to_its_end_passes() -> None:
     assert passes("print('ü' * 1_000_000)")
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
+def test_a_program_with_an_error_fails() -> None:
+    programs = [
         "assert 1 == 2",
         "def f(:",
         "raise KeyboardInterrupt",
@@ -77,15 +88,13 @@ def test_a_program_that_comes_to_its_end_passes() -> None:
         "\0",
         "def f(): f()\nf()",
         "input()",
-    ],
-)
-def test_a_program_with_an_error_fails(program: str) -> None:
-    assert not passes(program)
+    ]
+    passed = zip(programs, all_pass(programs), strict=True)
+    assert [program for program, has_passed in passed if has_passed] == []
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
+def test_an_early_end_or_a_claim_of_success_does_not_pass() -> None:
+    programs = [
         "import sys\nsys.exit(0)\nassert False",
         "import os\nos._exit(0)\nassert False",
         "quit()\nassert False",
@@ -95,27 +104,23 @@ def test_a_program_with_an_error_fails(program: str) -> None:
         "import atexit, os\natexit.register(os._exit, 0)\nassert False",
         "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
         "import builtins\nbuiltins.AssertionError = int\nassert False",
-    ],
-)
-def test_an_early_end_or_a_claim_of_success_does_not_pass(program: str) -> None:
-    assert not passes(program, SHORT)
+    ]
+    passed = zip(programs, all_pass(programs, SHORT), strict=True)
+    assert [program for program, has_passed in passed if has_passed] == []
 
 
-@both_ways
 @pytest.mark.parametrize(
     "program",
     [
         "while True: pass",
-        "import time\ntime.sleep(60)",
+        "import time\ntime.sleep(600)",
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass",
         "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
         "import os\nos.setsid()\nwhile True: pass",
     ],
 )
-def test_a_program_without_end_is_ended(program: str, how: Isolation | None) -> None:
-    started = time.monotonic()
+def test_a_program_without_end_is_ended(program: str, how: Isolation) -> None:
     assert not passes(program, SHORT, how)
-    assert time.monotonic() - started < 20
 
 
 def processes_like(mark: str) -> list[str]:
@@ -130,17 +135,15 @@ def processes_like(mark: str) -> list[str]:
 
 
 def all_ended(mark: str) -> bool:
-    """Within seconds: killed processes take a moment to go."""
-    deadline = time.monotonic() + 5
-    while processes_like(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+    """Whether all processes go: killed ones take a moment."""
+    for _ in range(1200):
+        if not processes_like(mark):
+            return True
+        time.sleep(0.1)
+    return False
 
 
-@both_ways
-def test_a_fork_bomb_is_bounded_and_leaves_no_process(how: Isolation | None, mark: str) -> None:
+def test_a_fork_bomb_is_bounded_and_leaves_no_process(how: Isolation, mark: str) -> None:
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     most = [0]
     done = threading.Event()
@@ -155,7 +158,7 @@ def test_a_fork_bomb_is_bounded_and_leaves_no_process(how: Isolation | None, mar
     done.set()
     watcher.join()
     # With unshare and the first process.
-    assert 1 <= most[0] <= (SHORT.processes if COUNTED else 301) + 3
+    assert 1 <= most[0] <= (SHORT.processes if are_counted(how) else 301) + 3
     assert all_ended(mark)
 
 
@@ -166,8 +169,7 @@ def test_a_process_that_left_its_session_ends_too(mark: str) -> None:
     assert all_ended(mark)
 
 
-@both_ways
-def test_memory_files_and_descriptors_are_limited(how: Isolation | None) -> None:
+def test_memory_files_and_descriptors_are_limited(how: Isolation) -> None:
     assert not passes("x = bytearray(2 << 30)", how=how)
     assert not passes("open('f', 'wb').write(bytes(32 << 20))", how=how)
     assert not passes("files = [open('/dev/null') for _ in range(100)]", how=how)
@@ -180,19 +182,16 @@ def test_all_files_together_are_limited() -> None:
     assert not passes(write, Limits(disk_bytes=32 << 20))
 
 
-@both_ways
-def test_the_environment_is_empty(how: Isolation | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_empty(how: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     program = "import os\nassert not any('TOKEN' in name for name in os.environ), os.environ"
     assert passes(program, how=how)
 
 
-@both_ways
 def test_the_environment_of_the_parent_cannot_be_read(
-    how: Isolation | None, monkeypatch: pytest.MonkeyPatch
+    how: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = how or HERE
-    if not used.has_namespaces and not used.change_user:
+    if not how.has_namespaces and not how.change_user:
         pytest.skip("without namespaces, and as the same user, it can: docs/sandbox.md says so")
     monkeypatch.setenv("HF_TOKEN", "secret")
     theirs = f"open('/proc/{os.getpid()}/environ', 'rb').read()"
@@ -222,8 +221,6 @@ def test_nothing_but_the_system_and_python_can_be_read(tmp_path: Path) -> None:
 
 @needs_namespaces
 def test_there_is_no_network() -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         try:
@@ -242,10 +239,9 @@ def test_it_cannot_get_privileges_back() -> None:
     assert not passes("import subprocess\nsubprocess.run(['unshare', '-Ur', 'true'], check=True)")
 
 
-def test_threads_and_other_programs_may_be_started_where_they_can_be_counted() -> None:
+def test_threads_may_be_started_where_they_can_be_counted(how: Isolation) -> None:
     program = "import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()"
-    assert passes(program) == HERE.has_namespaces
-    assert not COUNTED or not passes(program, how=LIMITS_ALONE)
+    assert passes(program, how=how) == how.has_namespaces
 
 
 def test_verdicts_come_in_the_order_of_the_programs() -> None:
@@ -267,3 +263,66 @@ def test_the_order_of_sets_is_the_same_in_every_run() -> None:
         check=True,
     ).stdout
     assert passes(f"assert hash('a') == {first}")
+
+
+# HumanEval and MBPP: from responses to programs, and from verdicts to pass@k
+
+
+ADD: dict[str, Any] = {
+    "prompt": 'def add(a, b):\n    """The sum."""\n',
+    "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    "entry_point": "add",
+}
+RIGHT, WRONG = "    return a + b\n", "    return a - b\n"
+
+
+def test_a_response_continues_the_prompt_and_a_chat_response_ends_at_its_fence() -> None:
+    assert humaneval_programs([[RIGHT, WRONG]], [ADD]) == [
+        [ADD["prompt"] + RIGHT, ADD["prompt"] + WRONG]
+    ]
+    assert humaneval_programs_of_chat([[f"{RIGHT}```\nThis adds."]], [ADD]) == [
+        [ADD["prompt"] + RIGHT]
+    ]
+
+
+def test_pass_at_k_is_of_the_programs_that_pass_the_tests() -> None:
+    programs = [ADD["prompt"] + body for body in (RIGHT, WRONG, WRONG, WRONG)]
+    assert humaneval_results(ADD, [programs]) == {"pass@1": 0.25, "pass@2": 0.5}
+    assert humaneval_results(ADD, [[ADD["prompt"] + RIGHT]]) == {"pass@1": 1.0}
+    assert humaneval_results(ADD, [[""]]) == {"pass@1": 0.0}
+
+
+def test_mbpp_needs_all_tests_to_hold() -> None:
+    doc = {"test_list": ["assert f(1) == 1", "assert f(2) == 4"]}
+    assert mbpp_results(doc, ["def f(x): return x * x"]) == {"pass_at_1": 1.0}
+    assert mbpp_results(doc, ["def f(x): return 1"]) == {"pass_at_1": 0.0}
+    assert mbpp_results(doc, [["def f(x): return x * x"]]) == {"pass_at_1": 1.0}
+    assert mbpp_results(doc, ["def f(x):\r\n\treturn x ** 2\r\n"]) == {"pass_at_1": 1.0}
+
+    full = {"test_list": ["assert f(pair) == 3"], "test_setup_code": "pair = Pair(1, 2)"}
+    program = "class Pair:\n    def __init__(self, *p): self.p = p\ndef f(pair): return sum(pair.p)"
+    assert mbpp_results(full, [program]) == {"pass_at_1": 1.0}
+    sanitized = {"test_list": ["assert math.isclose(f(), 1)"], "test_imports": ["import math"]}
+    assert mbpp_results(sanitized, ["def f(): return 1.0"]) == {"pass_at_1": 1.0}
+
+    shots = yaml.safe_load((ROOT / "tasks" / "mbpp" / "_shots").read_text())
+    for shot in shots["fewshot_config"]["samples"]:
+        assert mbpp_results(shot, [shot["code"]]) == {"pass_at_1": 1.0}
+
+
+CODE = "def f(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        CODE,
+        f"{CODE}```\nThat returns x. For example:\n```python\nf(1)\n```",
+        f"```python\n{CODE}```",
+        f"```\n{CODE}```",
+        f"Here it is:\n```python\n{CODE}```\nDone.",
+        f"Certainly\n\n```py\n{CODE}",
+    ],
+)
+def test_the_block_of_code_is_found(response: str) -> None:
+    assert mbpp_programs_of_chat([[response]], [{}]) == [[CODE]]

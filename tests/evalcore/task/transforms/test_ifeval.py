@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evalcore.errors import TaskError
 from evalcore.task.transforms.ifeval import (
-    CHECKS,
     followed,
-    lenient_readings,
     mean_of_levels,
     process_results,
     share_followed,
@@ -106,21 +102,9 @@ def test_a_response_follows_an_instruction_or_does_not(
     assert followed(row(name, arguments), [bad]) == [False]
 
 
-def test_every_kind_is_tried_above() -> None:
-    assert {name for name, *_ in ROUND} == set(CHECKS)
-    assert len(CHECKS) == 25
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_blank_response_follows_nothing(name: str) -> None:
-    assert followed(row(name, {}), [" \n "]) == [False]
-
-
-def test_a_text_without_letters_is_in_every_language() -> None:
+def test_odd_responses_and_keywords() -> None:
+    assert followed(row("punctuation:no_comma", {}), [" \n "]) == [False]
     assert followed(row("language:response_language", {"language": "hi"}), ["1 + 1 = 2"]) == [True]
-
-
-def test_a_keyword_is_a_pattern_and_else_its_own_characters() -> None:
     assert followed(row("keywords:existence", {"keywords": ["r.in"]}), ["RUIN"]) == [True]
     assert followed(row("keywords:existence", {"keywords": ["(sic"]}), ["so (sic)"]) == [True]
 
@@ -153,46 +137,28 @@ def test_loose_accuracy_forgives_a_first_line_a_last_line_and_stars() -> None:
     }
 
 
-def test_the_leaderboards_figure_is_the_mean_of_both_levels() -> None:
+def test_levels_are_shares_of_prompts_and_of_the_instructions_of_all_prompts() -> None:
+    assert share_followed([[True], [True, False, False]]) == 0.5
     # Of two prompts one is followed, of four instructions three.
     assert mean_of_levels([[True, True], [True, False]]) == (0.5 + 0.75) / 2
 
 
-@given(st.text(alphabet="a*\n ", max_size=12))
-def test_the_response_itself_is_the_first_of_eight_readings(response: str) -> None:
-    readings = lenient_readings(response)
-    assert readings[0] == response
-    assert len(readings) == 8
-    assert not any("*" in reading for reading in readings[4:])
-
-
-def test_instructions_of_all_prompts_count_alike() -> None:
-    assert share_followed([[True], [True, False, False]]) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("", 0),
-        ("No stop", 1),
-        ("Dr. Ada came at 5 p.m. on Jan. 3. She left.", 2),
-        ("Wait... what? Yes! (Really.) Fine.", 4),
-        ('He said "Go." She went.', 2),
-        ("A heading\n\nThen a sentence. And one", 2),
-        ("Version 2.0 is out. Get it at example.org today.", 2),
-        ("He lives in the U.S. However, she does not.", 2),
-        ("J. K. Rowling wrote it. So did I. The end", 3),
-        ("What?! No way.", 2),
-        ("Stop!!", 2),  # as Punkt counts
-    ],
-)
-def test_sentences_end_at_stops_that_are_not_of_abbreviations(text: str, count: int) -> None:
-    assert len(sentences(text)) == count
-
-
-@given(st.text(alphabet="aB .?!\"')(\n1-", max_size=60))
-def test_sentences_lose_nothing_but_white_space(text: str) -> None:
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+def test_sentences_end_at_stops_that_are_not_of_abbreviations() -> None:
+    counts = {
+        "": 0,
+        "No stop": 1,
+        "Dr. Ada came at 5 p.m. on Jan. 3. She left.": 2,
+        "Wait... what? Yes! (Really.) Fine.": 4,
+        'He said "Go." She went.': 2,
+        "A heading\n\nThen a sentence. And one": 2,
+        "Version 2.0 is out. Get it at example.org today.": 2,
+        "He lives in the U.S. However, she does not.": 2,
+        "J. K. Rowling wrote it. So did I. The end": 3,
+        "What?! No way.": 2,
+        "It is number 3. of all": 1,
+        "Stop!!": 2,  # as Punkt counts
+    }
+    assert {text: len(sentences(text)) for text in counts} == counts
 
 
 def test_words_are_parted_as_in_the_penn_treebank() -> None:

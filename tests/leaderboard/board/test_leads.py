@@ -1,0 +1,345 @@
+"""Beside the board: leads that questions decide, models that change places, answers cut short."""
+
+from __future__ import annotations
+
+import html as html_module
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalcore.lengths import NAMES, Lengths
+from leaderboard.models import HubModel, Result, Suite
+from leaderboard.snapshot import EVERY, OWN, Board, Scores
+from leaderboard.snapshot.crossing import clearest
+from leaderboard.snapshot.decided import neighbours
+from tests.leaderboard import engine_runs
+from tests.leaderboard import factories as make
+from tests.leaderboard.boards import publish, synthetic_board
+from tests.leaderboard.pages import csv_rows, get, row_of, text_of
+from tests.leaderboard.rows import once_per_module
+
+N = 40
+
+
+@once_per_module
+def nine_models() -> Suite:
+    """A suite on which nine models of rising skill were measured, and its board."""
+    suite = make.make_suite(benchmarks=("facts", "sums"), styles=("cloze",))
+    for number in range(9):
+        variant = make.make_variant(f"lab/m{number}")
+        for entry in suite.entries.all():
+            make.finish(
+                make.queued_run(variant, entry), skill=0.2 + 0.08 * number, n=N, seed=number
+            )
+    make.built(suite)
+    return suite
+
+
+@pytest.fixture
+def suite(nine_models: Suite, db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "demo"
+    return nine_models
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an average as `neighbours` reads it, of answers that are given."""
+
+    answers: np.ndarray
+    part: np.ndarray
+    by_part: bool
+    weight: float = 0.5
+    by_question: bool = True
+
+    def scores(self, variants: Sequence[int]) -> tuple[Any, np.ndarray, bool]:
+        return self, self.answers[list(variants)], self.by_part
+
+    @property
+    def n(self) -> int:
+        return len(self.part)
+
+    @property
+    def task(self) -> np.ndarray:
+        return self.part
+
+    def mean(self, row: int, left: np.ndarray) -> float | None:
+        """Over the questions left; None where a part has none."""
+        parts = self.part if self.by_part else np.zeros_like(self.part)
+        means = [self.answers[row, (parts == one) & left] for one in np.unique(parts)]
+        return (
+            None if any(not len(of) for of in means) else float(np.mean([m.mean() for m in means]))
+        )
+
+
+def fewest_by_trying(columns: Sequence[Column], upper: int, lower: int) -> int | None:
+    n = sum(column.n for column in columns)
+    for size in range(n):
+        for gone in combinations(range(n), size):
+            left = np.ones(n, np.bool_)
+            left[list(gone)] = False
+            sides = np.split(left, [columns[0].n])
+            means = [
+                [column.mean(row, side) for column, side in zip(columns, sides, strict=True)]
+                for row in (upper, lower)
+            ]
+            if any(mean is None for of in means for mean in of):
+                continue
+            if sum(means[0]) < sum(means[1]) - 1e-9:  # type: ignore[arg-type]
+                return size
+    return None
+
+
+MANY = 300
+
+
+@pytest.fixture
+def styled(styled_suite: Suite, db: None, settings: Any) -> Suite:
+    settings.PLUMBLINE_SUITE = "styled"
+    return styled_suite
+
+
+def measure(suite: Suite, **skills: tuple[float, float]) -> None:
+    """By model its skill as a cloze and in letters."""
+    for name, of_styles in skills.items():
+        variant = make.make_variant(f"lab/{name}")
+        for skill, style in zip(of_styles, ("cloze", "mmlu"), strict=True):
+            run = make.queued_run(variant, suite.entries.get(style=style))
+            make.finish(run, skill=skill, n=MANY)
+    for style in (OWN, EVERY):
+        make.built(suite, style)
+
+
+@once_per_module
+def styled_suite() -> Suite:
+    """Of which two models change places with the style."""
+    suite = make.make_suite("styled", benchmarks=("riddles",), styles=("cloze", "mmlu"))
+    measure(suite, ada=(0.8, 0.3), bo=(0.4, 0.75), cy=(0.6, 0.6))
+    return suite
+
+
+def head(client: Client, address: str = "/") -> str:
+    page = get(client, address)
+    return text_of(page[page.index('id="suite-head"') : page.index('id="guide"')])
+
+
+def equal_in_truth(seed: int) -> Board:
+    """Two columns of one benchmark in which 200 models differ by chance alone."""
+    board = synthetic_board(models=200, columns=2, style=EVERY)
+    columns = tuple(replace(column, benchmark="one") for column in board.columns)
+    draw = np.random.default_rng(seed)
+    value = draw.binomial(1000, 0.5, board.scores.value.shape) / 1000
+    half = 1.96 * np.sqrt(value * (1 - value) / 1000)
+    return replace(board, columns=columns, scores=Scores(value, value - half, value + half))
+
+
+def test_the_page_lists_them_with_their_comparisons(client: Client, suite: Suite) -> None:
+    page = get(client)
+    section = page[page.index('aria-labelledby="leads"') :]
+    leads = re.findall(r'<a href="(/compare[^"]+)">([^<]+ ahead of [^<]+)</a>', section)
+    board = make.board(suite)
+    counts = [pair.questions for pair in board.decided]
+    assert len(leads) == len(counts) == 6, "of eight those that fewest and most questions decide"
+    assert counts == sorted(counts)
+    first = board.decided[0]
+    names = [board.models[board.row_of[v]].repo_id for v in (first.upper, first.lower)]
+    address, words = leads[0]
+    assert words == " ahead of ".join(name.removeprefix("lab/") for name in names)
+    compared = client.get(html_module.unescape(address)).content.decode()
+    assert all(name in compared for name in names)
+    assert f"{first.questions} of 80 questions decide" in text_of(section)
+
+
+def test_a_filtered_board_and_one_of_few_models_have_no_list(client: Client, suite: Suite) -> None:
+    assert 'id="leads"' not in get(client, "/?q=m1")
+    HubModel.objects.filter(repo_id__gte="lab/m4").update(flag_reason="trained on the test")
+    make.built(suite)
+    assert 'id="leads"' not in get(client)
+
+
+def test_a_pair_that_are_no_neighbours_any_more_is_left_out(client: Client, suite: Suite) -> None:
+    board = make.board(suite)
+    apart = board.decided[0]._replace(lower=board.models[8].variant, upper=board.models[0].variant)
+    made = replace(board, decided=(apart, *board.decided[1:]), data_version="another")
+    publish(made, suite)
+    page = get(client)
+    assert page.count(" ahead of ") == len(board.decided) - 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_no_fewer_questions_of_columns_with_parts_turn_a_lead(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    columns = [
+        Column(draw.integers(0, 2, (6, 4)).astype(float), np.array([0, 0, 0, 1]), by_part=True),
+        Column(draw.integers(0, 2, (6, 3)).astype(float), np.zeros(3, np.int32), by_part=False),
+    ]
+    whole = [np.ones(column.n, np.bool_) for column in columns]
+    averages = [
+        sum(column.mean(row, all_) or 0.0 for column, all_ in zip(columns, whole, strict=True))
+        for row in range(6)
+    ]
+    order = np.argsort(-np.array(averages), kind="stable").tolist()
+    for pair in neighbours(columns, order):  # type: ignore[arg-type]
+        assert pair.questions == fewest_by_trying(columns, pair.upper, pair.lower)
+
+
+def test_the_first_page_tells_of_two_models_that_change_places(
+    client: Client, styled: Suite
+) -> None:
+    shown = head(client)
+    assert re.search(r"(ada leads bo|bo leads ada) on Riddles by \d+\.\d points", shown)
+    board = make.board(styled, EVERY)
+    rows = [board.row_of[v] for v in (board.crossing.ahead, board.crossing.behind)]
+    lead = np.diff(board.scores.value[rows, board.crossing.first])[0]
+    assert f"by {-100 * lead:.1f} points when asked in" in shown
+    (link,) = re.findall(r'href="([^"]+)">What the style does', get(client))
+    told = client.get(html_module.unescape(link), follow=True).content.decode()
+    assert "Both leads were shown (95%)" in told
+
+
+def test_other_views_of_the_board_and_flagged_models_have_no_story(
+    client: Client, styled: Suite
+) -> None:
+    make.built(styled, "mmlu")
+    for address in ("/?style=mmlu", "/?q=ada", "/?sort=riddles"):
+        assert "What the style does" not in head(client, address)
+    others = HubModel.objects.filter(repo_id__in=("lab/bo", "lab/cy"))
+    others.update(flag_reason="trained on the test")
+    for style in (OWN, EVERY):
+        make.built(styled, style)
+    assert "What the style does" not in head(client)
+
+
+def test_chance_alone_makes_no_story_and_of_several_the_widest_gap_is_told() -> None:
+    found = [clearest(equal_in_truth(seed)) for seed in range(100)]
+    assert sum(case is not None for case in found) <= 2
+    board = equal_in_truth(0)
+    rows = board.comparable_rows[:6].tolist()
+    # The last two lie farthest apart, but one leads in both styles.
+    scores = [(0.8, 0.2), (0.2, 0.8), (0.7, 0.4), (0.4, 0.7), (0.95, 0.9), (0.1, 0.05)]
+    for row, of_styles in zip(rows, scores, strict=True):
+        for column, value in enumerate(of_styles):
+            board.scores.value[row, column] = value
+            board.scores.low[row, column] = value - 0.03
+            board.scores.high[row, column] = value + 0.03
+    case = clearest(board)
+    assert {board.row_of[case.ahead], board.row_of[case.behind]} == set(rows[:2])
+
+
+# How much of its answers and prompts was cut short stands beside each number
+
+
+SKILL = dict.fromkeys(("cloze", "mmlu", "hybrid"), 0.6)
+CUT_OFTEN = Lengths(requests=200, answers=200, by_length=30, still_thinking=4)
+CUT_SELDOM = Lengths(requests=200, answers=200, by_length=3, prompts_cut=1)
+LEGEND = "† At least 5 % of its answers were stopped by their length, or of its prompts cut"
+
+
+def with_lengths(board: Board, cells: dict[tuple[int, int], Lengths]) -> Board:
+    """The board with these counts, and as many requests in all other cells."""
+    counts = np.zeros_like(board.lengths)
+    counts[..., 0] = 200
+    for cell, lengths in cells.items():
+        counts[cell] = [getattr(lengths, name) for name in NAMES]
+    return replace(board, lengths=counts, data_version=f"with {sorted(cells)}")
+
+
+def shown(client: Client, settings: Any, board: Board, address: str = "/") -> str:
+    settings.PLUMBLINE_SUITE = "synthetic"
+    publish(board, make.make_suite("synthetic"))
+    return get(client, address)
+
+
+def titles(html: str, variant: int) -> list[str]:
+    return re.findall(r'class="score" data-l="[^"]*"><a href="[^"]*" title="([^"]*)"',
+                      row_of(html, variant))  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [4, 12], ids=["narrow", "wide"])
+def test_pointing_at_a_number_tells_and_a_large_share_is_marked(
+    client: Client, db: None, settings: Any, columns: int
+) -> None:
+    board = synthetic_board(20, columns)
+    scored = [row for row in range(20) if not np.isnan(board.scores.value[row, :2]).any()]
+    row = scored[0]
+    board = with_lengths(board, {(row, 0): CUT_OFTEN, (row, 1): CUT_SELDOM})
+    html = shown(client, settings, board)
+    variant = board.models[row].variant
+    first, second, *others = titles(html, variant)
+    assert first.endswith("; stopped by length: 30 of 200 answers (15.0 %), 4 still thinking")
+    assert second.endswith(
+        "; stopped by length: 3 of 200 answers (1.5 %); prompts cut: 1 of 200 prompts (0.5 %)"
+    )
+    assert not [title for title in others if "stopped" in title or "cut" in title]
+    assert row_of(html, variant).count("<sup>†</sup>") == html.count("<sup>†</sup>") == 1
+    assert LEGEND in text_of(html)
+
+
+def test_a_share_is_large_from_five_percent_on() -> None:
+    assert Lengths(requests=400, answers=40, by_length=2).is_large
+    assert not Lengths(requests=400, answers=40, by_length=1, prompts_cut=19).is_large
+    assert Lengths(requests=400, answers=40, prompts_cut=20).is_large
+
+
+def test_from_the_record_to_the_board_and_the_page_of_the_model(
+    client: Client, suite: Suite
+) -> None:
+    cut = make.evaluated("lab/cut", suite, SKILL, cut=10)
+    whole = make.evaluated("lab/whole", suite, SKILL)
+    result = Result.objects.get(run__variant=cut, run__task__name="facts", metric="acc", subset="")
+    assert result.lengths == Lengths(requests=160, prompts_cut=40)
+    assert Result.objects.filter(run__variant=whole, requests=None).exists()
+    make.publish(suite)
+    board = make.board(suite)
+    found = board.score(board.row_of[cut.pk], 0)
+    assert found.lengths == result.lengths
+    words = "prompts cut: 40 of 160 prompts (25.0 %)"
+    html = get(client)
+    assert titles(html, cut.pk)[0].endswith(words)
+    assert words not in titles(html, whole.pk)[0]
+    page = get(client, "/models/lab/cut")
+    assert page.count(words) >= 4  # its scores and its runs
+    assert page.count("<sup>†</sup>") == 2
+    assert LEGEND in text_of(page)
+    for address in ("/models/lab/whole", f"/runs/{whole.runs.get(task__name='facts').pk}"):
+        other = get(client, address).lower()
+        assert "†" not in other
+        assert "prompts cut" not in other
+        assert "stopped by length" not in other
+
+
+@pytest.mark.parametrize("budget", [None, 6])
+def test_the_page_of_a_run_says_it_among_its_facts(
+    client: Client, tmp_path: Path, db: None, budget: int | None
+) -> None:
+    run = engine_runs.thinking(tmp_path, **({"thinking_budget": budget} if budget else {}))
+    result = run.results.filter(metric="exact_match", subset="").first()
+    lengths = result.lengths
+    assert lengths.by_length > 0
+    html = get(client, f"/runs/{run.pk}")
+    facts = text_of(html[html.index('<dl class="facts ruled">') : html.index("</dl>")])
+    assert f"Stopped by length {lengths.by_length} of {lengths.answers} answers" in facts
+    assert f"Prompts cut none of {lengths.requests}" in facts
+    assert ("still thinking" in facts) == (budget is None)
+    assert ("Thoughts ended by their budget" in facts) == (budget is not None)
+
+
+def test_the_board_as_a_file_has_every_count(client: Client, db: None, settings: Any) -> None:
+    board = synthetic_board(6, 3)
+    (row, *_) = np.flatnonzero(~np.isnan(board.scores.value[:, 0])).tolist()
+    counted = with_lengths(board, {(row, 0): CUT_OFTEN})
+    name = f"{board.columns[0].benchmark}.{board.columns[0].style}"
+    shown(client, settings, counted)
+    (found,) = [
+        one for one in csv_rows(client, "/board.csv") if one["model"] == board.models[row].repo_id
+    ]
+    assert [found[f"{name}.{what}"] for what in NAMES] == ["200", "0", "200", "30", "4", "0"]
