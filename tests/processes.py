@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 LONGEST_FIRST = (
     "tests/chaos/",
@@ -40,6 +41,19 @@ class Scheduler(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.startswith(EACH_ALONE) else nodeid.partition("::")[0]
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """The test in which a process ended; the others take its further tests.
+
+        Its own counts as done, or each of the others would end in it as well.
+        """
+        for tests in self.assigned_work[node].values():
+            for test, done in tests.items():
+                if not done:
+                    tests[test] = True
+                    super().remove_node(node)
+                    return test
+        return super().remove_node(node)
 
 
 def make_scheduler(config: pytest.Config, log: Any) -> Scheduler:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.__main__ import LATEST, Run
@@ -72,3 +75,26 @@ def test_a_group_runs_beside_a_tier_and_alone():
     assert not left_out(chaos, tier="none", groups=["chaos"])
     assert left_out(board, tier="none", groups=["chaos"])
     assert not left_out(board, tier="none", groups=["postgresql"])
+
+
+def test_a_test_that_never_ends_fails_alone_and_says_where_it_stands(tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from tests.processes import make_scheduler as pytest_xdist_make_scheduler"
+    )
+    (tmp_path / "test_waiting.py").write_text(
+        "import threading\n"
+        "def test_before(): pass\n"
+        "def test_waiting(): threading.Event().wait()\n"
+        "def test_after(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:django", "-n", "2", "--dist", "loadscope"]
+    limits = ["-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"]
+    ended = subprocess.run(
+        [*command, *limits, "--rootdir", tmp_path, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "in test_waiting" in ended.stderr
+    assert "1 failed, 2 passed" in ended.stdout, ended.stdout
