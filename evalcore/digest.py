@@ -28,3 +28,15 @@ def digest_of_file(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def without_half_characters(text: str) -> str:
+    """The text as UTF-8 can hold it: surrogates that make a pair become their character, one that
+    stands alone becomes U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evalcore.digest import digest_of_file
+from evalcore.digest import digest_of_file, without_half_characters
 from evalcore.lengths import Lengths
 from evalcore.model.base import name_of
 from evalcore.task.asking.shot_rule import Shots
@@ -276,8 +276,21 @@ SAMPLE_SCHEMA = pa.schema(
 
 def samples_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema = SAMPLE_SCHEMA) -> pa.Table:
     """Samples (dicts with the fields of SAMPLE_SCHEMA) as a table, with its flat columns."""
-    flat = ({**row, "loglikelihoods": _loglikelihoods(row)} for row in rows)
-    return pa.Table.from_pylist(list(flat), schema)
+    flat = [{**row, "loglikelihoods": _loglikelihoods(row)} for row in rows]
+    try:
+        return pa.Table.from_pylist(flat, schema)
+    except UnicodeEncodeError:  # half a character, of a task's own code
+        return pa.Table.from_pylist([_whole_characters(row) for row in flat], schema)
+
+
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_half_characters(value)
+    if isinstance(value, Mapping):
+        return {name: _whole_characters(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole_characters(entry) for entry in value]
+    return value
 
 
 def _loglikelihoods(row: Mapping[str, Any]) -> list[float | None]:

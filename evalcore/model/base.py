@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from evalcore.digest import digest_of
+from evalcore.digest import digest_of, without_half_characters
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.media import Medium, said_of
 from evalcore.model.pictures import Picture
@@ -197,6 +197,13 @@ class Response:
     thinking: Literal["ended", "cut", "unended"] | None = None
     """How it ended: by itself, by the budget, or not before the text was cut at its length. None
     where nobody expects thoughts, or a text came without them."""
+
+    def __post_init__(self) -> None:
+        """Half a character, as a server may send it, is in no text that is scored or kept."""
+        for name in ("text", "thoughts"):
+            written = getattr(self, name)
+            if written is not None:
+                object.__setattr__(self, name, without_half_characters(written))
 
     def as_json(self) -> dict[str, Any]:
         """Fields that came later are left out where they say nothing."""

@@ -13,6 +13,7 @@ import pytest
 import evalcore
 from evalcore.errors import ModelError, TaskError
 from evalcore.formats.lmeval.samples import task_lines
+from evalcore.record import read_samples
 from tests import tiny
 from tests.evalcore.toys import ToyLM, evaluated, write_toy, write_toys
 
@@ -141,6 +142,36 @@ def test_a_journal_answers_for_the_model_it_knows(tasks, tmp_path):
     again._answer = None  # it cannot be asked
     (one,) = evalcore.evaluate(again, "toy_choice", include_path=tasks, use_cache=tmp_path)
     assert one.record.requests["journalled"] == one.record.requests["total"]
+
+
+HALF = "\ud83d"
+"""Half of an emoji: JSON can hold it, UTF-8 cannot."""
+
+
+def test_half_a_character_in_an_answer_loses_no_answer(tmp_path):
+    """A server cuts a text within an emoji, or its task's code does."""
+    tasks = write_toys(tmp_path)
+    (tasks / "code.py").write_text(
+        "def halves(doc, results):\n    return {'kept': 1.0, '\\ud83d': 0.5}\n"
+        "def half(resps, docs):\n    return [[answer[0] + '\\ud83d'] for answer in resps]\n"
+    )
+    write_toy(
+        tasks, "toy_filtered", "toy_written", repeats=1,
+        filter_list=[{"name": "half", "filter": [
+            {"function": "custom", "filter_fn": "!function code.half"}, {"function": "take_first"},
+        ]}],
+    )  # fmt: skip
+    model = ThreeMethods()
+    model.rule["written"] = lambda context, repeat: f"It is 3 {HALF} or {HALF}\ude00, {HALF}"
+    for task in ("toy_written", "toy_filtered"):
+        (one,) = evalcore.evaluate(
+            model, task, include_path=tasks, limit=3, bootstrap_iters=0, use_cache=tmp_path / task
+        )
+        record, samples = one.write(tmp_path, task)
+        assert record.exists()
+        texts = {row["responses"][0]["text"] for row in read_samples(samples)}
+        assert texts == {"It is 3 \ufffd or \N{GRINNING FACE}, \ufffd"}
+        assert next(read_samples(samples))["filtered"]
 
 
 def test_a_model_in_training_is_evaluated_and_left_as_it_was(tasks, tmp_path):
