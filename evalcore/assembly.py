@@ -13,7 +13,7 @@ from typing import Any
 from evalcore.asking import Answers
 from evalcore.engine import VERSION
 from evalcore.errors import TaskError
-from evalcore.keys import chat_policy, cuts_thoughts, run_key
+from evalcore.keys import chat_policy, cuts_thoughts, run_key, sampling_seed_of
 from evalcore.lengths import Lengths
 from evalcore.model.base import LM, SCORING_VERSION, Response
 from evalcore.model.protocols import Computing
@@ -252,6 +252,9 @@ def _run_keys(
             generation=json_ready(dict(settings.gen_kwargs or {})) if generates else None,
             cuts_thoughts=generates and cuts_thoughts(model.info.arguments),
             thinking_budget=model.info.arguments.get("thinking_budget") if generates else None,
+            sampling_seed=sampling_seed_of(
+                settings.seed, (task.generation_kwargs for task in tasks)
+            ),
         )
         for part in spec.parts()
     }

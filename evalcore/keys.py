@@ -6,7 +6,7 @@ are, and on which machine, does not: those are pins, shown beside the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evalcore.digest import digest_of
@@ -30,14 +30,15 @@ def run_key(
     generation: Mapping[str, Any] | None = None,
     cuts_thoughts: bool = False,
     thinking_budget: int | None = None,
+    sampling_seed: int | None = None,
 ) -> str:
     """The comparability key as far as it is known before a run: without metric and documents.
 
     `shots` as in the record; `chat` is the policy (which template, whether examples are turns, what
     the template is told), `generation` the arguments given over those of the tasks, `cuts_thoughts`
     whether an answer begins only after what the model thought, and `thinking_budget` after how many
-    tokens its thinking is ended at the latest. Two runs of one variant with the
-    same key would give the same numbers.
+    tokens its thinking is ended at the latest; `sampling_seed` is as `sampling_seed_of` gives it.
+    Two runs of one variant with the same key would give the same numbers.
     Raises TaskError for a mode that does not exist.
     """
     if mode not in ("strict", "compat"):
@@ -57,6 +58,7 @@ def run_key(
         generation=generation,
         cuts_thoughts=cuts_thoughts,
         thinking_budget=thinking_budget,
+        sampling_seed=sampling_seed,
         scoring_version=SCORING_VERSION,
     )
 
@@ -78,6 +80,7 @@ def run_key_of(record: RunRecord) -> str:
         generation=record.settings.get("gen_kwargs") if generates else None,
         cuts_thoughts=generates and cuts_thoughts(arguments),
         thinking_budget=arguments.get("thinking_budget") if generates else None,
+        sampling_seed=sampling_seed_of(record.settings.get("seed"), record.generation.values()),
         scoring_version=record.engine["scoring_version"],
     )
 
@@ -104,6 +107,25 @@ def cuts_thoughts(arguments: Mapping[str, Any]) -> bool:
     return arguments.get("think_end_token") is not None
 
 
+def sampling_seed_of(
+    seed: int | None, generation: Iterable[Mapping[str, Any] | None]
+) -> int | None:
+    """The seed where answers are drawn by it, from the generation arguments of each task; else
+    None.
+
+    As everywhere, `do_sample` decides, and unstated a temperature above 0.
+    """
+    return seed if any(_draws(arguments or {}) for arguments in generation) else None
+
+
+def _draws(arguments: Mapping[str, Any]) -> bool:
+    wanted = arguments.get("do_sample")
+    return bool(arguments.get("temperature") if wanted is None else wanted)
+
+
+_SEED_OF_OLD = 1234
+"""The default, of which keys say nothing: they were made before the seed stood in them."""
+
 _CUT_IN = {"compat": "cut", "strict": "cut, stops of the answer"}
 """How thoughts are cut off. strict found stops in their very end once, and answers were empty."""
 
@@ -116,6 +138,7 @@ def _run_digest(
     generation: Mapping[str, Any] | None,
     cuts_thoughts: bool,
     thinking_budget: int | None,
+    sampling_seed: int | None,
     **others: str | int | None,
 ) -> str:
     return digest_of(
@@ -123,6 +146,7 @@ def _run_digest(
             **others,
             **({"thoughts": _CUT_IN[str(others["mode"])]} if cuts_thoughts else {}),
             **({"thinking_budget": thinking_budget} if thinking_budget else {}),
+            **({} if sampling_seed in (None, _SEED_OF_OLD) else {"sampling_seed": sampling_seed}),
             "shots": shots if isinstance(shots, int) else dict(shots),
             "chat": None if chat is None else dict(chat),
             "system_prompt": None if system_instruction is None else digest_of(system_instruction),

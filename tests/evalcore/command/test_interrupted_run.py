@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from evalcore.cli import main
+from evalcore.command.superseded import MARK
 from evalcore.record import RunRecord
 from tests.evalcore.toys import write_toy
 from tests.hub import client_environment, serve
@@ -203,3 +204,25 @@ def test_what_a_killed_run_left_goes_when_the_same_is_done_again(toys, tmp_path)
     assert len(records - before - working) == 1
     samples = {path.name for path in folder.glob("samples_*.parquet")}
     assert samples == {RunRecord.read(path).samples.file for path in records}
+
+
+def test_what_a_killed_run_drew_under_another_seed_stays(toys, tmp_path):
+    """Other answers, other numbers: the run key has the seed where answers are drawn."""
+
+    def run(seed: int) -> None:
+        assert main(["run", "--model", "dummy", "--include_path", str(toys), "--seed",
+                     f"0,1234,{seed},1234", "--bootstrap_iters", "0", "-o", str(tmp_path),
+                     "--tasks", "toy_written,toy_likely"]) == 0  # fmt: skip
+
+    run(1)
+    folder = tmp_path / "dummy"
+    (results,) = folder.glob("results_*.json")
+    results.unlink()
+    (folder / f"{MARK}{results.stem.removeprefix('results_')}").touch()  # as a kill leaves it
+    drawn, scored = sorted(folder.glob("record_*"), reverse=True)
+    run(2)
+    assert drawn.exists()
+    assert not scored.exists()
+    keys = {RunRecord.read(path).run_key for path in folder.glob("record_toy_written_*")}
+    assert len(keys) == 2
+    assert main(["verify", str(folder)]) == 0
