@@ -277,13 +277,22 @@ def _joining(number: int, folder: Path) -> Iterator[Connection]:
 
 def _joined(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What copies say of how they computed one kind of requests, and how many they are."""
-    together: dict[str, Any] = {}
-    for name in told[0]:
-        values: list[Any] = [each[name] for each in told if name in each]
-        if name == "halvings":
-            together[name] = sum(values)
-        elif all(isinstance(value, str) for value in values):
-            together[name] = "; ".join(dict.fromkeys(values))
-        else:
-            together[name] = min(values)
-    return {**together, "copies": len(told)}
+    return {**_together(told), "copies": len(told)}
+
+
+def _together(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of each entry what all say, or the lowest number, or all texts; counts are summed up."""
+    names = {name: None for each in told for name in each}
+    return {name: _value(name, [each[name] for each in told if name in each]) for name in names}
+
+
+def _value(name: str, values: Sequence[Any]) -> Any:
+    if name == "halvings":
+        return sum(values)
+    if all(isinstance(value, Mapping) for value in values):
+        return _together(values)
+    if all(value == values[0] for value in values):
+        return values[0]
+    if all(isinstance(value, int | float) for value in values):
+        return min(values)
+    return "; ".join(dict.fromkeys(map(str, values)))

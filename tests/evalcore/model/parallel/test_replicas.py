@@ -67,6 +67,17 @@ def test_two_processes_say_what_one_says_under_the_same_keys(two, one):
     assert two.execution["loglikelihood"]["path"] == one.execution["loglikelihood"]["path"]
 
 
+def test_copies_of_a_model_with_an_encoder_say_how_they_computed(tmp_path):
+    """Each has statements within statements: once all was answered, the run ended with an error."""
+    folder = tiny.make_seq2seq(tmp_path / "t5")
+    copies = replicas_of(loading_of(folder), ["cpu", "cpu"])
+    asked = [request for request in requests(200) if request.kind != "loglikelihood_rolling"]
+    alone = load_by("hf", folder)
+    check_equal(answers_to(copies, copies.encode(asked)), answers_to(alone, alone.encode(asked)))
+    for kind, said in alone.execution.items():
+        assert copies.execution[kind] == {**said, "copies": 2}
+
+
 def test_copies_go_on_after_who_stopped_reading_and_after_a_refusal(two, one):
     encoded = two.encode(requests(100))
     for _ in two.answer(encoded):
