@@ -55,7 +55,7 @@ def _pairs(given: Any, read: Callable[[str], Any]) -> dict[str, Any]:
 def typed(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if text.isnumeric():
+    if text.isdecimal():  # which "²" is not
         return int(text)
     try:
         return float(text)
@@ -63,7 +63,7 @@ def typed(text: str) -> Any:
         pass
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 

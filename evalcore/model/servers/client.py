@@ -325,6 +325,8 @@ def _wait_asked(stated: str) -> float:
         pass
     try:
         when = parsedate_to_datetime(stated)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
+    if when.tzinfo is None:  # a zone is left out, or is "-0000": HTTP knows GMT alone
+        when = when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())

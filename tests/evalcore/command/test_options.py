@@ -78,6 +78,8 @@ def test_a_generation_argument_keeps_the_white_space_of_its_text(name, text):
 def test_values_are_typed_but_where_the_text_is_meant():
     found = [values.typed(text) for text in ("['a', 'b']", "TRUE", "8", "1e-3")]
     assert found == [["a", "b"], True, 8, 0.001]
+    for stop in ("²", "½", "三", "{[]}", "{{1}}"):  # no number, and no literal of Python
+        assert parsed("--gen_kwargs", f"until={stop}").gen_kwargs == {"until": stop}
 
     wanted = {"until": "7", "revision": "0012", "temperature": 0.5}
     assert values.typed_pairs(wanted) == wanted

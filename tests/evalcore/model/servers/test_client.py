@@ -4,6 +4,7 @@ run ends before it uses more requests, tokens or money than it may."""
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -71,6 +72,18 @@ def test_a_server_that_asks_to_wait_is_left_alone_by_all(through, expected):
     proxy.always, proxy.retry_after = "429", "3600"
     with pytest.raises(InfraError, match="asks to wait 3600 s"):
         answers(lm, SCORED)
+
+
+def test_a_server_may_name_the_time_without_a_zone_or_none_that_exists(through, expected):
+    proxy, lm = through()
+    for moment in (
+        f"{datetime.now(UTC) + timedelta(seconds=2):%a, %d %b %Y %H:%M:%S}",
+        "Sun, 06 Nov 1994 08:49:37 -0000",
+        "Sun, 06 Nov 99999999999999999999 08:49:37 GMT",
+        "soon",
+    ):
+        proxy.faults, proxy.retry_after = ["429"], moment
+        assert_same(answers(lm, ASKED), expected)
 
 
 def test_an_answer_that_takes_too_long_is_asked_for_again(through, expected):
