@@ -24,6 +24,7 @@ def remarks_on(records: Sequence[RunRecord]) -> list[str]:
         *on_lengths(records),
         *_slower_ways(records),
         *_other_bases(records),
+        *_specials_behind(records),
     ]
 
 
@@ -122,6 +123,22 @@ def _other_bases(records: Sequence[RunRecord]) -> list[str]:
         f"over {record.model['repository']}, which its weights fit"
         for record in records
         if (base := record.model.get("adapter_base"))
+    ]
+    return list(dict.fromkeys(remarks))
+
+
+def _specials_behind(records: Sequence[RunRecord]) -> list[str]:
+    """The token that a model takes for the end of a text stands before its answers, or would."""
+    told = {
+        "compat": "answers are scored and written behind it, as in lm-evaluation-harness; strict "
+        "leaves it off",
+        "strict": "strict leaves it off",
+    }
+    remarks = [
+        f"the tokenizer of {record.model_name} puts {' '.join(added)} behind every text: "
+        f"{told[record.mode]}"
+        for record in records
+        if (added := record.model.get("specials_behind"))
     ]
     return list(dict.fromkeys(remarks))
 

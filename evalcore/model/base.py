@@ -235,7 +235,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 
 LATER_PINS = (
     *("adapter_base", "delta", "gguf_file", "code", "vocabulary"),
-    *("computed_by", "service", "processor"),
+    *("computed_by", "service", "processor", "specials_behind"),
 )
 """Fields of `ModelInfo` that records have only where they say something."""
 
@@ -277,6 +277,8 @@ class ModelInfo:
     """Method and bits, as the repository's configuration states them."""
     special_tokens: Mapping[str, tuple[str, int] | None] = field(default_factory=dict)
     """Text and id of bos, eos and pad, as the tokenizer names them."""
+    specials_behind: tuple[str, ...] = ()
+    """Special tokens that the tokenizer puts behind every text, or within it; strict drops them."""
     device: str = "cpu"
     subfolder: str = ""
     """Of the repository, where the model lies in one."""
@@ -306,7 +308,8 @@ class ModelInfo:
         own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
-        own.pop("adapter_base", None)
+        for said in ("adapter_base", "specials_behind"):
+            own.pop(said, None)
         if not self.subfolder:
             del own["subfolder"]
         return digest_of({**own, "scoring_version": SCORING_VERSION})

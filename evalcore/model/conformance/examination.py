@@ -76,6 +76,7 @@ CHECKS: Mapping[str, Check] = {
     "requests and answers": reading.answers,
     "tokenisation": reading.tokenisation,
     "beginning of a text": reading.beginning,
+    "end of a text": reading.end,
     "empty context": reading.empty_context,
     "over-long prompts": reading.long_prompts,
     "chat template": reading.conversations,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from evalcore.errors import ModelError
-from evalcore.model.base import Request
+from evalcore.model.base import EncodedRequest, Request
 from evalcore.model.conformance.examinee import (
     CONTEXTS,
     SCORED,
@@ -106,6 +107,32 @@ def beginning(examinee: Examinee) -> str:
     if not said.n_truncated and said.tokens[:2].count(token) != 1:
         raise Failed(f"a text that begins with {text!r} begins with the tokens {said.tokens[:2]}")
     return f"policy {policy}"
+
+
+def end(examinee: Examinee) -> str:
+    """Nothing is put behind a text, or what is scored and written would come after its end."""
+    examinee.needs("loglikelihood", tokens=True)
+    if examinee.can.encoder:
+        return "its encoder reads a text with its end"
+    texts = [f"{context} a table" for context in CONTEXTS]
+    makes: list[Callable[[str], Request]] = [lambda text: Request("loglikelihood", text, " Paris")]
+    if examinee.can.generate:
+        makes.append(lambda text: written(text, tokens=1))
+    for make in makes:
+        short, long = (
+            [_context_of(encoded) for encoded in examinee.model.encode([*map(make, asked)])]
+            for asked in (CONTEXTS, texts)
+        )
+        if not any(b[: len(a)] == a for a, b in zip(short, long, strict=True)):
+            raise Failed(
+                f"no text begins as its own beginning does: {shown(make(CONTEXTS[0]))} is read as "
+                f"{[*short[0]]}, of which what is scored or written comes behind the last"
+            )
+    return f"{len(CONTEXTS)} texts"
+
+
+def _context_of(encoded: EncodedRequest) -> tuple[int, ...]:
+    return tuple(encoded.tokens[: encoded.n_context_tokens])
 
 
 def empty_context(examinee: Examinee) -> str:

@@ -154,7 +154,7 @@ class HuggingFaceLM(Reader):
                 generation_arguments=GENERATION_ARGUMENTS,
                 generation_defaults=lambda: writer.defaults,
             )
-            _ = self.encoder.digest, self.encoder.special_tokens
+            _ = self.encoder.digest, self.encoder.special_tokens, self.encoder.specials_behind
 
     @classmethod
     def from_arguments(
@@ -224,7 +224,12 @@ class HuggingFaceLM(Reader):
     @property
     def reference(self) -> Any:
         """The same model in the plainest way, for `evalcore.model.conformance`."""
-        return PlainReference(self._model, self.tokenizer, self._arguments.add_bos_token)
+        return PlainReference(
+            self._model,
+            self.tokenizer,
+            self._arguments.add_bos_token,
+            ends_texts=self._mode == "compat",
+        )
 
     @property
     def info(self) -> ModelInfo:
@@ -336,16 +341,24 @@ class PlainReference:
     """A model asked in the plainest way, one row at a time and without a state: what
     `evalcore.model.conformance` holds a backend to. Shares no code with what is fast."""
 
-    def __init__(self, model: Any, tokenizer: Any, add_bos_token: bool | None) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, add_bos_token: bool | None, *, ends_texts: bool = True
+    ) -> None:
+        """`ends_texts`: whether a text keeps what its tokenizer puts behind it."""
         self._model = model
         self._tokenizer = tokenizer
         self._add_bos_token = add_bos_token
+        self._ends_texts = ends_texts
 
     def tokens(self, text: str) -> list[int]:
         """A whole text as the tokenizer reads it, with what it adds."""
         stated = self._add_bos_token
         options = {} if stated is None else {"add_special_tokens": stated}
-        return list(self._tokenizer(text, **options)["input_ids"])
+        read = self._tokenizer(text, return_special_tokens_mask=True, **options)
+        tokens, added = list(read["input_ids"]), list(read["special_tokens_mask"])
+        while not self._ends_texts and len(tokens) > 1 and added[len(tokens) - 1]:
+            tokens.pop()
+        return tokens
 
     @torch.inference_mode()
     def teacher_forced(

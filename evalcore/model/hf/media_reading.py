@@ -88,6 +88,12 @@ class MediaReader(Reader):
         """As the processor takes it. In compat a BOS that a chat template wrote may be doubled, as
         in lm-evaluation-harness."""
         text = self._sense.text(request)
+        if self._mode == "strict" and self.encoder.specials_behind:
+            raise ModelError(
+                f"its tokenizer puts {' '.join(self.encoder.specials_behind)} behind every text, "
+                f"and its processor leaves it there with {self._sense.noun}, so an answer would "
+                "come behind the end: save the tokenizer without it"
+            )
         bos = self.tokenizer.bos_token
         if self._mode == "strict" and bos and self._adds_bos:
             text = text.removeprefix(bos)

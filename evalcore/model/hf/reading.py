@@ -58,6 +58,7 @@ class Reader:
             add_bos_token=arguments.add_bos_token,
             prefix_token=arguments.prefix_token_id,
             truncation=arguments.truncation,
+            keeps_behind=mode == "compat",
         )
         self._vocabulary = vocabulary
         self._generation_arguments = generation_arguments
@@ -81,6 +82,7 @@ class Reader:
             "bos_policy": self.encoder.bos_policy,
             "prefix_token": self.encoder.prefix_token,
             "special_tokens": self.encoder.special_tokens,
+            "specials_behind": self.encoder.specials_behind,
         }
 
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:

@@ -80,6 +80,7 @@ class Seq2SeqLM(HuggingFaceLM):
         )
 
     def _encoder(self, tokenizer: Any, **how: Any) -> Encoder:
+        how["keeps_behind"] = True  # an encoder's text ends as it was trained
         return SourceEncoder(
             tokenizer, start=self._start, own_specials_in_prompts=self._mode == "compat", **how
         )

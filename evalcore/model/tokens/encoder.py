@@ -17,6 +17,7 @@ from typing import Any
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Request
+from evalcore.model.tokens.specials import AddedTokens, added_tokens
 from evalcore.model.tokens.texts import Texts
 
 
@@ -32,14 +33,17 @@ class Encoder:
         add_bos_token: bool | None = None,
         prefix_token: int | None = None,
         truncation: bool = False,
+        keeps_behind: bool = True,
     ) -> None:
         """`prefix_token`: another one than the tokenizer's BOS or EOS. `truncation`: whether
-        prompts of generations are first cut to the tokenizer's own limit, on its own side."""
+        prompts of generations are first cut to the tokenizer's own limit, on its own side.
+        `keeps_behind`: whether special tokens that the tokenizer puts behind a text stay there."""
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._add_bos_token = add_bos_token
         self._prefix_token = prefix_token
         self._truncation = truncation
+        self._keeps_behind = keeps_behind
         self._texts = Texts(tokenizer)
         self._keys = RequestKeys()
         self._known: dict[bool | None, dict[str, list[int]]] = {}
@@ -75,6 +79,17 @@ class Encoder:
         return "always" if self._add_bos_token else "never"
 
     @cached_property
+    def added(self) -> AddedTokens:
+        """What the tokenizer adds to every text, by the policy on BOS."""
+        return added_tokens(self.tokenizer, self._add_bos_token)
+
+    @property
+    def specials_behind(self) -> tuple[str, ...]:
+        """The special tokens that the tokenizer puts behind every text, or within it."""
+        tokens = self.added.behind or self.added.within
+        return tuple(str(self.tokenizer.convert_ids_to_tokens(token)) for token in tokens)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of what the tokenizer does: its whole definition, or its vocabulary."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
@@ -99,7 +114,7 @@ class Encoder:
             if request.media:
                 continue  # which whoever sees or hears reads together with them
             for special, text in self._texts_of(request):
-                wanted[special].add(text)
+                wanted[False if self._drops_behind else special].add(text)
         try:
             for special, texts in wanted.items():
                 self._known[special] = self._texts.tokens(texts, special)
@@ -124,7 +139,21 @@ class Encoder:
         for text in (context, context + continuation):
             yield self._special(text, self._add_bos_token), text
 
+    @cached_property
+    def _drops_behind(self) -> bool:
+        """Raises ModelError for special tokens within a text, which nobody can leave off."""
+        if self._keeps_behind:
+            return False
+        if self.added.within:
+            raise ModelError(
+                f"its tokenizer puts special tokens within a text ({self.specials_behind}), so no "
+                "answer follows its question: save it without them"
+            )
+        return bool(self.added.behind)
+
     def _ids(self, text: str, special: bool | None) -> list[int]:
+        if special is not False and self._drops_behind:
+            return [*self.added.before, *self._ids(text, False)]
         known = self._known.get(special, {})
         return known[text] if text in known else self._texts.tokens([text], special)[text]
 
@@ -163,6 +192,8 @@ class Encoder:
         if self._truncation:
             options = {} if special is None else {"add_special_tokens": special}
             kept = self.tokenizer(text, truncation=True, **options)["input_ids"] or whole
+            if special is not False and self._drops_behind:
+                kept = kept[: -len(self.added.behind)] or whole
         kept = kept[-room:]
         return kept, len(whole) - len(kept)
 

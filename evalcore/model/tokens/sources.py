@@ -30,6 +30,11 @@ class SourceEncoder(Encoder):
         self._start = start
         self._own_specials_in_prompts = own_specials_in_prompts
 
+    @property
+    def specials_behind(self) -> tuple[str, ...]:
+        """None that matters: a decoder begins with a token of its own."""
+        return ()
+
     def pair(self, request: Request) -> EncodedRequest:
         """Raises ModelError for a continuation that is longer than the model, or of no token."""
         if self._start is None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
 
 from evalcore.cli import main
 from evalcore.errors import EvalError, ModelError
@@ -29,6 +31,16 @@ def load(
     """The model in a folder, in float32 on the processor unless something else is stated."""
     arguments = Arguments.of({"pretrained": str(folder), "dtype": "float32", **stated})
     return HuggingFaceLM(arguments, batch_size=batch_size, device="cpu", mode=mode, path=path)
+
+
+def ends_texts(folder: Path, around: str = "<s> $A </s>") -> Path:
+    """The model in a folder, whose tokenizer puts special tokens around a text from now on."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=around, special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def load_by(

@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from evalcore.errors import ModelError
+from evalcore.model.base import Request
 from evalcore.model.conformance import Finding, examine
 from evalcore.model.fake import DummyLM, FakeLM
 from evalcore.model.registry import MODELS
 from evalcore.model.text_lm import TextLM
 from evalcore.model.writing.generation import GenerationRequest, RollingRequest
 from tests import tiny
-from tests.evalcore.model.asking import load, load_by
+from tests.evalcore.model.asking import ends_texts, load, load_by
 from tests.evalcore.toys import ToyLM
 
 NO_TOKENS = {
-    *("tokenisation", "beginning of a text", "over-long prompts", "alignment", "sums"),
-    *("additivity", "whole texts", "greedy flag", "length of texts"),
+    *("tokenisation", "beginning of a text", "end of a text", "over-long prompts", "alignment"),
+    *("sums", "additivity", "whole texts", "greedy flag", "length of texts"),
 }
 """What a backend of texts is not asked."""
 
@@ -54,6 +56,21 @@ def test_every_backend_that_a_command_can_name_conforms(name, folder):
     assert report.passed, str(report)
     allowed = set() if name != "dummy" else NO_TOKENS | {"stop strings"}
     assert not_asked(report) == allowed, str(report)
+
+
+@pytest.mark.parametrize("around", ["<s> $A </s>", "$A </s>", "<s> $A <s>", "$A </s> $A"])
+def test_a_tokenizer_that_ends_its_texts_is_found_in_compat_and_overruled_in_strict(
+    tmp_path, around
+):
+    folder = ends_texts(tiny.make(tmp_path), around)
+    found = examine(load(folder))
+    assert found.of("end of a text").verdict == "FAILED", str(found)
+    if around.count("$A") > 1:
+        with pytest.raises(ModelError, match="puts special tokens within a text"):
+            load(folder, mode="strict").encode([Request("loglikelihood", "Question", " a table")])
+    else:
+        kept = examine(load(folder, mode="strict"))
+        assert kept.passed, str(kept)
 
 
 def test_functions_and_objects_of_texts_conform():

@@ -28,7 +28,7 @@ from evalcore.model.hf.reading import reader_of
 from evalcore.model.hf.snapshot import Arguments
 from evalcore.model.registry import backend_of
 from tests import tiny
-from tests.evalcore.model.asking import answers_of, load, load_by, run_toys
+from tests.evalcore.model.asking import answers_of, ends_texts, load, load_by, run_toys
 from tests.evalcore.model.known_keys import KNOWN, REQUESTS, TURNS, keys
 
 TEXT = st.text(alphabet="abn \nAns:é.🙂", max_size=12)
@@ -77,6 +77,46 @@ def test_where_a_continuation_begins_and_where_bos_is_put(folder, model):
     (bos,) = load(folder, add_bos_token="True").encode([Request("loglikelihood", "Answer:", " A")])
     assert bos.tokens == (0, *plain.tokens)
     assert bos.targets == plain.targets
+
+
+ENDED = [
+    Request("loglikelihood", "Question: Which?", " a table"),
+    Request("loglikelihood", "Question: Which?", " a river"),
+    Request("loglikelihood", "", " a table"),
+    Request("loglikelihood_rolling", "", "a table"),
+    Request("generate_until", "Question: Which?", generation={"max_gen_toks": 5}),
+    Request("generate_until", "wood " * 80, generation={"max_gen_toks": 5}),
+]
+
+
+@pytest.mark.parametrize("adds_bos", [True, False])
+@pytest.mark.parametrize("stated", [{}, {"truncation": "True"}])
+def test_what_a_tokenizer_puts_behind_a_text_is_left_off_in_strict(tmp_path, adds_bos, stated):
+    """Such a tokenizer was saved after training: every answer came behind the end of the text, and
+    choices of one token had one loglikelihood."""
+    made = tiny.make(tmp_path / "a", adds_bos=adds_bos, positions=64)
+    plain = load(made, mode="strict", **stated)
+    folder = tiny.make(tmp_path / "b", positions=64)
+    ended = ends_texts(folder, "<s> $A </s>" if adds_bos else "$A </s>")
+    strict, compat = (load(ended, mode=mode, **stated) for mode in ("strict", "compat"))
+    assert strict.encode(ENDED) == plain.encode(ENDED)
+    assert {one.targets[-1:] for one in compat.encode(ENDED)[:2]} == {(1,)}
+    assert strict.info.specials_behind == compat.info.specials_behind == ("</s>",)
+    assert plain.info.specials_behind == ()
+    never = load(ended, mode="compat", add_bos_token="False")
+    assert never.info.specials_behind == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("compat", "answers are scored and written behind it"), ("strict", "strict leaves it off")],
+)
+def test_a_run_says_that_its_tokenizer_ends_every_text(toys, tmp_path, capsys, mode, said):
+    folder = ends_texts(tiny.make(tmp_path / "model"))
+    stated = f"pretrained={folder},dtype=float32"
+    assert run_toys(toys, "--model_args", stated, "--mode", mode, "--limit", 2) == 0
+    told = capsys.readouterr()
+    assert f"puts </s> behind every text: {said}" in told.out + told.err
 
 
 def test_no_key_of_a_request_a_prompt_or_an_answer_changes():

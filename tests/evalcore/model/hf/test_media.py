@@ -22,7 +22,7 @@ from evalcore.model.pictures import Picture
 from evalcore.model.sounds import Sound, at_rate
 from tests import tiny
 from tests.drawn import drawn, encoded, write_rows
-from tests.evalcore.model.asking import answers_of, load_by, run_toys, written_in
+from tests.evalcore.model.asking import answers_of, ends_texts, load_by, run_toys, written_in
 from tests.senses import RATE, make_hearing, make_seeing, sound_file, sound_keys, tone
 
 SEEING = ("llava", "idefics3", "qwen2_vl")
@@ -251,6 +251,14 @@ def test_a_prompt_that_cannot_be_read_is_refused(folders, case):
     with pytest.raises(kind) as refused:
         loaded(folders[name], weights=False, **stated).encode([request])
     assert complaint in str(refused.value)
+
+
+def test_strict_asks_about_no_image_behind_the_end_of_a_text(folders, tmp_path):
+    folder = ends_texts(shutil.copytree(folders["qwen2_vl"], tmp_path / "model"), "$A </s>")
+    asked = [looks("<image>What?", 0)]
+    assert loaded(folder, weights=False).encode(asked)[0].tokens[-1] == 1
+    with pytest.raises(ModelError, match="puts </s> behind every text, and its processor leaves"):
+        loaded(folder, weights=False, mode="strict").encode(asked)
 
 
 @pytest.mark.parametrize(
