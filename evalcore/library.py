@@ -27,10 +27,14 @@ from evalcore.watch import Silent, Watch
 if TYPE_CHECKING:
     from evalcore.evaluation import Evaluation
 
+TasksStated = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+"""Names of tasks, groups and tags; and mappings with the keys of a task file, of a task of its own
+or, under its name, over those of one that there is."""
+
 
 def evaluate(
     model: Any,
-    tasks: str | Sequence[str],
+    tasks: TasksStated,
     *,
     model_args: str | Mapping[str, Any] | None = None,
     tokenizer: Any = None,
@@ -62,7 +66,7 @@ def evaluate(
     from evalcore.journal import Journal
 
     folders = [include_path] if isinstance(include_path, str | Path) else list(include_path)
-    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    names = [tasks] if isinstance(tasks, str | Mapping) else list(tasks)
     chosen = Settings(**settings)
     finished: list[Evaluation] = []
     for stated, load in _loaders(
@@ -166,7 +170,7 @@ def lm_of(
 def simple_evaluate(
     model: Any,
     model_args: str | Mapping[str, Any] | None = None,
-    tasks: Sequence[str] | str | None = None,
+    tasks: TasksStated | None = None,
     num_fewshot: int | None = None,
     batch_size: int | str | None = None,
     max_batch_size: int | None = None,

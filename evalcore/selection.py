@@ -19,13 +19,13 @@ def library_of(folders: Sequence[Path | str]) -> TaskLibrary:
 
 def select(
     library: TaskLibrary,
-    names: Sequence[str],
+    names: Sequence[str | Mapping[str, Any]],
     *,
     metadata: Mapping[str, Any] | None,
     model_args: Mapping[str, Any],
     mode: str,
 ) -> list[TaskSpec | GroupSpec]:
-    """The tasks and groups of these names.
+    """The tasks and groups of these names, or mappings of keys as of a task file.
 
     In compat the metadata of those that are made by code hold the model's arguments, too, as in
     lm-evaluation-harness: some documents are made to a tokenizer's measure.

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import evalcore
 from evalcore.errors import ModelError, TaskError
@@ -142,6 +143,32 @@ def test_a_journal_answers_for_the_model_it_knows(tasks, tmp_path):
     again._answer = None  # it cannot be asked
     (one,) = evalcore.evaluate(again, "toy_choice", include_path=tasks, use_cache=tmp_path)
     assert one.record.requests["journalled"] == one.record.requests["total"]
+
+
+def test_a_task_may_be_stated_in_a_mapping(tasks):
+    """As a file states it, whole; or a known one with other keys."""
+    own = yaml.safe_load((tasks / "toy_choice.yaml").read_text())
+    mine = {**own, "task": "mine", "doc_to_text": "{{question}}"}
+    for stated in (mine, [mine]):
+        (one,) = evalcore.evaluate(ToyLM(), stated, include_path=tasks, bootstrap_iters=0)
+        assert (one.record.task, one.record.configs["mine"]["doc_to_text"]) == (
+            "mine", "{{question}}",
+        )  # fmt: skip
+    group = {"group": "both", "task": ["toy_likely", {"task": "toy_rolling"}]}
+    found = evalcore.simple_evaluate(
+        ToyLM(), tasks=[{"task": "toy_choice", "num_fewshot": 2}, mine, group],
+        include_path=tasks, bootstrap_iters=0,
+    )  # fmt: skip
+    assert found["n-shot"]["toy_choice"] == 2
+    assert {"toy_choice", "mine", "toy_likely", "toy_rolling"} <= found["results"].keys()
+    for wrong, said in (
+        ({"task": "toy_choise"}, r"tasks\[0\]: there is no task, .*'toy_choise'.*toy_choice"),
+        ({"dataset_path": "json"}, r"tasks\[0\]: expected a name, or a mapping with"),
+        ({**mine, "doc_to_txt": "x"}, r"tasks\[0\]: .*doc_to_txt"),
+        (7, r"tasks\[0\]: expected a name, or a mapping"),
+    ):
+        with pytest.raises(TaskError, match=said):
+            evalcore.simple_evaluate(ToyLM(), tasks=[wrong], include_path=tasks)
 
 
 HALF = "\ud83d"

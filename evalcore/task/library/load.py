@@ -60,17 +60,25 @@ class TaskLibrary:
         return entry.path, len(entry.tasks)
 
     def select(
-        self, names: Iterable[str], metadata: Mapping[str, Any] | None = None
+        self,
+        names: Iterable[str | Mapping[str, Any]],
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[TaskSpec | GroupSpec]:
         """The tasks and groups that `names` mean, each once, in order.
 
         A name is that of a task, group or tag, a pattern with `*`, the path of a YAML file (or a
         pattern of paths), a folder of such files, or a task with a prompt or a pattern of prompts
-        (`x@name`, `x@*`). `metadata` is merged over that of every task and group. Raises TaskError:
-        unknown name, a file with mistakes, a task in two of the selected groups.
+        (`x@name`, `x@*`); or a mapping of keys, as of a task file (`Members.stated`). `metadata` is
+        merged over that of every task and group. Raises TaskError: unknown name, a file with
+        mistakes, a task in two of the selected groups.
         """
         selected: dict[str, TaskSpec | GroupSpec] = {}
-        for name in names:
+        for number, name in enumerate(names):
+            if not isinstance(name, str):
+                members = Members(self._entries, self.files, metadata or {})
+                specs = members.stated(name, f"tasks[{number}]")
+                selected.update({spec.name: spec for spec in specs})
+                continue
             task, sign, prompt = name.rpartition(SIGN)
             if sign and name not in self._entries and self._named(task):
                 spec = prompted(self.one(task, metadata), prompt, f"--tasks {name}")

@@ -10,6 +10,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evalcore.errors import TaskError, did_you_mean
@@ -64,6 +65,39 @@ class Members:
     def build(self, entry: Entry) -> Specs:
         """The task or group; several where a task is asked by several prompts."""
         return self._build(entry, _Stated({}, {}), ())
+
+    def stated(self, item: Mapping[str, Any], place: str) -> Specs:
+        """What a program says in a mapping: a task of its own, whole; a task or group that there
+        is, with other keys; or a group of such.
+
+        `place` is where it says so. Raises TaskError.
+        """
+
+        def place_of(_key: str) -> str:
+            return place
+
+        kind = "group" if isinstance(item, Mapping) and "group" in item else "task"
+        name = item.get(kind) if isinstance(item, Mapping) else None
+        if not isinstance(name, str):
+            raise TaskError(
+                f"{place}: expected a name, or a mapping with a name as `task` or `group`, got "
+                f"{item!r}"
+            )
+        if name in self.entries and not (kind == "group" and "task" in item):
+            keys = {key: value for key, value in item.items() if key != kind}
+            each = self.entries[name].taken_apart(self.entries)
+            over = _Stated.at(keys, place_of)
+            return [spec for entry in each for spec in self._build(entry, over, ())]
+        if kind == "group":
+            file = TaskFile(Path(place), dict(item))
+            return [self._group(file, file.values, _Stated({}, {}), ())]
+        known = {key: value for key, value in item.items() if key not in _NOT_OF_A_TASK}
+        if not known.get("dataset_path") and not known.get("custom_dataset"):
+            raise TaskError(
+                f"{place}: there is no task, group or tag {name!r}"
+                f"{did_you_mean(name, self.entries)}, and a task of its own names a dataset_path"
+            )
+        return list(expanded(parse_task(self._with_metadata(known), place_of, None), place_of))
 
     def _build(self, entry: Entry, overrides: _Stated, inside: tuple[str, ...]) -> Specs:
         if entry.path is None:
