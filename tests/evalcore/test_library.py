@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import subprocess
@@ -214,3 +215,27 @@ def test_a_model_in_training_is_evaluated_and_left_as_it_was(tasks, tmp_path):
     for one, other in zip(inside, by_name, strict=True):
         for row, twin in zip(one.record.results, other.record.results, strict=True):
             assert row.value == pytest.approx(twin.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_the_default_type_of_numbers_in_the_program_decides_nothing(tasks, tmp_path, dtype):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tiny.make(tmp_path / "model")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def numbers():
+        found = evalcore.evaluate(
+            model, ["toy_choice", "toy_rolling", "toy_written"], tokenizer=tokenizer,
+            include_path=tasks, bootstrap_iters=0,
+        )  # fmt: skip
+        return [[dataclasses.asdict(row) for row in one.record.results] for one in found]
+
+    expected = numbers()
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        assert numbers() == expected
+    finally:
+        torch.set_default_dtype(torch.float32)

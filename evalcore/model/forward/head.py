@@ -177,12 +177,13 @@ class _Reading:
 
     def __init__(self, hidden: Tensor, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
         device = hidden.device
+        real = torch.float32  # whatever the program's default is
         self._rows = torch.from_numpy(rows).to(device)
         self._targets = targets
-        self._highest = torch.full((len(hidden),), float("-inf"), device=device)
-        self._sum = torch.zeros(len(hidden), device=device)
+        self._highest = torch.full((len(hidden),), float("-inf"), dtype=real, device=device)
+        self._sum = torch.zeros(len(hidden), dtype=real, device=device)
         self._slab_of_highest = torch.zeros(len(hidden), dtype=torch.long, device=device)
-        self._wanted = torch.full((len(rows),), float("nan"), device=device)
+        self._wanted = torch.full((len(rows),), float("nan"), dtype=real, device=device)
         self._slab_if_highest = torch.full((len(rows),), -1, dtype=torch.long, device=device)
 
     def take(self, number: int, token: int, logits: Tensor) -> None:
