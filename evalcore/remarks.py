@@ -25,6 +25,7 @@ def remarks_on(records: Sequence[RunRecord]) -> list[str]:
         *_slower_ways(records),
         *_other_bases(records),
         *_specials_behind(records),
+        *_tokenizers(records),
     ]
 
 
@@ -141,6 +142,12 @@ def _specials_behind(records: Sequence[RunRecord]) -> list[str]:
         if (added := record.model.get("specials_behind"))
     ]
     return list(dict.fromkeys(remarks))
+
+
+def _tokenizers(records: Sequence[RunRecord]) -> list[str]:
+    """Where the library that reads a tokenizer has a rule of its own for it."""
+    notes = (note for record in records for note in record.model.get("tokenizer_notes", ()))
+    return list(dict.fromkeys(notes))
 
 
 def _named(tasks: Sequence[str]) -> str:

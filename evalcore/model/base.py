@@ -235,7 +235,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 
 LATER_PINS = (
     *("adapter_base", "delta", "gguf_file", "code", "vocabulary"),
-    *("computed_by", "service", "processor", "specials_behind"),
+    *("computed_by", "service", "processor", "specials_behind", "tokenizer_notes"),
 )
 """Fields of `ModelInfo` that records have only where they say something."""
 
@@ -279,6 +279,8 @@ class ModelInfo:
     """Text and id of bos, eos and pad, as the tokenizer names them."""
     specials_behind: tuple[str, ...] = ()
     """Special tokens that the tokenizer puts behind every text, or within it; strict drops them."""
+    tokenizer_notes: tuple[str, ...] = ()
+    """Where transformers does not build the tokenizer as its files alone say."""
     device: str = "cpu"
     subfolder: str = ""
     """Of the repository, where the model lies in one."""
@@ -308,7 +310,7 @@ class ModelInfo:
         own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
-        for said in ("adapter_base", "specials_behind"):
+        for said in ("adapter_base", "specials_behind", "tokenizer_notes"):
             own.pop(said, None)
         if not self.subfolder:
             del own["subfolder"]

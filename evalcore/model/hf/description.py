@@ -24,6 +24,11 @@ def code_options(arguments: Arguments) -> dict[str, Any]:
 
 
 def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
+    """The tokenizer that `AutoTokenizer.from_pretrained` gives for a repository's ID.
+
+    It is loaded from the snapshot's folder, so with and without a network the same files decide;
+    but transformers has rules for single IDs, so it is told which repository the folder is of.
+    """
     from transformers import AutoTokenizer
 
     options: dict[str, Any] = {"use_fast": arguments.use_fast_tokenizer}
@@ -31,6 +36,8 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
         options["add_bos_token"] = arguments.add_bos_token
     if snapshot.file:
         options["gguf_file"] = snapshot.file
+    elif snapshot.commit is not None:
+        options["config"] = _configuration_with_id(arguments, snapshot)
     with errors_named(snapshot), alone(snapshot) as folder:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options, **code_options(arguments))
     longest = tokenizer.model_max_length
@@ -40,6 +47,20 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
             f"tokens, got {longest!r}"
         )
     return tokenizer
+
+
+def _configuration_with_id(arguments: Arguments, snapshot: Snapshot) -> Any:
+    """The configuration by which AutoTokenizer chooses a class, under the repository's own ID."""
+    from transformers import AutoConfig, PreTrainedConfig
+
+    with errors_named(snapshot):
+        try:
+            config: Any = AutoConfig.from_pretrained(snapshot.folder, **code_options(arguments))
+        except (ValueError, OSError):  # of no model type that is known; a tokenizer may be there
+            config = PreTrainedConfig.from_pretrained(snapshot.folder)
+    if config.name_or_path:  # not where there is no config.json, under an ID as in a folder
+        config.name_or_path = snapshot.name
+    return config
 
 
 def load_configuration(arguments: Arguments, snapshot: Snapshot) -> Any:

@@ -23,7 +23,7 @@ from evalcore.model.faults import libraries_fault
 from evalcore.model.forward.logits import dtype_of_logits
 from evalcore.model.forward.selfcheck import is_quantised
 from evalcore.model.hf.bases import other_base
-from evalcore.model.hf.description import load_tokenizer, max_length_of
+from evalcore.model.hf.description import max_length_of
 from evalcore.model.hf.gguf import packing_of
 from evalcore.model.hf.loading import load_model, skeleton
 from evalcore.model.hf.precheck import precheck
@@ -38,6 +38,7 @@ from evalcore.model.hf.snapshot import (
     download_tokenizer,
     download_weights,
 )
+from evalcore.model.hf.tokenizer_rules import load_with_notes
 from evalcore.model.hf.weights import digest_of_quantised, weights_digest
 from evalcore.model.hf.whole_texts import scored
 from evalcore.model.kept_checks import KeptChecks, place_of
@@ -117,6 +118,7 @@ class HuggingFaceLM(Reader):
         self._first_pass: FirstPass | None = None
         self._width: int | None = None
         """Tokens of the model's tables where its adapter wants another number."""
+        notes: tuple[str, ...] = ()
         if model is None:
             here = device or default_device()
             if weights:
@@ -125,7 +127,8 @@ class HuggingFaceLM(Reader):
                 )
                 self._files, self._width = checked.files, checked.width
                 download_weights(self._files)
-                tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
+                if tokenizer is None:
+                    tokenizer, notes = load_with_notes(arguments, self._files.tokenizer)
                 model = load_model(
                     *(arguments, self._files, here, self.auto),
                     width=self._width,
@@ -133,10 +136,11 @@ class HuggingFaceLM(Reader):
                 )
             else:
                 self._files = download(arguments, weights=False)
-                tokenizer = tokenizer or load_tokenizer(arguments, self._files.tokenizer)
+                if tokenizer is None:
+                    tokenizer, notes = load_with_notes(arguments, self._files.tokenizer)
                 model = skeleton(arguments, self._files, self.auto)
-        else:
-            tokenizer = tokenizer or load_tokenizer(arguments, download_tokenizer(arguments))
+        elif tokenizer is None:
+            tokenizer, notes = load_with_notes(arguments, download_tokenizer(arguments))
         self._model = model
         self._checks = KeptChecks()
         self._way = {"batch_size": batch_size, "path": path}
@@ -153,6 +157,7 @@ class HuggingFaceLM(Reader):
                 vocabulary=lambda: len(model.get_input_embeddings().weight),
                 generation_arguments=GENERATION_ARGUMENTS,
                 generation_defaults=lambda: writer.defaults,
+                tokenizer_notes=notes,
             )
             _ = self.encoder.digest, self.encoder.special_tokens, self.encoder.specials_behind
 

@@ -15,8 +15,9 @@ from evalcore.errors import ModelError
 from evalcore.model.base import ChatTemplate, EncodedRequest, Mode, Request
 from evalcore.model.faults import libraries_fault
 from evalcore.model.hf.conversation import chat_template_of
-from evalcore.model.hf.description import load_configuration, load_tokenizer, max_length_of
+from evalcore.model.hf.description import load_configuration, max_length_of
 from evalcore.model.hf.snapshot import Arguments, download
+from evalcore.model.hf.tokenizer_rules import load_with_notes
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
@@ -42,12 +43,14 @@ class Reader:
         vocabulary: Callable[[], int],
         generation_arguments: Collection[str],
         generation_defaults: Callable[[], dict[str, Any]] = dict,
+        tokenizer_notes: Sequence[str] = (),
     ) -> None:
         """`max_length`: what the model itself says; the arguments may state another one.
 
         `vocabulary`: how many tokens the model has; `generation_arguments`: what whoever computes
         it can be told besides the stops and the number of tokens; `generation_defaults`: the
         model's own of these. The two functions are asked when a request needs them.
+        `tokenizer_notes`: what is to be said of the tokenizer.
         """
         self.tokenizer = tokenizer
         self._arguments = arguments
@@ -64,6 +67,7 @@ class Reader:
         self._generation_arguments = generation_arguments
         self._generation_defaults = generation_defaults
         self._spelling = Spelling(tokenizer)
+        self._tokenizer_notes = tuple(tokenizer_notes)
 
     def _encoder(self, tokenizer: Any, **how: Any) -> Encoder:
         return Encoder(tokenizer, **how)
@@ -83,6 +87,7 @@ class Reader:
             "prefix_token": self.encoder.prefix_token,
             "special_tokens": self.encoder.special_tokens,
             "specials_behind": self.encoder.specials_behind,
+            "tokenizer_notes": self._tokenizer_notes,
         }
 
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
@@ -260,7 +265,7 @@ def reader_of(
     be reached.
     """
     files = download(arguments, weights=False)
-    tokenizer = load_tokenizer(arguments, files.tokenizer)
+    tokenizer, notes = load_with_notes(arguments, files.tokenizer)
     config = load_configuration(arguments, files.model)
     if config.is_encoder_decoder:
         raise ModelError(
@@ -274,4 +279,5 @@ def reader_of(
         vocabulary=lambda: int(config.get_text_config().vocab_size),
         generation_arguments=generation_arguments,
         generation_defaults=generation_defaults,
+        tokenizer_notes=notes,
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 from transformers import AutoModelForCausalLM
 
 from evalcore.errors import ModelError
@@ -424,3 +425,98 @@ def test_the_option_of_lm_evaluation_harness_is_the_argument(served: str, tmp_pa
     done = evalcore("run", served, tmp_path, "pretrained=somebody/own", *out)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "ran").exists()
+
+
+# Rules of transformers for single IDs.
+
+READ_BY_ID = """
+import json, sys
+from transformers import AutoTokenizer
+from evalcore.model.hf.choice import HuggingFace
+
+text = "Which of these is made of wood?"
+for name, stated, mode in json.loads(sys.argv[1]):
+    arguments = {"pretrained": name, "dtype": "float32", **stated}
+    lm = HuggingFace.from_arguments(arguments, device="cpu", mode=mode)
+    theirs = AutoTokenizer.from_pretrained(stated.get("tokenizer", name))
+    print(json.dumps([lm.encoder.text(text), theirs(text)["input_ids"]]))
+"""
+
+OWN_SPLIT = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Split(Regex(r"\p{L}{1,2}"), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def with_rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Models whose class of tokenizer splits words otherwise than their tokenizer.json."""
+    models = tmp_path_factory.mktemp("hub") / "models"
+    named = tiny.make(models / "deepseek-ai" / "deepseek-coder-tiny")
+    file = named / "tokenizer.json"
+    own: Any = Tokenizer.from_file(str(file))
+    own.pre_tokenizer = OWN_SPLIT
+    own.save(str(file))
+    tiny.change_config(named, "tokenizer_config.json", tokenizer_class="GPT2Tokenizer")
+    shutil.copytree(named, models / "somebody" / "copy")
+    shutil.copytree(named, models / "allenai" / "dolma2-tokenizer")
+    alone = models / "somebody" / "tokenizer-alone"
+    alone.mkdir()
+    for file in named.glob("tokenizer*"):
+        shutil.copy(file, alone)
+    with serve([models.parent]) as url:
+        yield url
+
+
+def test_a_tokenizer_is_the_one_that_transformers_gives_for_the_id(
+    with_rules: str, tmp_path: Path
+) -> None:
+    """With a network and, from what was downloaded then, without one, in both modes."""
+    cases = [
+        (name, stated, mode)
+        for mode in ("compat", "strict")
+        for name, stated in (
+            ("deepseek-ai/deepseek-coder-tiny", {}),
+            ("somebody/copy", {}),
+            ("somebody/copy", {"tokenizer": "allenai/dolma2-tokenizer"}),
+            ("somebody/copy", {"tokenizer": "somebody/tokenizer-alone"}),
+        )
+    ]
+    for offline in ("0", "1"):
+        done = warm.run(
+            ["-c", READ_BY_ID, json.dumps(cases)],
+            cwd=ROOT,
+            env=client_environment(with_rules, tmp_path, HF_HUB_OFFLINE=offline),
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        lengths = []
+        for ours, theirs in map(json.loads, done.stdout.splitlines()):
+            assert ours == theirs
+            lengths.append(len(ours))
+        assert lengths[0] == lengths[2] > lengths[1] == lengths[3]
+        assert lengths[4:] == lengths[:4]
+
+
+def test_a_rule_for_an_id_and_a_file_that_is_ignored_are_remarked(
+    with_rules: str, tmp_path: Path
+) -> None:
+    for name, remark in (
+        (
+            "deepseek-ai/deepseek-coder-tiny",
+            "has a rule for the ID deepseek-ai/deepseek-coder-tiny",
+        ),
+        ("somebody/copy", "somebody/copy as a GPT2Tokenizer and not as its tokenizer.json says"),
+    ):
+        out = tmp_path / name
+        stated = f"pretrained={name},dtype=float32"
+        done = evalcore(
+            "run", with_rules, tmp_path, stated, "--limit", "1", "--output_path", str(out)
+        )
+        assert done.returncode == 0, done.stderr
+        assert remark in done.stdout + done.stderr
+        (record,) = out.rglob("record_*.json")
+        (note,) = json.loads(record.read_text())["model"]["tokenizer_notes"]
+        assert remark in note
