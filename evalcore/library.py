@@ -50,8 +50,9 @@ def evaluate(
     """Evaluates a model on tasks; gives a record with its samples for each task or group.
 
     `model`: the name of a kind (`hf`, with `model_args`), an initialised `transformers` model (with
-    its `tokenizer`), an object with the LM protocol of `evalcore.model.base`, or one with
-    lm-evaluation-harness's three methods. A `transformers` model is left as it was: in the same
+    its `tokenizer`, or where that lies; also as `pretrained` and `tokenizer` of `hf`), an object
+    with the LM protocol of `evalcore.model.base`, or one with lm-evaluation-harness's three
+    methods. A `transformers` model is left as it was: in the same
     mode, on the same device. `settings` are fields of `evalcore.settings.Settings`.
 
     `adapters`: with `hf`, the names of several, each evaluated as with `peft` in `model_args`, over
@@ -68,9 +69,10 @@ def evaluate(
     folders = [include_path] if isinstance(include_path, str | Path) else list(include_path)
     names = [tasks] if isinstance(tasks, str | Mapping) else list(tasks)
     chosen = Settings(**settings)
+    model, model_args, tokenizer = _taken_apart(model, model_args, tokenizer)
     finished: list[Evaluation] = []
     for stated, load in _loaders(
-        model, model_args or {}, adapters, tokenizer=tokenizer, batch_size=batch_size,
+        model, model_args, adapters, tokenizer=tokenizer, batch_size=batch_size,
         device=device, mode=chosen.mode,
     ):  # fmt: skip
         specs = select(
@@ -91,16 +93,31 @@ def evaluate(
     return finished
 
 
+def _taken_apart(
+    model: Any, model_args: str | Mapping[str, Any] | None, tokenizer: Any
+) -> tuple[Any, Mapping[str, Any], Any]:
+    """The model, the arguments that are texts and numbers, and the tokenizer.
+
+    As lm-evaluation-harness's class for `hf` is given an initialised model and its tokenizer.
+    """
+    stated = pairs(model_args or {})
+    if isinstance(model, str) and hasattr(stated.get("pretrained"), "forward"):
+        model = stated.pop("pretrained")
+    if not isinstance(stated.get("tokenizer"), str | Path | None):
+        tokenizer = stated.pop("tokenizer")
+    return model, stated, tokenizer
+
+
 def _loaders(
     model: Any,
-    model_args: str | Mapping[str, Any],
+    model_args: Mapping[str, Any],
     adapters: Sequence[str],
     *,
     tokenizer: Any,
     batch_size: int | str | None,
     device: str | None,
     mode: Mode,
-) -> Iterator[tuple[str | Mapping[str, Any], Callable[[], Any]]]:
+) -> Iterator[tuple[Mapping[str, Any], Callable[[], Any]]]:
     """The arguments of the model, or of it with each adapter alone, and what loads it."""
     if not adapters:
         yield model_args, partial(
@@ -135,10 +152,11 @@ def lm_of(
 ) -> Any:
     """What `model` stands for, with the LM protocol. Raises ModelError for what is no model."""
     rows = batch_size_of("auto" if batch_size is None else batch_size)
+    model, stated, tokenizer = _taken_apart(model, model_args, tokenizer)
     if isinstance(model, str):
         from evalcore.model.registry import backend_of
 
-        arguments = as_texts(pairs(model_args or {}))
+        arguments = as_texts(stated)
         backend = backend_of(model)
         return backend.from_arguments(arguments, batch_size=rows, device=device, mode=mode)
     if all(hasattr(model, name) for name in ("info", "encode", "answer")):
@@ -155,10 +173,14 @@ def lm_of(
     if hasattr(model, "config") and hasattr(model, "forward"):
         from evalcore.model.hf.huggingface import HuggingFaceLM
         from evalcore.model.hf.seq2seq import Seq2SeqLM
+        from evalcore.model.hf.snapshot import Arguments
 
+        if isinstance(tokenizer, str | Path):
+            stated, tokenizer = {**stated, "tokenizer": str(tokenizer)}, None
+        how = Arguments.of_initialised(model, as_texts(stated))
         kind = Seq2SeqLM if getattr(model.config, "is_encoder_decoder", False) else HuggingFaceLM
         return kind(
-            None, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
+            how, batch_size=rows, device=device, model=model, tokenizer=tokenizer, mode=mode
         )
     raise ModelError(
         f"model: expected the name of a kind, a transformers model, or an object with the methods "
@@ -236,9 +258,10 @@ def simple_evaluate(
     if write_out:
         for evaluation in finished:
             sys.stderr.write(first_prompts(evaluation.samples))
+    _, texts, _ = _taken_apart(model, model_args, tokenizer)
     command = {
         "model": model if isinstance(model, str) else type(model).__name__,
-        "model_args": model_args,
+        "model_args": model_args if isinstance(model_args, str | None) else texts,
         "batch_size": batch_size,
         "device": device,
         "use_cache": use_cache,

@@ -217,6 +217,37 @@ def test_a_model_in_training_is_evaluated_and_left_as_it_was(tasks, tmp_path):
             assert row.value == pytest.approx(twin.value, rel=1e-6)
 
 
+def test_a_live_model_may_be_an_argument_and_its_tokenizer_a_path(tasks, tmp_path):
+    """As lm-evaluation-harness's class for `hf` takes both."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tiny.make(tmp_path / "model")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model.config.name_or_path = "nowhere/to-be-found"
+
+    def numbers(model, stated=None, **beside):
+        found = evalcore.simple_evaluate(
+            model, stated, tasks=["toy_choice"], include_path=tasks, bootstrap_iters=0, **beside
+        )
+        json.dumps(found)
+        return found["results"], found["samples"]
+
+    expected = numbers(model, tokenizer=tokenizer)
+    for stated, beside in (
+        ({"pretrained": model, "tokenizer": tokenizer}, {}),
+        ({"pretrained": model, "tokenizer": str(folder)}, {}),
+        ({"pretrained": model}, {"tokenizer": folder}),
+    ):
+        assert numbers("hf", stated, **beside) == expected
+    assert numbers(model, tokenizer=str(folder)) == expected
+    assert numbers(model, {"tokenizer": tokenizer}) == expected
+    short = {"pretrained": model, "tokenizer": tokenizer, "max_length": 16}
+    assert numbers("hf", short) != expected
+    with pytest.raises(ModelError, match="dtype: says how a model is loaded, and this one is"):
+        numbers("hf", {**short, "dtype": "bfloat16"})
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
 def test_the_default_type_of_numbers_in_the_program_decides_nothing(tasks, tmp_path, dtype):
     import torch

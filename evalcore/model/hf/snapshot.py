@@ -95,11 +95,33 @@ class Arguments:
         """Typed from the command line's texts; raises ModelError naming every wrong one."""
         return cls(**values_of(given))
 
+    @classmethod
+    def of_initialised(cls, model: Any, given: Mapping[str, Any]) -> Self:
+        """The same for a model that is loaded already: how it is read, and where its tokenizer
+        lies. Raises ModelError, too, for what says how a model is loaded."""
+        name = getattr(model.config, "name_or_path", "") or type(model).__name__
+        arguments = cls.of({**given, "pretrained": str(name)})
+        loads = [each for each in arguments.as_json() if each not in OF_READING]
+        if loads:
+            raise ModelError(
+                f"--model_args: {', '.join(loads)}: says how a model is loaded, and this one is: "
+                "leave it out"
+            )
+        return arguments
+
     def as_json(self) -> dict[str, Any]:
         """What differs from the defaults and may change a number, and the name of the model."""
         same = {"trust_remote_code": self.trust_remote_code, "backend": self.backend}
         default = {**asdict(type(self)(pretrained="")), **same}
         return {name: value for name, value in asdict(self).items() if value != default[name]}
+
+
+OF_READING = (
+    *("pretrained", "revision", "tokenizer", "use_fast_tokenizer", "softmax_dtype", "max_length"),
+    *("truncation", "add_bos_token", "prefix_token_id", "rolling_stride", "think_end_token"),
+    *("enable_thinking", "chat_template_args", "thinking_budget"),
+)
+"""Arguments that mean something where a model is loaded already."""
 
 
 @dataclass(frozen=True)
