@@ -164,6 +164,8 @@ def _made(spec: TaskSpec) -> ConfigurableTask:
     config = {
         **at_hand(spec.class_config),
         "task": spec.task,
+        "class": made_by,  # which classes take out again, since nothing else knows what it is
+        **({} if spec.task_alias is None else {"task_alias": spec.task_alias}),
         "metadata": spec.told_to_code,
     }
     with code_of_others(f"The task {spec.name}: {spec.python_class}"):

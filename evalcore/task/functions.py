@@ -117,7 +117,15 @@ class FunctionRef:
                 f"{self} (named in {self._where}) has no module: write `!function file.name`"
             )
         file = self.folder / f"{module_name.replace('.', '/')}.py"
-        return file if file.is_file() else None
+        if file.is_file():
+            return file
+        if "/" in module_name or module_name.startswith("."):  # which no installed module is called
+            raise TaskError(
+                f"{self} (named in {self._where}): there is no such file. A function is named by "
+                "the file beside the task's, file.name, or by one below, folder.file.name: `..` "
+                "leads nowhere, so put the file there"
+            )
+        return None
 
     def _installed_file(self) -> Path:
         module_name = self.name.rpartition(".")[0]

@@ -189,6 +189,33 @@ def test_a_class_that_cannot_be_used_is_named(tmp_path: Path, code: str, complai
         capitals_task(tmp_path, code)
 
 
+TAKING_APART = """
+from lm_eval.api.task import ConfigurableTask
+
+class Capitals(ConfigurableTask):
+    def __init__(self, config=None):
+        assert config.pop("class") is Capitals
+        self.shown = config.pop("task_alias"), sorted(config)
+        super().__init__(config=config)
+"""
+
+
+@peer
+def test_a_class_takes_out_of_its_configuration_what_is_in_it_there(tmp_path: Path) -> None:
+    keys = f"    class: !function code.Capitals\n    task_alias: Cities\n{CHOICES}"
+    scene = Scene(tmp_path, choosing(3), keys, TAKING_APART)
+    ours = task_of(scene.spec, mode="compat")
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False)
+    theirs = manager.load(["scene"])["tasks"]["scene"]
+    assert ours.instance.shown == theirs.shown
+    assert ours.instance.shown[0] == "Cities"
+    assert [request.arguments for item in ours.items() for request in item.requests] == [
+        instance.args for instance in requests_of(theirs)
+    ]
+
+
 # Names of lm-eval
 
 

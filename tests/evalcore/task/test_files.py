@@ -446,6 +446,9 @@ def test_a_function_that_cannot_be_had_says_why(tmp_path: Path) -> None:
         ("nowhere.process", "cannot be loaded: ModuleNotFoundError"),
         ("exits.process", "cannot be loaded: SystemExit"),
         ("utils.number", "is a int, not a function"),
+        ("../utils.process", r"there is no such file\. A function is named by .* put the file"),
+        ("/tmp/utils.process", "there is no such file"),
+        (".utils.process", "there is no such file"),
     ):
         with pytest.raises(TaskError, match=complaint):
             FunctionRef(name, tmp_path).load()
