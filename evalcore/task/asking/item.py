@@ -15,7 +15,7 @@ from evalcore.task.asking.documents import Documents
 from evalcore.task.asking.gold import NO_CHOICE, gold_of
 from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import asked_by
-from evalcore.task.asking.prompt import Doc, DocReader, Prompter
+from evalcore.task.asking.prompt import Doc, DocReader, Prompter, plain_value
 from evalcore.task.asking.sampler import sampler_of
 
 
@@ -186,7 +186,12 @@ class ItemBuilder:
         return self._reader.text(self._spec.doc_to_text, doc)
 
     def _target(self, doc: Doc) -> Any:
-        return self._reader.target(self._spec.doc_to_target, doc)
+        stated = self._reader.target(self._spec.doc_to_target, doc)
+        plain = plain_value(stated)
+        is_text = self._spec.output_type == "generate_until" and not self._reader.has_choices
+        if plain is not stated and is_text and not self._strict:
+            return str(stated)  # as lm-eval compares it: "tensor(5)"
+        return plain
 
     def _answer(self, stated: Any) -> Any:
         """The target as it is scored: several right choices may come as a tuple or a set, too."""

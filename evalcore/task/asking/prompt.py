@@ -42,10 +42,11 @@ class DocReader:
     def text(self, source: TextSource, doc: Doc) -> Any:
         """The question; a number where the choices are the contexts."""
         with said_of("doc_to_text"):
-            return self._value(source, doc, may_be_list=False)
+            return plain_value(self._value(source, doc, may_be_list=False))
 
     def target(self, source: TargetSource, doc: Doc) -> Any:
-        """The answer: text, the position of a choice, or a list of either."""
+        """The answer: text, the position of a choice, or a list of either; a function may give one
+        as an array or a tensor (`plain_value`)."""
         with said_of("doc_to_target"):
             return self._value(source, doc, may_be_list=True)
 
@@ -53,7 +54,7 @@ class DocReader:
         """The choices' texts. Raises TaskError if they are not a list of texts."""
         source = _at_hand(source)
         if isinstance(source, FunctionRef):
-            found = call(source, doc)
+            found = plain_value(call(source, doc))
         elif isinstance(source, dict):
             found = list(source.values())
         elif not isinstance(source, str):
@@ -157,6 +158,11 @@ def _literal_or(text: str, otherwise: Any) -> Any:
         return otherwise
 
 
+def plain_value(value: Any) -> Any:
+    """A number, text or list in place of the scalar, array or tensor of numpy or torch."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def call(function: FunctionRef, *arguments: Any) -> Any:
     """Calls a task's function; whatever it raises becomes a TaskError that names it."""
     with code_of_others(str(function)):
@@ -204,7 +210,7 @@ class Prompter:
 
     def example_answer(self, doc: Doc) -> Any:
         source = _first_given(self.spec.fewshot.doc_to_target, self.spec.doc_to_target)
-        return self.reader.target(source, doc)
+        return plain_value(self.reader.target(source, doc))
 
     def question(self, text: Any, doc: Doc) -> list[Message]:
         """The end of a prompt: the document's question, whose text was read, and its prefix."""

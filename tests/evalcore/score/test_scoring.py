@@ -292,6 +292,35 @@ def share(references, predictions):
 
 
 @peer
+@pytest.mark.parametrize(
+    ("given", "keys", "answer"),
+    [
+        ("torch.tensor(doc['answer'])", CHOICES, chances),
+        ("np.array(doc['answer'])", CHOICES, chances),
+        ("[np.int64(doc['answer'])]", CHOICES, chances),
+        ("np.array(5)", GENERATE, texts("5", "6")),
+        ("torch.tensor(5)", GENERATE, texts("5", "tensor(5)")),  # which is compared as its text
+        ("np.array(['Paris'])", GENERATE, texts("Paris", "['Paris']")),
+    ],
+)
+def test_an_answer_may_be_a_scalar_or_an_array_of_numpy_or_torch(tmp_path, given, keys, answer):
+    rows = [
+        {"question": f"{n}?", "choices": ["a", "bb", f"c{n}"], "answer": n % 3} for n in range(8)
+    ]
+    code = f"import numpy as np, torch\ndef gold(doc): return {given}\n"
+    keys = keys.replace("doc_to_target: answer", "doc_to_target: !function code.gold")
+    metric = "acc" if keys.startswith(CHOICES[:30]) else "exact_match"
+    scene = Scene(tmp_path, rows, f"{keys}    metric_list: [{{metric: {metric}}}]\n", code)
+    numbers, failures = scene.ours(answer)
+    assert not failures
+    assert numbers[f"{metric},none"] == float(scene.theirs(answer)[f"{metric},none"])
+    numbers, failures = scene.ours(answer, mode="strict")
+    assert (failures, f"{metric},none" in numbers) == ({}, True)
+    scored = scene.scored(answer, "strict")
+    write_samples(tmp_path / "samples.parquet", scored.samples)
+
+
+@peer
 def test_after_an_exact_match_of_several_answers_lm_eval_s_metrics_see_a_list(tmp_path):
     rows = [{"question": "1", "answer": ["a", "x"]}]
     code = "def is_list(references, predictions): return float(isinstance(predictions[0], list))\n"
