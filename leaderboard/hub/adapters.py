@@ -7,7 +7,7 @@ ModelError names what does not): what downloads both looks into neither.
 from __future__ import annotations
 
 from evalcore.model.hf.bases import stated_base
-from leaderboard.hub import client, model_id
+from leaderboard.hub import client, files, model_id
 from leaderboard.hub.client import Repository
 from leaderboard.hub.model_id import Asked
 from leaderboard.web import Problem, Refused
@@ -28,7 +28,7 @@ def problems_with(repository: Repository) -> list[Problem]:
         code = "unknown_size"
         message = f"The {client.ADAPTER_WEIGHTS} of {repo_id} cannot be read, or holds no weights."
     else:
-        return []
+        return files.wrong_size(repository)
     return [Problem("model", code, message, remedy)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -37,6 +38,7 @@ MOST_SHARDS, LONGEST_NAME = 10_000, 255
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
+HEADS_AT_ONCE = 8
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
 
@@ -52,8 +54,10 @@ class Repository(Answer):
     """adapter_config.json of a repository that has no whole model; else None."""
     shards: frozenset[str]
     """The files that the index of the weights names; empty where there is no index."""
-    index_bytes: int | None
-    """What all of them hold together, as the index says; None where it does not."""
+    counted: Weights | None
+    """How many parameters the Hub itself counts; None where it says nothing."""
+    heads: Mapping[str, Weights]
+    """What the head of each file of weights says of it; empty where there are too many."""
     weight_digests: tuple[str, ...]
     """SHA-256 of each file of the weights; empty where the Hub does not tell all."""
     chat_template: str | None
@@ -77,13 +81,17 @@ class Repository(Answer):
 
     @property
     def weight_files(self) -> frozenset[str]:
-        if self.is_adapter:
-            return frozenset({ADAPTER_WEIGHTS})
-        return self.shards or frozenset({WEIGHTS})
+        return _weight_files(self, self.shards)
 
 
 def _is_adapter(answer: Answer) -> bool:
     return ADAPTER_CONFIG in answer.sizes and not {WEIGHTS, INDEX} & answer.sizes.keys()
+
+
+def _weight_files(answer: Answer, shards: frozenset[str]) -> frozenset[str]:
+    if _is_adapter(answer):
+        return frozenset({ADAPTER_WEIGHTS})
+    return shards or frozenset({WEIGHTS})
 
 
 def read_repository(asked: Asked, seconds: float, *, thorough: bool = False) -> Repository:
@@ -111,16 +119,16 @@ def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
             adapter_config, config_error = _json(answer, ADAPTER_CONFIG, deadline)
         index = _index(answer, deadline)
         shards = _shards(index)
+        weights, heads = _weights(answer, index, config or {}, deadline)
         return Repository(
-            **{**vars(answer), "weights": _weights(answer, index, config or {}, deadline)},
+            **{**vars(answer), "weights": weights},
             config=config,
             config_error=config_error,
             adapter_config=adapter_config,
             shards=shards,
-            index_bytes=hub_weights.total_size(index),
-            weight_digests=_weight_digests(
-                answer, {ADAPTER_WEIGHTS} if _is_adapter(answer) else shards or {WEIGHTS}
-            ),
+            counted=answer.weights,
+            heads=heads,
+            weight_digests=_weight_digests(answer, _weight_files(answer, shards)),
             chat_template=_chat_template(answer, deadline, thorough),
         )
 
@@ -263,17 +271,27 @@ def _template_in(tokenizer: object) -> str:
 
 def _weights(
     answer: Answer, index: dict[str, Any], config: dict[str, Any], deadline: Deadline
-) -> Weights | None:
-    """How many parameters: from the Hub's count, the file's head, or the index's total size."""
-    if _is_adapter(answer):
-        if ADAPTER_WEIGHTS not in answer.sizes:
-            return None
-        return hub_weights.in_head(lambda n: _head(answer, ADAPTER_WEIGHTS, n, deadline))
-    if answer.weights is not None:
-        return answer.weights
-    if WEIGHTS not in answer.sizes:
-        return hub_weights.from_index(index, dtype_in(config))
-    return hub_weights.in_head(lambda n_bytes: _head(answer, WEIGHTS, n_bytes, deadline))
+) -> tuple[Weights | None, dict[str, Weights]]:
+    """How many parameters, by the heads of the files, and these heads.
+
+    Of very many files by the Hub's count or the index's total size, where the files can hold that.
+    """
+    names = _weight_files(answer, _shards(index))
+    if not names or not names <= answer.sizes.keys():
+        return None, {}
+    if len(names) > hub_weights.MOST_HEADS:
+        sizes = [answer.sizes[name] for name in names]
+        held = sum(size for size in sizes if size is not None)
+        for counted in (answer.weights, hub_weights.from_index(index, dtype_in(config))):
+            if counted is not None and counted.fits(held, len(names)):
+                return counted, {}
+    with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
+        found = pool.map(
+            lambda name: hub_weights.in_head(lambda n: _head(answer, name, n, deadline)), names
+        )
+        heads = dict(zip(names, found, strict=True))
+    known = {name: head for name, head in heads.items() if head is not None}
+    return hub_weights.together(heads.values()), known
 
 
 def dtype_in(config: dict[str, Any]) -> str:

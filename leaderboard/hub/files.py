@@ -94,8 +94,6 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj_dim")
 """Keys of config.json for the length of a token's vector; the shortest is meant."""
-ROOM_FOR_HEADS = 100 * 2**20
-"""Bytes of a file of weights that may be something else: its table of tensors, some padding."""
 OF_ANOTHER_KIND = ("gguf_only", "no_safetensors")
 
 
@@ -153,28 +151,46 @@ def _incomplete(repository: Repository) -> list[Problem]:
         message = f"The {client.WEIGHTS} of {repo_id} is empty: it holds no weights."
         remedy = "Save the model with save_pretrained() and push it again."
         return [Problem("model", "empty_weights", message, remedy)]
-    return _wrong_size(repository)
+    return wrong_size(repository)
 
 
-def _wrong_size(repository: Repository) -> list[Problem]:
-    """Files of weights that were cut short, or padded, which the downloads would end in."""
-    stated, config = repository.index_bytes, repository.config or {}
-    if repository.weights is not None and not config.get("quantization_config"):
-        stated = repository.weights.n_bytes or stated
-    sizes = [repository.sizes.get(name) for name in repository.weight_files]
-    known = [size for size in sizes if size is not None]
-    if stated is None or len(known) < len(sizes):
+def wrong_size(repository: Repository) -> list[Problem]:
+    """Files of weights that were cut short, or padded: safetensors loads neither."""
+    wrong = [
+        (name, head, size)
+        for name, head in sorted(repository.heads.items())
+        if (size := repository.sizes.get(name)) is not None and size != head.file_bytes
+    ]
+    if not wrong:
         return []
-    held, most = sum(known), 2 * stated + ROOM_FOR_HEADS * len(known)
-    if stated <= held <= most:
-        return []
-    what = "less" if held < stated else "more"
+    name, head, size = wrong[0]
+    more = f", and {len(wrong) - 1} more are wrong" if len(wrong) > 1 else ""
+    what = "less" if size < head.file_bytes else "more"
     message = (
-        f"The weights of {repository.repo_id} take {stated:,} bytes, and the files "
-        f"that should hold them have {held:,}, which is {what} than they can have."
+        f"{name} of {repository.repo_id} has {size:,} bytes, {what} than the {head.file_bytes:,} "
+        f"that its own head says{more}."
     )
     remedy = "Push the files again as save_pretrained() wrote them: an upload may have broken off."
     return [Problem("model", "wrong_size", message, remedy)]
+
+
+def other_count(repository: Repository) -> list[Problem]:
+    """That the Hub counts other parameters than the files hold, which stops nobody.
+
+    Not of packed weights, whose numbers the Hub counts in its own way.
+    """
+    counted, weights = repository.counted, repository.weights
+    if counted is None or weights is None or quantisation_of(repository.config or {}):
+        return []
+    said = {counted.count, sum(counted.by_dtype.values()) or counted.count}
+    if said == {weights.count}:
+        return []
+    told = " or ".join(f"{count:,}" for count in sorted(said))
+    message = (
+        f"The Hub says that {repository.repo_id} has {told} parameters; its files of weights "
+        f"hold {weights.count:,}, and these are counted."
+    )
+    return [Problem("model", "other_count", message)]
 
 
 def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
@@ -210,8 +226,7 @@ def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Probl
     widths = [config[name] for name in WIDTHS if isinstance(config.get(name), int)]
     if isinstance(words, int) and words > MOST_TOKENS:
         return None  # which `config_sizes` says of any model
-    # Without precisions the count is derived from bytes, which is too rough to accuse anybody.
-    if not isinstance(words, int) or not widths or weights is None or not weights.by_dtype:
+    if not isinstance(words, int) or not widths or weights is None or not weights.count:
         return None
     if quantisation_of(config):  # several numbers are packed into one
         return None

@@ -1,4 +1,4 @@
-"""How many parameters, and how many bytes they take: as the Hub counts, or as the files tell.
+"""How many parameters, and how many bytes they take: as the files tell, or as the Hub counts.
 
 The head of a safetensors file (https://github.com/huggingface/safetensors, "Format") is eight
 bytes with the length of a table, then that table of tensors: name, precision, shape, place.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,17 @@ from leaderboard.hub import cleaning
 FIRST_BYTES = 100_000
 """Asked for at first: the whole head of most files."""
 MAX_HEAD_BYTES = 25_000_000
+MOST_HEADS = 32
+"""Files of weights whose heads are all read; of more the Hub's count is taken where it fits."""
+MAX_FILE_BYTES = 2**50
 MAX_PARAMETERS = 10**15
 """No count beyond it is believed; the largest models have some 10**12."""
 MOST_DIMENSIONS = 16
 FLOATS = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
 """Bytes of each number; whole numbers may be packed, so nothing is said of their size."""
+
+BYTES = {**FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "F8_E4M3": 1, "F8_E5M2": 1}
+"""The same with those that packed weights are stored in."""
 
 WHOLE = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8}
 """Bits of whole numbers, which hold packed weights."""
@@ -40,13 +46,22 @@ class Weights:
 
     count: int
     by_dtype: Mapping[str, int]
+    data_bytes: int = 0
+    """What they take in their files, and"""
+    head_bytes: int = 0
+    """what their tables take before them; 0 where no head was read."""
 
     @property
-    def n_bytes(self) -> int | None:
-        """What they take in a file; None where a precision is unknown or packed."""
-        if not self.by_dtype or not self.by_dtype.keys() <= FLOATS.keys():
-            return None
-        return sum(FLOATS[name] * n for name, n in self.by_dtype.items())
+    def file_bytes(self) -> int:
+        """How long a file is that is whole, as its head says."""
+        return self.head_bytes + self.data_bytes
+
+    def fits(self, held: int, files: int) -> bool:
+        """Whether so many files of so many bytes together can hold what was counted."""
+        if sum(self.by_dtype.values()) != self.count or not self.by_dtype.keys() <= BYTES.keys():
+            return False
+        stored = sum(BYTES[name] * n for name, n in self.by_dtype.items())
+        return stored <= held <= stored + files * MAX_HEAD_BYTES
 
     def unpacked(self, quantisation: str) -> int:
         """Parameters of weights that are packed so ("gptq 4-bit"): each whole number that is wider
@@ -74,7 +89,7 @@ def in_head(read: Read) -> Weights | None:
     """From the head of a file; None where it cannot be read."""
     first = read(FIRST_BYTES)
     if not first:
-        return Weights(0, {})
+        return Weights(0, {}, head_bytes=8)
     length = int.from_bytes(first[:8], "little")
     if len(first) < 8 or not 0 < length <= MAX_HEAD_BYTES:
         return None
@@ -85,15 +100,33 @@ def in_head(read: Read) -> Weights | None:
     if table is None:
         return None
     counts: Counter[str] = Counter()
+    data_bytes = 0
     for name, tensor in table.items():
         if name == "__metadata__":
             continue
-        size = _size(tensor)
-        if size is None:
+        size, end = _size(tensor), _end(tensor)
+        if size is None or end is None:
             return None
         counts[tensor["dtype"]] += size
+        data_bytes = max(data_bytes, end)
     total = sum(counts.values())
-    return Weights(total, dict(counts)) if 0 < total <= MAX_PARAMETERS else None
+    if not 0 < total <= MAX_PARAMETERS:
+        return None
+    return Weights(total, dict(counts), data_bytes, length + 8)
+
+
+def together(parts: Iterable[Weights | None]) -> Weights | None:
+    """Of several files; None where that of one is not known."""
+    counts: Counter[str] = Counter()
+    count = data_bytes = head_bytes = 0
+    for part in parts:
+        if part is None:
+            return None
+        counts.update(part.by_dtype)
+        count += part.count
+        data_bytes += part.data_bytes
+        head_bytes += part.head_bytes
+    return Weights(count, dict(counts), data_bytes, head_bytes)
 
 
 def _size(tensor: object) -> int | None:
@@ -108,13 +141,22 @@ def _size(tensor: object) -> int | None:
     return math.prod(known) if len(known) == len(sizes) else None
 
 
+def _end(tensor: object) -> int | None:
+    """Where a tensor ends behind the head; None where its entry does not say."""
+    place = tensor.get("data_offsets") if isinstance(tensor, dict) else None
+    if not isinstance(place, list) or len(place) != 2:
+        return None
+    return cleaning.count(place[1], MAX_FILE_BYTES)
+
+
 def from_index(index: dict[str, Any], dtype: str) -> Weights | None:
     """From the sum of bytes in an index of shards, where all are in this precision."""
-    bytes_each = {"float32": 4, "bfloat16": 2, "float16": 2}.get(dtype)
+    stored = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(dtype, "")
     total = total_size(index)
-    if bytes_each is None or total is None or total < bytes_each:
+    if not stored or total is None or total < FLOATS[stored]:
         return None
-    return Weights(total // bytes_each, {})
+    count = total // FLOATS[stored]
+    return Weights(count, {stored: count})
 
 
 def total_size(index: dict[str, Any]) -> int | None:

@@ -81,6 +81,9 @@ def _outcome(
     facts = None if problems else facts_of(whole, adapter)
     if facts is None and not problems:
         problems = [_unknown_size(whole, "base" if adapter else "model")]
+    if facts:
+        counted = repository_files.other_count(whole)
+        notes = [*notes, *(adapters.of_base(counted) if adapter else counted)]
     if facts and facts.code:
         notes = [*notes, own_code.note_on(facts.code)]
     return facts, tuple(problems), tuple(notes)

@@ -112,7 +112,7 @@ KINDS = (
     _Kind(REVISION, NO_REVISION, _revision),
     _Kind(WEIGHTS, frozenset({
         "pickle_only", "gguf_only", "no_safetensors", "missing_shard", "empty_weights",
-        "wrong_size", "unknown_size", "quantised",
+        "wrong_size", "unknown_size", "quantised", "other_count",
     }), _weights),
     _Kind("Architecture", frozenset({
         "no_config", "broken_config", "no_architecture", "unknown_architecture", "not_generative",

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from leaderboard.hub import architectures
 from leaderboard.hub import client as hub
 from leaderboard.hub import state as hub_state
+from leaderboard.hub import weights as hub_weights
 from leaderboard.hub.origin import Origin
 from leaderboard.models import HubModel, User, Variant
 from leaderboard.submissions import precheck
@@ -303,10 +304,53 @@ def test_a_repository_that_cannot_be_evaluated_has_one_sentence(
     assert words in problem.message
 
 
-@pytest.mark.parametrize("total", ["NaN", "-1", '"many"', "1" + "0" * 400])
-def test_an_index_with_an_odd_total_size_tells_no_number_of_parameters(
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"total": 200, "parameters": {"F32": 37_792}},
+        {"total": 37_792, "parameters": {"F32": 200}},
+        {"total": 200, "parameters": {"F32": 200}},
+        {"total": 10**12, "parameters": {}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sharded", [False, True])
+def test_the_weights_own_heads_say_how_many_parameters_whatever_the_hub_counts(
+    spoil: Spoil, told: dict[str, Any], sharded: bool
+) -> None:
+    def miscount(folder: Path) -> None:
+        (folder / ".hub.yaml").write_text(json.dumps({"info": {"safetensors": told}}))
+
+    found = spoil(in_shards(miscount) if sharded else miscount)
+    assert found.ok
+    assert found.facts.parameters == 37_792
+    [note] = [warning for warning in found.warnings if warning.code == "other_count"]
+    assert f"The Hub says that {NAME} has" in note.message
+    assert "hold 37,792" in note.message
+
+
+def test_of_very_many_files_the_hubs_count_is_taken_where_they_can_hold_it(
+    spoil: Spoil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_weights, "MOST_HEADS", 1)
+    monkeypatch.setattr(hub_weights, "MAX_HEAD_BYTES", 10_000)
+    assert spoil(in_shards(lambda _: None)).facts.parameters == 37_792
+
+    def miscount(folder: Path) -> None:
+        told = {"total": 20_000, "parameters": {"F32": 20_000}}
+        (folder / ".hub.yaml").write_text(json.dumps({"info": {"safetensors": told}}))
+
+    found = spoil(in_shards(miscount))
+    assert found.facts.parameters == 37_792
+    assert "other_count" in {warning.code for warning in found.warnings}
+
+
+@pytest.mark.parametrize("total", ["NaN", "-1", '"many"', "1" + "0" * 400, "10"])
+def test_an_index_with_an_odd_total_size_says_nothing_against_files_that_are_whole(
     spoil: Spoil, total: str
 ) -> None:
+    """Nor where it was written before the weights were packed."""
+
     def change(folder: Path) -> None:
         (folder / ".hub.yaml").write_text("info: {safetensors: null}\n")  # it does not count
         index = folder / "model.safetensors.index.json"
@@ -314,7 +358,24 @@ def test_an_index_with_an_odd_total_size_tells_no_number_of_parameters(
         assert total in sized
         index.write_text(sized)
 
-    assert only_problem(spoil(in_shards(change))).code == "unknown_size"
+    found = spoil(in_shards(change))
+    assert found.ok
+    assert found.facts.parameters == 37_792
+
+
+def test_packed_weights_are_whole_whatever_the_hub_counts_of_them(spoil: Spoil) -> None:
+    def pack(folder: Path) -> None:
+        awkward.change_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+        told = {"total": 10**9, "parameters": {"F16": 10**9}}
+        (folder / ".hub.yaml").write_text(json.dumps({"info": {"safetensors": told}}))
+        for index in folder.glob("*.index.json"):  # written before they were packed
+            weight_map = json.loads(index.read_text())["weight_map"]
+            index.write_text(
+                json.dumps({"metadata": {"total_size": 10**9}, "weight_map": weight_map})
+            )
+
+    assert spoil(pack).ok
+    assert spoil(in_shards(pack)).ok
 
 
 def cut(file: Path) -> None:
@@ -322,8 +383,7 @@ def cut(file: Path) -> None:
 
 
 def pad(file: Path) -> None:
-    with file.open("r+b") as weights:
-        weights.truncate(101 * 2**20)  # more than the room that other things may take
+    file.write_bytes(file.read_bytes() + b"\0")
 
 
 @pytest.mark.parametrize("damage", [cut, pad])
@@ -337,8 +397,8 @@ def test_weights_that_were_cut_short_or_padded_are_refused(
 
     problem = only_problem(spoil(change))
     assert problem.code == "wrong_size"
-    assert "151,168 bytes" in problem.message
-    assert ("less" if damage is cut else "more") in problem.message
+    assert "model.safetensors of org/hostile has" in problem.message
+    assert f"{'less' if damage is cut else 'more'} than the 153," in problem.message
 
     def cut_a_shard(folder: Path) -> None:
         (folder / ".hub.yaml").write_text(f"info: {info}\n")
