@@ -221,13 +221,16 @@ def _chat(chat: Chat | None) -> dict[str, Any] | None:
     if chat is None:
         return None
     template = chat.template
+    left_out = dict(template.left_out())
     return {
         "name": template.name,
         "digest": template.digest,
         "text": template.text,
         "multiturn": chat.multiturn,
         "arguments": json_ready(dict(template.arguments)),
-        "without_system": template.without_system(),
+        "without_system": left_out.pop("system", 0),
+        **({"left_out": left_out} if left_out else {}),
+        **({"reads_parts": True} if template.reads_parts() else {}),
     }
 
 

@@ -134,8 +134,8 @@ class RunRecord:
     """Metrics that could not be computed, and why."""
     chat: dict[str, Any] | None = None
     """The chat template (name, digest, text), how examples stand in it, what it is told besides
-    (arguments), and how many conversations so far it took only without their system turn; None:
-    plain text."""
+    (arguments), how many conversations so far it wrote without their system turn (without_system)
+    or others' (left_out, by role), and whether it reads lists of parts; None: plain text."""
     system_instruction: str | None = None
     generation: dict[str, Any] = field(default_factory=dict)
     """By leaf task that generates: the generation arguments in force."""

@@ -25,6 +25,7 @@ def remarks_on(records: Sequence[RunRecord]) -> list[str]:
         *_slower_ways(records),
         *_other_bases(records),
         *_specials_behind(records),
+        *_unsaid(records),
         *_tokenizers(records),
     ]
 
@@ -148,6 +149,30 @@ def _tokenizers(records: Sequence[RunRecord]) -> list[str]:
     """Where the library that reads a tokenizer has a rule of its own for it."""
     notes = (note for record in records for note in record.model.get("tokenizer_notes", ()))
     return list(dict.fromkeys(notes))
+
+
+def _unsaid(records: Sequence[RunRecord]) -> Iterator[str]:
+    """What a chat template did with conversations besides writing them."""
+    chats = [record.chat for record in records if record.chat]
+    counts: dict[str, int] = {}
+    for chat in chats:
+        for role, count in {
+            "system": chat.get("without_system", 0),
+            **chat.get("left_out", {}),
+        }.items():
+            counts[role] = max(counts.get(role, 0), count)
+    for role, count in counts.items():
+        what = " (the system instruction and the task's description)" if role == "system" else ""
+        if count:
+            yield (
+                f"the chat template does not write what the {role} says{what}: {count} prompts are "
+                "without it, as in lm-evaluation-harness; strict refuses that"
+            )
+    if any(chat.get("reads_parts") for chat in chats):
+        yield (
+            "the chat template reads lists of parts, and was given them; lm-evaluation-harness "
+            "gives it texts, which it does not write"
+        )
 
 
 def _named(tasks: Sequence[str]) -> str:

@@ -36,8 +36,10 @@ class ChatTemplate:
     answer begins; with false it ends within the last message, for the model to go on."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the caller tells the template besides the messages, such as whether to think."""
-    without_system: Callable[[], int] = lambda: 0
-    """How many conversations were written without their system turn, which the template refused."""
+    left_out: Callable[[], Mapping[str, int]] = dict
+    """By role: conversations so far that were written without its turn, or without some of it."""
+    reads_parts: Callable[[], bool] = lambda: False
+    """Whether the template was given lists of parts, as it writes no content that is a text."""
 
     @property
     def digest(self) -> str:

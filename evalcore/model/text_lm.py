@@ -6,6 +6,7 @@ for a service, a model of one's own, a recorded table of answers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ from evalcore.errors import ModelError
 from evalcore.model.base import Answers, ChatTemplate, EncodedRequest, ModelInfo, Request, Response
 from evalcore.model.capabilities import Capabilities
 from evalcore.model.media import digests_of, said_of
+from evalcore.model.unsaid import unsaid
 
 REQUESTS_PER_PACK = 512
 """Requests that such a model is given at once: what a crash can lose."""
@@ -204,10 +206,16 @@ class TextLM(TextBackend):
         if apply is None:
             raise ModelError(f"{self._name} has no method apply_chat_template")
 
+        left_out: Counter[str] = Counter()
+
         def render(messages: Sequence[Mapping[str, str]], answer_begins: bool) -> str:
             turns = [dict(message) for message in messages]
-            return str(apply(turns, add_generation_prompt=answer_begins))
+            written = str(apply(turns, add_generation_prompt=answer_begins))
+            left_out.update(unsaid(messages, written))
+            return written
 
         template = getattr(self._lm, "chat_template", None)
         text = template(name or True) if callable(template) else template
-        return ChatTemplate(text=str(text or ""), name=name, render=render)
+        return ChatTemplate(
+            text=str(text or ""), name=name, render=render, left_out=lambda: dict(left_out)
+        )

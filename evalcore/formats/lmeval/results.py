@@ -316,6 +316,8 @@ def _tokenizer(model: Mapping[str, Any]) -> dict[str, Any]:
 def _general(record: RunRecord, config: Mapping[str, Any]) -> dict[str, Any]:
     chat = record.chat or {}
     system, template = record.system_instruction, chat.get("text")
+    counts = {"system": chat.get("without_system", 0), **chat.get("left_out", {})}
+    left_out = {role: count for role, count in counts.items() if count}
     return {
         "model_source": config.get("model", "hf"),
         "model_name": record.model_name,
@@ -325,4 +327,5 @@ def _general(record: RunRecord, config: Mapping[str, Any]) -> dict[str, Any]:
         "fewshot_as_multiturn": chat.get("multiturn"),
         "chat_template": template,
         "chat_template_sha": sha256_of(template) if template else None,
+        **({"not_in_prompts": left_out} if left_out else {}),
     }

@@ -18,6 +18,7 @@ from evalcore.model.conformance.examinee import (
     shown,
     written,
 )
+from evalcore.model.unsaid import unsaid
 
 LONGEST_WRITTEN = 200_000
 """Tokens of a window beyond which no prompt is written that leaves it."""
@@ -212,4 +213,15 @@ def conversations(examinee: Examinee) -> str:
         (encoded,) = examinee.model.encode([Request("loglikelihood", asked, " a table")])
         if encoded.tokens[:2] == (bos[1], bos[1]):
             raise Failed("the prompt begins with BOS twice")
-    return f"template {template.name or 'by default'}"
+    turns = [question, {**begun, "content": "It is the table."}, {**question, "content": "Why?"}]
+    if missing := unsaid(turns, template.render(turns, True)):
+        raise Failed(
+            f"of a conversation of three turns the {missing.pop()}'s are not in the prompt"
+        )
+    told = [{"role": "system", "content": "Be brief."}, question]
+    try:
+        without = unsaid(told, template.render(told, True))
+    except ModelError:
+        without = {"system"}
+    name = f"template {template.name or 'by default'}"
+    return f"{name}, which writes no system turn" if without else name

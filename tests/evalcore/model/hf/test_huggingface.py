@@ -1,4 +1,4 @@
-"""The `hf` backend: how it reads requests, what its keys tell apart, its conversations, models of
+"""The `hf` backend: how it reads requests, what its keys tell apart, models of
 `transformers` that are already there, such as one in training, and models with an encoder."""
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.library import evaluate
 from evalcore.model.base import EncodedRequest, Request
@@ -241,77 +240,6 @@ def test_a_model_that_nobody_holds_is_freed_at_once(folder):
         assert held() is None
     finally:
         gc.enable()
-
-
-# Conversations in a model's own words.
-
-SHORT = "{{ messages[-1].content }}"
-REFUSES_SYSTEM = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}"
-    + tiny.CHAT
-)
-SYSTEM = {"role": "system", "content": "Be brief."}
-QUESTION = {"role": "user", "content": "Which?"}
-BEGUN = {"role": "assistant", "content": "The answer is"}
-
-
-def template_of(folder, template, name=None, *, mode="compat", **arguments):
-    tiny.make(folder, chat_template=template)
-    return load(folder, mode=mode, **arguments).chat_template(name)
-
-
-def test_a_prompt_ends_where_the_answer_begins_or_within_it(tmp_path):
-    template = template_of(tmp_path / "a", tiny.CHAT)
-    assert template.render([SYSTEM, QUESTION], True) == (
-        "<|system|>Be brief.\n<|user|>Which?\n<|assistant|>"
-    )
-    assert template.render([QUESTION, BEGUN], False) == (
-        "<|user|>Which?\n<|assistant|>The answer is"
-    )
-    assert (template.name, template.digest) == (None, digest_of(tiny.CHAT))
-    text = "{{ 'thinks' if enable_thinking else 'answers' }} {{ style }}"
-    stated = {"enable_thinking": "False", "chat_template_args": '{"style": "briefly"}'}
-    template = template_of(tmp_path / "b", text, **stated)
-    assert template.render([QUESTION], True) == "answers briefly"
-
-
-@pytest.mark.parametrize("mode", ["compat", "strict"])
-def test_a_system_turn_that_the_template_refuses_is_left_out_and_counted(tmp_path, mode):
-    template = template_of(tmp_path, REFUSES_SYSTEM, mode=mode)
-    assert template.render([SYSTEM, QUESTION], True) == "<|user|>Which?\n<|assistant|>"
-    assert template.render([QUESTION], True) == "<|user|>Which?\n<|assistant|>"
-    assert template.without_system() == 1
-    refuses = template_of(tmp_path / "all", "{{ raise_exception('users only') }}", mode=mode)
-    for turns in ([SYSTEM, QUESTION], [QUESTION]):
-        with pytest.raises(ModelError, match="users only"):
-            refuses.render(turns, True)
-
-
-def test_a_named_template_writes_in_strict_and_the_default_one_in_compat(tmp_path):
-    """lm-evaluation-harness looks the name up, and writes with the default template."""
-    several = {"default": tiny.CHAT, "short": SHORT}
-    compat = template_of(tmp_path / "a", several, "short")
-    strict = template_of(tmp_path / "b", several, "short", mode="strict")
-    assert (compat.text, compat.name) == (tiny.CHAT, None)
-    assert compat.render([QUESTION], True) == "<|user|>Which?\n<|assistant|>"
-    assert (strict.text, strict.name) == (SHORT, "short")
-    assert strict.render([QUESTION], True) == "Which?"
-
-
-@pytest.mark.parametrize(
-    ("template", "name", "said"),
-    [
-        (None, None, "has no chat template: leave apply_chat_template out"),
-        ({"default": tiny.CHAT, "short": SHORT}, "long", "'long': there are default, short"),
-        ({"long": tiny.CHAT, "short": SHORT}, None, "name one of long, short"),
-        (tiny.CHAT, "short", "has one chat template, without a name; 'short' is none"),
-    ],
-    ids=["none", "another", "no default", "without a name"],
-)
-def test_a_template_that_is_not_there_is_named_with_those_that_are(tmp_path, template, name, said):
-    with pytest.raises(ModelError) as refused:
-        template_of(tmp_path, template, name, mode="strict")
-    assert said in str(refused.value)
 
 
 # A model of `transformers` that is already there.
