@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evalcore.errors import TaskError, code_of_others
+from evalcore.errors import TaskError, code_of_others, said_of
 from evalcore.model.base import Request
 from evalcore.model.text_lm import Instance
 from evalcore.peer.classes import ConfigurableTask
 from evalcore.peer.metrics import Configured
 from evalcore.task.asking.chat import Chat
 from evalcore.task.asking.documents import Documents
-from evalcore.task.asking.item import Item
+from evalcore.task.asking.item import Item, check_can_be_asked
 from evalcore.task.asking.prompt import Doc
 from evalcore.task.asking.task import Task
 from evalcore.task.config import TaskSpec
@@ -118,6 +118,8 @@ class PythonTask(Task):
         asked = [
             self._request_of(instance) for instance in (made if isinstance(made, list) else [made])
         ]
+        with said_of(f"The task {self.name}, document {item.doc_id} of {item.split}"):
+            check_can_be_asked(asked)
         return dataclasses.replace(item, prompt=asked[0].context, requests=asked)
 
     def _request_of(self, asked: Any) -> Request:

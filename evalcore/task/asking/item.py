@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from evalcore.task.asking.how_asked import HowAsked
 from evalcore.task.asking.likeness import asked_by
 from evalcore.task.asking.prompt import Doc, DocReader, Prompter, plain_value
 from evalcore.task.asking.sampler import sampler_of
+from evalcore.task.identity.digest import check_whole_characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class ItemBuilder:
             asked = [
                 replace(one, images=images, sounds=sounds) if one.context else one for one in asked
             ]
+        check_can_be_asked(asked)
         several = answer if self._strict else self._first_answer
         return Item(
             doc_id=row,
@@ -233,6 +236,14 @@ class ItemBuilder:
                 f"the right answer is {answer!r}, which is none of the {len(choices)} choices"
             )
         return gold
+
+
+def check_can_be_asked(requests: Sequence[Request]) -> None:
+    """Raises TaskError for a text that is none, which is no fault of the model's."""
+    for context in dict.fromkeys(request.context for request in requests):
+        check_whole_characters("the prompt", context)
+    for request in requests:
+        check_whole_characters("what is scored", request.continuation)
 
 
 def _target_text(answer: Any) -> str:

@@ -90,9 +90,17 @@ def config_digest(spec: TaskSpec | GroupSpec) -> str:
 def doc_digest(doc: dict[str, Any]) -> str:
     """SHA-256 of the document's canonical JSON.
 
-    Raises TaskError that names the column of a value that has no place in JSON.
+    Raises TaskError that names the column of a value that has no place in JSON, or of half a
+    character.
     """
-    return digest_of({str(column): _column(column, value) for column, value in doc.items()})
+    ready = {str(column): _column(column, value) for column, value in doc.items()}
+    try:
+        return digest_of(ready)
+    except UnicodeEncodeError:
+        for column, value in ready.items():
+            text = json.dumps([column, value], ensure_ascii=False)
+            check_whole_characters(f"the column {column!r}", text)
+        raise
 
 
 def _column(column: str, value: Any) -> Any:
@@ -103,6 +111,20 @@ def _column(column: str, value: Any) -> Any:
             f"the column {column!r}: {error}. Take it out, or make it text or a number, in "
             "process_docs"
         ) from error
+
+
+def check_whole_characters(what: str, text: str) -> None:
+    """Raises TaskError for half a character, such as a text has that was cut within an emoji in
+    UTF-16: no model reads it, and no file holds it."""
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TaskError(
+            f"{what} has half a character ({text[error.start]!r}) behind "
+            f"{text[max(0, error.start - 20) : error.start]!r}: cut texts between characters"
+        ) from None
 
 
 def docs_digest(doc_digests: Iterable[str]) -> str:

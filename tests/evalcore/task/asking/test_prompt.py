@@ -213,6 +213,23 @@ def test_a_value_without_a_digest_is_an_error_with_document_and_column(world: Wo
         task.items()
 
 
+HALF = "'What is \\ud83d here?'"
+
+
+def test_half_a_character_is_the_tasks_fault_and_named_with_its_document(world: World) -> None:
+    """A model's tokenizer would fail over it, and be blamed."""
+    data = world.data(train=[DOC], test=[DOC])
+    for key, code, said in (
+        ("doc_to_text", HALF, "the prompt has half a character .*behind 'What is '"),
+        ("doc_to_choice", "['\\ud83d', 'b', 'c']", "what is scored has half a character"),
+        ("process_docs", f"[{{**docs[0], 'question': {HALF}}}]", "the column 'question' has half"),
+    ):
+        world.code(f"def made(docs): return {code}\n")
+        task = world.task(**data, functions={key: "made"})
+        with pytest.raises(TaskError, match=f"The task capitals.*, document 0 of test: {said}"):
+            task.items()
+
+
 def test_documents_are_processed_once_and_that_object_is_kept(world: World) -> None:
     world.code(
         "import random\n"
