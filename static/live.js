@@ -18,6 +18,14 @@
     var region = event.target;
     if (region.hasAttribute('data-refreshed') && (busy(region) || rests(region))) event.preventDefault();
   });
+  // Until the Hub has answered, a submission is sent again, unless somebody types meanwhile.
+  var again = document.querySelector('[data-press-again]');
+  if (again) {
+    var button = document.getElementById(again.dataset.pressAgain), words = again.querySelector('[data-with-script]');
+    words.textContent = words.dataset.withScript;
+    var pressing = setTimeout(function () { button.form.requestSubmit(button); }, 1000);
+    button.form.addEventListener('input', function () { clearTimeout(pressing); });
+  }
   document.addEventListener('htmx:afterSettle', function () {
     document.querySelectorAll('[data-problem-of]').forEach(function (note) {
       var field = document.getElementById(note.dataset.problemOf);

@@ -52,8 +52,8 @@ Answer = TypeVar("Answer")
 class HubSilent(Exception):
     """The Hub gave no usable answer: nothing is known of the model."""
 
-    def __init__(self, code: str, message: str, remedy: str) -> None:
-        self.problem = Problem("model", code, message, remedy)
+    def __init__(self, code: str, message: str, remedy: str, wait_seconds: int = 0) -> None:
+        self.problem = Problem("model", code, message, remedy, wait_seconds=wait_seconds)
         super().__init__(str(self.problem))
 
 

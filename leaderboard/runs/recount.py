@@ -1,6 +1,7 @@
-"""A run's number counted again on request, from its stored answers, while the reader waits.
+"""A run's number counted again on request, from its stored answers, beside the requests.
 
-By an address that no crawler is led to: it writes nothing, so it needs no form, and the page that
+A count that takes longer than a moment is asked for again by its page until it is there. By an
+address that no crawler is led to: it writes nothing, so it needs no form, and the page that
 links it stays the same for everybody.
 """
 
@@ -8,24 +9,25 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from threading import BoundedSemaphore
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
+from django.core.cache import caches
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from evalcore.digest import digest_of_file
+from evalcore.digest import digest_of, digest_of_file
 from evalcore.record import Place, ResultRow, RunRecord
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import MEASURED
 from leaderboard.runs import headline
 from leaderboard.samples import store as artifacts
-from leaderboard.web import throttle
+from leaderboard.web import background, throttle
 
 if TYPE_CHECKING:
     from evalcore.task.library.load import TaskLibrary
@@ -33,10 +35,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PER_MINUTE = 6
-_AT_ONCE = BoundedSemaphore(1)
-"""In each process: it is work for a processor, and pages shall not wait for it."""
-WAITS = 10
-"""Seconds for which a second reader waits for the first."""
+MOST_WAITING = 20
+"""Counts that wait or are under way in each process of the site."""
+KEEP_SECONDS = 60
+"""For which those who wait for an outcome find it."""
+LEFT_ALONE_SECONDS = 120
+"""For which a count of another process is waited for; that process may be gone."""
+FULL_SECONDS = 10
+"""After which to ask again where too many wait."""
 MOST_SHOWN = 20
 """Differences that the page lists."""
 
@@ -55,6 +61,17 @@ class Outcome:
     seconds: float = 0.0
     differences: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], result: Result | None) -> Outcome:
+        """What `as_json` gave."""
+        again = told["again"]
+        return cls(**{**told, "result": result, "again": again and ResultRow.of(again)})
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the number of the run's page, which is in the database."""
+        told = {name: value for name, value in vars(self).items() if name != "result"}
+        return {**told, "again": self.again.as_json() if self.again else None}
 
     @property
     def verdict(self) -> str:
@@ -78,26 +95,59 @@ def recount(request: HttpRequest, pk: UUID) -> HttpResponse:
     files = {file.kind: file for file in run.artifacts.all()}
     if files.keys() != set(Artifact.Kind.values):
         raise Http404(f"run {pk} has no stored answers to count again")
-    seconds = throttle.wait("recounts", PER_MINUTE, request)
-    if not seconds and not _AT_ONCE.acquire(timeout=WAITS):
-        seconds = WAITS
-    if seconds:
-        return _page(request, run, wait_seconds=seconds)
+    results = list(run.results.all())
+    key = _key(run, results)
+    known = caches["default"].get(key)
+    if isinstance(known, dict):
+        return _page(request, run, Outcome.of(known, headline.primary(run, results)))
+    begins = not jobs.has(key)
+    if begins:
+        if known == COUNTING:
+            return _page(request, run, counting=True)
+        if seconds := throttle.wait("recounts", PER_MINUTE, request):
+            return _page(request, run, wait_seconds=seconds, status=429)
     try:
-        outcome = _outcome(run, files)
-    finally:
-        _AT_ONCE.release()
-    if outcome.differences:
-        told = "; ".join(outcome.listed)
-        logger.error("run %s does not come out as it was published: %s", run.pk, told)
+        outcome = jobs.ask(key, partial(_counted, key, run, files, results))
+    except background.NotReady:
+        return _page(request, run, counting=True)
+    except background.TooMuchWork:
+        return _page(request, run, wait_seconds=FULL_SECONDS, status=503)
+    if begins:  # Nobody else waits for it, so the next who asks has it counted anew.
+        jobs.forget(key)
+        caches["default"].delete(key)
     return _page(request, run, outcome)
 
 
+jobs: background.Background[Outcome] = background.Background(
+    "recount", threads=1, most=MOST_WAITING, keep_seconds=KEEP_SECONDS
+)
+"""One at a time in each process: it is work for a processor, and pages need that, too."""
+COUNTING = "counting"
+"""Stands in the cache, which all processes of a site with a Redis share, until the outcome does."""
+
+
+def _key(run: Run, results: Sequence[Result]) -> str:
+    """Of a run with these numbers."""
+    return f"recount-{digest_of([str(run.pk), [[str(r.pk), r.value, r.n] for r in results]])}"
+
+
 def _page(
-    request: HttpRequest, run: Run, outcome: Outcome | None = None, wait_seconds: int = 0
+    request: HttpRequest,
+    run: Run,
+    outcome: Outcome | None = None,
+    *,
+    counting: bool = False,
+    wait_seconds: int = 0,
+    status: int = 200,
 ) -> HttpResponse:
-    context = {"run": run, "metric": headline.metric(run), "outcome": outcome, "wait": wait_seconds}
-    response = render(request, "runs/recount.html", context, status=429 if wait_seconds else 200)
+    context = {
+        "run": run,
+        "metric": headline.metric(run),
+        "outcome": outcome,
+        "counting": counting,
+        "wait": wait_seconds,
+    }
+    response = render(request, "runs/recount.html", context, status=202 if counting else status)
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
     if wait_seconds:
@@ -105,12 +155,29 @@ def _page(
     return response
 
 
-def _outcome(run: Run, files: dict[str, Artifact]) -> Outcome:
+def _counted(
+    key: str, run: Run, files: Mapping[str, Artifact], results: Sequence[Result]
+) -> Outcome:
+    """In a thread of its own; the log gets whatever is not as published, once."""
+    shared = caches["default"]
+    shared.set(key, COUNTING, LEFT_ALONE_SECONDS)
+    try:
+        outcome = _outcome(run, files, results)
+    except BaseException:
+        shared.delete(key)
+        raise
+    if outcome.differences:
+        told = "; ".join(outcome.listed)
+        logger.error("run %s does not come out as it was published: %s", run.pk, told)
+    shared.set(key, outcome.as_json(), KEEP_SECONDS)
+    return outcome
+
+
+def _outcome(run: Run, files: Mapping[str, Artifact], results: Sequence[Result]) -> Outcome:
     # Imported late: half a second that most processes of the site need not spend.
     from evalcore.verify.recount import differences
     from evalcore.verify.recount import recount as count
 
-    results = list(run.results.all())
     outcome = Outcome(headline.primary(run, results))
     paths = {kind: artifacts.path_of(file.sha256) for kind, file in files.items()}
     if lost := [kind for kind, path in paths.items() if not path.is_file()]:

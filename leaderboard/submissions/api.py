@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from leaderboard.models import Run, Submission, may_submit
 from leaderboard.submissions import precheck, submit
-from leaderboard.submissions.form_page import SubmissionForm
+from leaderboard.submissions.form_page import SubmissionForm, too_many_checks
 from leaderboard.submissions.steps import steps
 from leaderboard.web import Problem, bearer, throttle
 
@@ -52,7 +52,7 @@ def submissions(request: HttpRequest) -> JsonResponse:
         return _refused([_told(submit.may_not(request.user), typed)], 403)
     if not form.is_valid():
         return _refused(_of_form(form, typed), 422)
-    if too_many := throttle.too_many_checks(request):
+    if too_many := too_many_checks(request, form, thorough=True):
         return _refused([_told(too_many, typed)], 429, too_many.wait_seconds)
     try:
         made = submit.submit(*form.wanted, user=request.user)

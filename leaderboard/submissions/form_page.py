@@ -145,7 +145,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     form = SubmissionForm({"revision": "main", **typed}) if "model" in typed else SubmissionForm()
     page = partial(_page, request, typed, form)
     if request.method != "POST":
-        if typed.get("model") and (too_many := throttle.too_many_checks(request)):
+        if typed.get("model") and (too_many := too_many_checks(request, form)):
             return page(None, (too_many,))
         remembered = "HX-Request" in request.headers
         return page(
@@ -161,7 +161,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('login')}?{urlencode({'next': _address(typed)})}")
     if not form.is_valid():
         return page(None, status=422)
-    if too_many := throttle.too_many_checks(request):
+    if too_many := too_many_checks(request, form, thorough=True):
         return page(None, (too_many,), status=429)
     try:
         submission = submissions.submit(
@@ -171,6 +171,17 @@ def submit(request: HttpRequest) -> HttpResponse:
         here_already = any(p.code == precheck.SUBMITTED_BEFORE for p in refused.problems)
         return page(refused.check, refused.problems, status=409 if here_already else 422)
     return redirect(submission)
+
+
+def too_many_checks(
+    request: HttpRequest, form: SubmissionForm, *, thorough: bool = False
+) -> Problem | None:
+    """Count a look at the Hub; none is made for a check that is under way."""
+    if form.is_valid():
+        model, revision, _, way = form.wanted
+        if precheck.is_under_way(model, revision, way, thorough=thorough):
+            return None
+    return throttle.too_many_checks(request)
 
 
 def _address(typed: Mapping[str, str]) -> str:
@@ -190,14 +201,20 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     found = check.problems if check else ()
-    told = steps(check) if check else []
+    no_room = check.no_room if check else None
+    pending = check is not None and check.pending
+    if pending or (no_room and "HX-Request" in request.headers):
+        pending, refused, status = True, (), 202
+    elif no_room:
+        refused, status = (no_room,), 503
+    told = steps(check) if check and not pending and not no_room else []
     every = dict.fromkeys([*found, *refused])
     # That somebody was faster is no mistake of who typed this.
     problems = [problem for problem in every if problem.code != precheck.SUBMITTED_BEFORE]
     if form.is_valid():
         form.show(problem for problem in problems if not problem.wait_seconds)
     here_already = check.existing if check and len(problems) < len(every) else None
-    hub_trouble = check.hub_trouble if check and not refused else None
+    hub_trouble = check.hub_trouble if check and not refused and not pending else None
     offers = [offer for problem in problems for offer in problem.offers]
     remarks = {"here_already": here_already, "hub_trouble": hub_trouble, "offers": offers}
     remark = next((name for name, found in remarks.items() if found), "")
@@ -207,6 +224,9 @@ def _page(
         "form": form,
         "wait": waits[0] if waits else None,
         "check": check,
+        "pending": pending,
+        "submitting": pending and request.method == "POST",
+        "address": _address(typed),
         "asked": form.is_bound,
         "here_already": here_already,
         "hub_trouble": hub_trouble,
@@ -216,8 +236,8 @@ def _page(
         "at_form": [p for p in problems if p.field == "form" and p not in waits],
         "failing": failing,
         "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
-        "refused": status != 200,
-        "focused": _focused(form) if status != 200 else "",
+        "refused": status not in (200, 202),
+        "focused": _focused(form) if status not in (200, 202) else "",
         "may_submit": may_submit(request.user),
         "quota": quota.tightest(
             request.user if isinstance(request.user, User) else None,
@@ -230,9 +250,9 @@ def _page(
         or any(worker.backend != TRANSFORMERS for worker in estimate.live_workers()),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
     }
-    response = render(
-        request, "submissions/form_page.html", context, status=429 if waits else status
-    )
+    if waits and status != 503:
+        status = 429
+    response = render(request, "submissions/form_page.html", context, status=status)
     if waits:
         response["Retry-After"] = str(waits[0].wait_seconds)
     return response

@@ -4,39 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from django.conf import settings
 from django.core.cache import caches
 
-from leaderboard.hub import Repository, adapters, client, model_id, own_code
+from leaderboard.hub import HubSilent, Repository, adapters, client, model_id, own_code
 from leaderboard.hub import files as repository_files
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.submissions.facts import Facts, Way, facts_of
-from leaderboard.web import Problem, Refused
+from leaderboard.web import Problem, Refused, background
 
 CACHED_SECONDS = 60
+PENDING, NO_ROOM = "hub_pending", "checks_full"
+"""Codes of problems: the Hub is being asked; so many models are that it is not."""
+FULL_SECONDS = 5
+"""After which to ask again where too many models are being looked at."""
 LEAST_SECONDS = 0.5
 """For the model under an adapter, however long the adapter took."""
 
 Judgement = tuple[Facts | None, tuple[Problem, ...], tuple[Problem, ...]]
 """Facts, problems and warnings."""
 
+looks: background.Background[Judgement] = background.Background(
+    "hub", threads=16, most=32, keep_seconds=CACHED_SECONDS
+)
+"""At models on the Hub, each until its deadline; requests do not wait for them."""
+
 
 def judged(
     asked: model_id.Asked, way: Way, seconds: float, *, thorough: bool, remembered: bool
 ) -> Judgement:
-    """From the Hub alone, kept for a minute. Raises HubSilent."""
-    thorough = thorough or way.chat
-    question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision, way.base, thorough])
-    key = f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
+    """From the Hub alone, kept for a minute.
+
+    Raises HubSilent, with PENDING where the Hub is still being asked: whoever asks the same again
+    gets what it said.
+    """
+    key = _key(asked, way, thorough=thorough or way.chat)
     judgement: Judgement | None = caches["local"].get(key) if remembered else None
     if judgement is None:
-        try:
-            judgement = _judged(asked, way, seconds, thorough=thorough)
-        except Refused as refused:
-            judgement = (None, refused.problems, ())
+        look = partial(_judged_or_refused, asked, way, seconds, thorough=thorough or way.chat)
+        judgement = _answer(_look(key, thorough=thorough), look)
         caches["local"].set(key, judgement, CACHED_SECONDS)
     facts, problems, warnings = judgement
     if facts is None:
@@ -46,6 +57,48 @@ def judged(
         (*problems, *_about_way(facts, way)),
         warnings,
     )
+
+
+def is_pending(asked: model_id.Asked, way: Way, *, thorough: bool) -> bool:
+    """Whether the Hub is being asked, or has answered somebody who did not wait for it."""
+    return looks.has(_look(_key(asked, way, thorough=thorough or way.chat), thorough=thorough))
+
+
+def _key(asked: model_id.Asked, way: Way, *, thorough: bool) -> str:
+    question = json.dumps([settings.HF_ENDPOINT, asked.repo_id, asked.revision, way.base, thorough])
+    return f"precheck-{hashlib.sha256(question.encode()).hexdigest()}"
+
+
+def _look(key: str, *, thorough: bool) -> str:
+    """A submission waits longer for the Hub than a check, so neither takes the other's answer."""
+    return f"{key}-{thorough}"
+
+
+def _answer(key: str, look: Callable[[], Judgement]) -> Judgement:
+    """What the look under this key found, once: who asks then looks anew. Raises HubSilent."""
+    try:
+        judgement = looks.ask(key, look)
+    except background.NotReady:
+        message, remedy = "The Hub has not answered yet.", "It is being asked: ask again."
+        raise HubSilent(PENDING, message, remedy, background.ASK_AGAIN_SECONDS) from None
+    except background.TooMuchWork:
+        message = "Very many models are being checked at the moment."
+        remedy = f"Check again in {FULL_SECONDS} s."
+        raise HubSilent(NO_ROOM, message, remedy, FULL_SECONDS) from None
+    except HubSilent:
+        looks.forget(key)
+        raise
+    looks.forget(key)
+    return judgement
+
+
+def _judged_or_refused(
+    asked: model_id.Asked, way: Way, seconds: float, *, thorough: bool
+) -> Judgement:
+    try:
+        return _judged(asked, way, seconds, thorough=thorough)
+    except Refused as refused:
+        return None, refused.problems, ()
 
 
 def _judged(asked: model_id.Asked, way: Way, seconds: float, *, thorough: bool) -> Judgement:

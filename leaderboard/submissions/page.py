@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from leaderboard.queue import (
     votes,
 )
 from leaderboard.snapshot import OWN, published
-from leaderboard.submissions import submit
+from leaderboard.submissions import precheck, submit
 from leaderboard.web import Problem, Refused, throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or a moderator, may withdraw it."
@@ -70,9 +70,15 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
             visitor=throttle.visitor_digest(request),
         )
     except Refused as refused:
-        waits = any(problem.wait_seconds for problem in refused.problems)
-        return _page(request, earlier, refused.problems, status=429 if waits else 409)
+        return _page(request, earlier, refused.problems, status=_status(refused.problems))
     return redirect(submitted)
+
+
+def _status(problems: Iterable[Problem]) -> int:
+    """Of the answer to a submission that these problems stopped."""
+    if any(problem.code in precheck.ASK_AGAIN for problem in problems):
+        return 503
+    return 429 if any(problem.wait_seconds for problem in problems) else 409
 
 
 @require_POST

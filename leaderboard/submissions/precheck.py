@@ -17,7 +17,7 @@ from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, Dtype
 from leaderboard.queue import estimate
 from leaderboard.submissions.facts import PLAIN, Facts, Way
-from leaderboard.submissions.judgement import judged
+from leaderboard.submissions.judgement import NO_ROOM, PENDING, is_pending, judged
 from leaderboard.web import Problem, Refused
 
 SECONDS = 2.0
@@ -25,6 +25,8 @@ SECONDS = 2.0
 GIGABYTE = 10**9
 SUBMITTED_BEFORE = "submitted_before"
 """The code of the problem that is nobody's mistake: the runs are there already."""
+ASK_AGAIN = frozenset({PENDING, NO_ROOM})
+"""The codes of problems that say nothing of the model: the same may be asked again at once."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,16 @@ class Precheck:
     @property
     def ok(self) -> bool:
         return self.checked and not self.problems
+
+    @property
+    def pending(self) -> bool:
+        """Whether the Hub is still being asked."""
+        return any(warning.code == PENDING for warning in self.warnings)
+
+    @property
+    def no_room(self) -> Problem | None:
+        """Why the Hub was not asked; None where it was."""
+        return next((warning for warning in self.warnings if warning.code == NO_ROOM), None)
 
     @property
     def hub_trouble(self) -> Problem | None:
@@ -109,6 +121,14 @@ def check(
         existing=existing,
         room=_room(facts, workers),
     )
+
+
+def is_under_way(typed_id: str, revision: str, way: Way, *, thorough: bool = False) -> bool:
+    """Whether somebody has asked for this check and not got it yet: it costs the Hub nothing."""
+    try:
+        return is_pending(model_id.read(typed_id, revision), way, thorough=thorough)
+    except Refused:
+        return False
 
 
 def _against_workers(

@@ -212,6 +212,4 @@ def _no_suite() -> Problem:
 
 
 def _nothing_submitted(warning: Problem) -> Problem:
-    return Problem(
-        warning.field, warning.code, f"{warning.message} Nothing was submitted.", warning.remedy
-    )
+    return replace(warning, message=f"{warning.message} Nothing was submitted.")

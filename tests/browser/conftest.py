@@ -14,6 +14,8 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from leaderboard.models import Role, Run, Submission, Suite, User, give
+from leaderboard.submissions import precheck
+from leaderboard.web import background
 from tests.browser.looks import WIDE
 from tests.hub import Orders
 from tests.leaderboard import factories as make
@@ -67,6 +69,22 @@ class Visit:
 
 
 Open = Callable[..., Visit]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_haste() -> Iterator[None]:
+    """A page comes whole, however busy the machine is; `slow_hub` has the site's own patience."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(background, "PATIENCE_SECONDS", 120.0)
+        yield
+
+
+@pytest.fixture
+def slow_hub(hub: Callable[[Orders], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer of the Hub takes longer than a request waits for it."""
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setitem(precheck.check.__kwdefaults__, "seconds", 120.0)
+    hub([{"match": "*", "delay": 0.5}])
 
 
 @pytest.fixture

@@ -66,6 +66,34 @@ def test_a_model_is_checked_submitted_and_followed_to_its_row_with_keys(
     expect(page.locator(".board .mid").filter(has_text="tiny-llama")).to_have_count(1)
 
 
+def test_a_slow_hub_is_waited_for_by_the_page_with_and_without_script(
+    visit: Open, site: Suite, slow_hub: None, shot: Shots
+) -> None:
+    page = visit(viewport=PHONE, color_scheme="dark").go("/submit")
+    page.get_by_label("Model ID").fill(TINY)
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("It is being checked.")).to_be_visible()
+    shot(page, "the check goes on")
+    look_once(page, "the check goes on")
+    expect(page.get_by_text("Ready to submit.")).to_be_visible()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("It is submitted as soon as the Hub has answered.")).to_be_visible()
+    shot(page, "the submission goes on")
+    expect(page).to_have_url(re.compile(r"/submissions/[0-9a-f-]{36}$"))
+    assert Submission.objects.filter(variant__hub_model__repo_id=TINY).count() == 1
+
+    page = visit(java_script_enabled=False).go(f"/submit?model={TINY}&dtype=float16")
+    expect(page.get_by_text("It is being checked.")).to_be_visible()
+    expect(page.get_by_text("Ready to submit.")).to_be_visible()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    words = page.get_by_text("Press Submit again in a few seconds.")
+    expect(words).to_be_visible()
+    while words.is_visible():
+        page.wait_for_timeout(300)
+        page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/submissions/[0-9a-f-]{36}$"))
+
+
 def follow_the_newest_message(page: Page) -> None:
     address = re.search(r"http://\S+", str(outgoing.outbox[-1].body))
     assert address, outgoing.outbox[-1].body

@@ -20,7 +20,7 @@ from leaderboard.models import Suite, User, Worker
 from leaderboard.snapshot import published
 from leaderboard.submissions import precheck
 from leaderboard.tasks import items, sisters
-from leaderboard.web import kept, refreshed
+from leaderboard.web import background, kept, refreshed
 from tests import awkward
 from tests.hub import Orders, serve, set_faults
 from tests.leaderboard import factories as make
@@ -75,6 +75,7 @@ def _no_haste() -> Iterator[None]:
     """A round of a chore comes to its end, and the Hub is heard, however busy the machine is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(precheck.check.__kwdefaults__, "seconds", 120.0)
+        patch.setattr(background, "PATIENCE_SECONDS", 120.0)
         for chore in (items, sisters, second_figures):
             patch.setattr(chore, "SECONDS", math.inf)
         yield

@@ -10,6 +10,8 @@ import json
 import logging
 import re
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,13 @@ from django.test import Client
 from evalcore.cli import main
 from evalcore.formats.run_files import read_runs
 from evalcore.record import RunRecord, read_samples, write_samples
+from evalcore.verify import recount as verify
 from leaderboard.models import Artifact, Run
 from leaderboard.runs import recount
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.samples import store as artifacts
+from leaderboard.web import background
+from leaderboard.web.background import Background
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
 from tests.leaderboard.pages import download, get
@@ -377,14 +382,69 @@ def test_answers_whose_text_is_withheld_are_added_up_and_no_more(
     assert "texts are withheld" in said
 
 
-def test_who_asks_too_often_or_at_once_waits(
-    client: Client, spoiled: Run, monkeypatch: pytest.MonkeyPatch, one_minute: None
+@pytest.fixture
+def slow_count(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Counting ends when the test says so, or after ten seconds."""
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(recount, "jobs", Background("test", threads=1, most=2, keep_seconds=60))
+    go_on, count = threading.Event(), verify.recount
+
+    def count_later(*arguments: Any, **options: Any) -> Any:
+        go_on.wait(10)
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(verify, "recount", count_later)
+    yield go_on
+    go_on.set()
+    caches["default"].clear()
+
+
+def test_nobody_waits_in_a_request_for_a_count_and_its_page_asks_until_it_is_there(
+    client: Client, spoiled: Run, runs: dict[str, Run], slow_count: threading.Event
 ) -> None:
-    monkeypatch.setattr(recount, "WAITS", 0.01)
+    addresses = [f"/runs/{run.pk}/recount" for run in (spoiled, runs["toy_written"])]
+    began = time.monotonic()
+    answers = [client.get(address) for address in addresses * 2]
+    assert time.monotonic() - began < 5
+    for address, answer in zip(addresses * 2, answers, strict=True):
+        assert answer.status_code == 202
+        assert answer["Cache-Control"] == "no-store"
+        assert f'hx-get="{address}"' in words(answer)
+        assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in words(answer)
+    slow_count.set()
+    said = until_counted(client, addresses[0])
+    assert "The number checks out" in said
+    assert "hx-get" not in said
+    assert "http-equiv" not in said
+    assert "The number checks out" in until_counted(client, addresses[1])
+
+
+def test_the_site_takes_on_only_so_many_counts_and_says_at_once_that_it_has_no_room(
+    client: Client, spoiled: Run, slow_count: threading.Event
+) -> None:
+    others = Run.objects.exclude(pk=spoiled.pk).filter(state=Run.State.DONE)[:2]
+    for other in others:
+        assert client.get(f"/runs/{other.pk}/recount").status_code == 202
+    began = time.monotonic()
+    full = client.get(f"/runs/{spoiled.pk}/recount")
+    assert time.monotonic() - began < 5
+    assert (full.status_code, full["Retry-After"]) == (503, "10")
+    assert "Not counted: too many ask at once." in words(full)
+    slow_count.set()
+    for other in others:
+        until_counted(client, f"/runs/{other.pk}/recount")
+
+
+def until_counted(client: Client, address: str) -> str:
+    end = time.monotonic() + 60
+    while (answer := client.get(address)).status_code == 202 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert answer.status_code == 200
+    return words(answer)
+
+
+def test_who_asks_too_often_waits(client: Client, spoiled: Run, one_minute: None) -> None:
     address = f"/runs/{spoiled.pk}/recount"
-    with recount._AT_ONCE:
-        assert client.get(address).status_code == 429
-    caches["throttle"].clear()
     answers = [client.get(address).status_code for _ in range(recount.PER_MINUTE + 1)]
     assert answers == [200] * recount.PER_MINUTE + [429]
     late = client.get(address)

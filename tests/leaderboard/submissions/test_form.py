@@ -11,6 +11,8 @@ import json
 import os
 import re
 import subprocess
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from django.test import Client
 from django.utils import timezone
 
 from leaderboard.models import ApiToken, Role, Run, Submission, Suite, User, give
-from leaderboard.submissions import precheck
+from leaderboard.submissions import judgement, precheck
+from leaderboard.web import background
+from leaderboard.web.background import Background
 from tests.leaderboard import factories as make
 from tests.leaderboard.conftest import TINY, Fail, get
 
@@ -123,6 +127,86 @@ def test_only_the_live_check_answers_from_memory(client: Client, opened: Suite, 
     assert "Not checked." in get(client, address)
     refused = client.post("/submit", {"model": TINY, "revision": "main"})
     assert "Nothing was submitted" in problem_at(refused.content.decode(), "model")
+
+
+@pytest.fixture
+def slow_hub(
+    opened: Suite, hub: Fail, settings: Any, monkeypatch: pytest.MonkeyPatch, one_minute: None
+) -> None:
+    """The Hub takes a second for each answer; one visitor may check two models in a minute."""
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 0.1)
+    settings.PLUMBLINE_CHECKS_PER_MINUTE = 2
+    hub([{"match": "*", "delay": 1}])
+
+
+def until_told(ask: Callable[[], Any]) -> Any:
+    """What is answered once the Hub has; each answer before comes without waiting for it."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        began = time.monotonic()
+        answer = ask()
+        if answer.status_code not in (202, 503):
+            return answer
+        assert time.monotonic() - began < 0.9
+        time.sleep(0.2)
+    raise AssertionError(answer.content.decode())
+
+
+def test_no_request_waits_for_a_slow_hub_and_the_page_asks_until_it_has_answered(
+    client: Client, slow_hub: None
+) -> None:
+    address = f"/submit?model={TINY}&dtype=float16"
+    first = client.get(address)
+    html = first.content.decode()
+    assert first.status_code == 202
+    assert "It is being checked." in html
+    assert 'hx-get="/submit?model=awkward%2Ftiny-llama&amp;dtype=float16"' in html
+    assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in html
+    assert f'value="{TINY}"' in html
+    assert problem_at(html, "model") == ""
+    told = until_told(lambda: client.get(address)).content.decode()
+    assert "Ready to submit." in told
+    assert "http-equiv" not in told
+    assert client.get(address).status_code == 202, "who asks afterwards has it looked at anew"
+
+
+def test_a_submission_to_a_slow_hub_is_sent_again_until_it_is_there(
+    client: Client, slow_hub: None
+) -> None:
+    typed = {"model": TINY, "revision": "main", "dtype": ""}
+    first = client.post("/submit", typed)
+    html = first.content.decode()
+    assert first.status_code == 202
+    assert "Not submitted yet." in html
+    assert "Press Submit again in a few seconds." in html
+    assert 'data-press-again="submit-button"' in html
+    assert "http-equiv" not in html
+    assert not Submission.objects.exists()
+    made = until_told(lambda: client.post("/submit", typed))
+    assert (made.status_code, Submission.objects.count()) == (302, 1)
+
+
+def test_a_program_is_told_when_to_ask_again(slow_hub: None, ada: User) -> None:
+    program = bearing(token_of(ada))
+    first = sent(program, {"model": TINY})
+    assert problem(first, 503)["code"] == "hub_pending"
+    assert first["Retry-After"] == "1"
+    assert until_told(lambda: sent(program, {"model": TINY})).status_code == 201
+
+
+def test_where_too_many_models_are_looked_at_the_next_is_sent_away_at_once(
+    client: Client, slow_hub: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Background("test", threads=1, most=1, keep_seconds=60)
+    monkeypatch.setattr(judgement, "looks", full)
+    assert client.get(f"/submit?model={TINY}").status_code == 202
+    other = "/submit?model=awkward/sharded"
+    refused = client.get(other)
+    assert (refused.status_code, refused["Retry-After"]) == (503, "5")
+    assert "Very many models are being checked at the moment." in refused.content.decode()
+    assert 'value="awkward/sharded"' in refused.content.decode()
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 60)
+    assert client.get(f"/submit?model={TINY}").status_code == 200
 
 
 def test_a_submission_leads_to_its_page_with_a_run_for_each_column(
