@@ -9,11 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from evalcore.digest import digest_of_bytes
 from evalcore.errors import InfraError
 
 UNFINISHED = ".unfinished"
 FORGOTTEN = 24 * 3600.0
 """Seconds after which nobody writes to such a file any more: its process was killed."""
+
+MAX_NAME = 200
+"""Bytes of a task's or a model's name in that of a file: a file's own has 255 at most."""
+
+
+def name_in_file(name: str) -> str:
+    """The name as it stands in that of a file: of a longer one its beginning, and a digest."""
+    raw = name.encode("utf-8", errors="replace")
+    if len(raw) <= MAX_NAME:
+        return name
+    return f"{raw[: MAX_NAME - 9].decode(errors='ignore')}-{digest_of_bytes(raw)[:8]}"
 
 
 @contextmanager

@@ -15,14 +15,15 @@ from typing import Any
 from evalcore.formats.lmeval.samples import sha256_of
 from evalcore.record import ResultRow, RunRecord
 from evalcore.task.metadata import UNVERSIONED
+from evalcore.whole_file import name_in_file
 
 NOT_AVAILABLE = "N/A"
 """What that format says where there is no standard error or no version."""
 
 
 def folder_name(model: str) -> str:
-    """The folder that the files of a model go into."""
-    return re.sub(r'["<>:/|\\?*\[\]]+', "__", model)
+    """The folder that the files of a model go into; also a task's name in that of a file."""
+    return name_in_file(re.sub(r'["<>:/|\\?*\[\]]+', "__", model))
 
 
 def git_hash() -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalcore.whole_file import write_whole
+from evalcore.whole_file import name_in_file, write_whole
 
 Sample = Mapping[str, Any]
 
@@ -43,7 +43,7 @@ def task_lines(samples: Sequence[Sample]) -> Iterator[str]:
 
 def samples_file(task: str, time: str) -> str:
     """The name of the samples file of a leaf task; all files of one command bear its time."""
-    return f"samples_{task}_{time}.jsonl".replace("/", "__")
+    return f"samples_{name_in_file(task.replace('/', '__'))}_{time}.jsonl"
 
 
 def write_task_lines(samples: Sequence[Sample], task: str, folder: Path, time: str) -> Path:

@@ -375,3 +375,23 @@ def test_what_a_run_asks_in_vain_is_said_before_weights_are_fetched(
     assert said in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert not list((tmp_path / "home").rglob("*.safetensors"))
+
+
+def test_a_name_that_is_too_long_for_a_file_ends_no_other_task(toys, tmp_path):
+    """A file's name has 255 bytes; a task's may have more, and two may begin alike."""
+    names = [f"toy_{'é' * 120}{end}" for end in "ab"]
+    for name in names:
+        write_toy(toys, name, "toy_likely")
+    out = tmp_path / "out"
+    options = ["--model", "dummy", "--include_path", str(toys), "--bootstrap_iters", "0"]
+    tasks = ",".join([*names, "toy_rolling"])
+    assert main(["run", *options, "--tasks", tasks, "-o", str(out), "--log_samples"]) == 0
+    assert records_in(out).keys() == {*names, "toy_rolling"}
+    assert main(["verify", str(out)]) == 0
+    assert main(["convert", str(out), "--to", "lm-eval", "--output_path", str(tmp_path / "l")]) == 0
+    for folder in (out, tmp_path / "l"):
+        assert len(list(folder.rglob("samples_*.jsonl"))) == 3
+    (results,) = (tmp_path / "l").rglob("results_*.json")
+    assert main(["verify", str(results)]) == 0
+    for form in ("record", "parquet", "every-eval-ever"):
+        assert main(["convert", str(out), "--to", form, "--output_path", str(tmp_path / form)]) == 0
