@@ -116,7 +116,12 @@ def wait_for(site: httpx2.Client) -> None:
 def submit(site: httpx2.Client, model: str) -> str:
     """The address of the model's submission: of a new one, or of the one that was there."""
     form = Page(site.get("/submit").raise_for_status().text)
-    answer = site.post("/submit", data={**form.hidden, "model": model, "revision": "main"})
+    fields = {**form.hidden, "model": model, "revision": "main"}
+    deadline = time.monotonic() + START_SECONDS
+    answer = site.post("/submit", data=fields)
+    while answer.status_code == 202 and time.monotonic() < deadline:  # the Hub is being asked
+        time.sleep(0.5)
+        answer = site.post("/submit", data=fields)
     if answer.is_redirect:
         say(f"{model}: submitted")
         return answer.headers["location"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from pathlib import Path
 
 import httpx
@@ -29,7 +30,9 @@ def submit(visitor: httpx.Client, model: str) -> httpx.Response:
     token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', form)
     assert token is not None
     fields = {"csrfmiddlewaretoken": token[1], "model": model}
-    return visitor.post("/submit", data=fields).raise_for_status()
+    while (answer := visitor.post("/submit", data=fields)).status_code == 202:
+        time.sleep(0.5)  # the Hub is being asked
+    return answer.raise_for_status()
 
 
 def row_of(model: str, board: str) -> str:
