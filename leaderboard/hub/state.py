@@ -51,6 +51,11 @@ class Found:
 PRESENT = Found(State.PRESENT)
 
 
+def under_name(model: HubModel, repo_id: str) -> Found:
+    """What became of a model that the Hub serves to everybody under this name."""
+    return PRESENT if model.repo_id == repo_id else Found(State.RENAMED, repo_id)
+
+
 def look() -> int:
     """Ask the Hub about some models that it was not asked about for a day; how many it knew.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
@@ -15,7 +15,7 @@ from leaderboard.model_pages import render, scores
 from leaderboard.model_pages import runs as model_runs
 from leaderboard.model_pages.known import Known, family_of, known
 from leaderboard.model_pages.portrait import portrait
-from leaderboard.models import Run, Suite, Variant
+from leaderboard.models import HubModel, Run, Suite, Variant
 from leaderboard.models import edition as editions
 from leaderboard.tasks import sisters
 from leaderboard.web import Address, kept
@@ -30,7 +30,13 @@ def model(request: HttpRequest, repo_id: str) -> HttpResponseBase:
 
 
 def _page(request: HttpRequest, repo_id: str, address: Address) -> str | HttpResponseBase:
-    found = known(repo_id, address)
+    try:
+        found = known(repo_id, address)
+    except Http404:
+        former = HubModel.objects.filter(renamed_to=repo_id).first()
+        if former is None:
+            raise
+        return HttpResponseRedirect(former.get_absolute_url())
     if Run.State.RUNNING in found.runs:
         kept.only_for_now()  # how far it is, is no new edition
     model, variant, suite = found.model, found.variant, found.suite

@@ -6,6 +6,7 @@ not load, a known architecture with settings of its own) the worker finds, as a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from leaderboard.models import LIVE, HubModel, Submission, Suite, Worker
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, Dtype
 from leaderboard.queue import estimate
+from leaderboard.submissions import names
 from leaderboard.submissions.facts import PLAIN, Facts, Way
 from leaderboard.submissions.judgement import NO_ROOM, PENDING, is_pending, judged
 from leaderboard.web import Problem, Refused
@@ -110,8 +112,8 @@ def check(
     facts = replace(facts, dtype=dtype or facts.stored_dtype)
     workers = estimate.live_workers()
     too_large, waiting = _against_workers(facts, workers)
-    existing = existing_submission(facts)
-    left = departed(HubModel.objects.filter(repo_id=facts.repo_id).first())
+    existing = existing_submission(facts, asked.repo_id)
+    left = departed(names.rows_of(facts.repo_id, asked.repo_id))
     repeated, retried = submitted_before(facts, existing), _failed_before(facts, existing)
     return Precheck(
         checked=True,
@@ -223,12 +225,12 @@ def current_suite() -> Suite | None:
     return Suite.objects.filter(name=settings.PLUMBLINE_SUITE).order_by("-created", "-pk").first()
 
 
-def existing_submission(facts: Facts) -> Submission | None:
-    """The newest active submission of this commit and precision on the current suite."""
+def existing_submission(facts: Facts, *former: str) -> Submission | None:
+    """The newest active submission of this commit and precision on the current suite, under any of
+    the model's names; `former`: such as the site may not know yet."""
     return (
         Submission.objects.filter(
-            variant__hub_model__repo_id=facts.repo_id,
-            **{f"variant__{name}": value for name, value in facts.identity.items()},
+            variant__in=names.variants_of(facts, *former),
             suite=current_suite(),
             state=Submission.State.ACTIVE,
         )
@@ -246,9 +248,11 @@ def submitted_before(facts: Facts, existing: Submission | None) -> Problem | Non
     return Problem("model", SUBMITTED_BEFORE, message, remedy)
 
 
-def departed(model: HubModel | None) -> Problem | None:
-    """Why it is not evaluated, whoever asks: its author does not want it ranked here."""
-    if model is None or not model.departed:
+def departed(models: Iterable[HubModel]) -> Problem | None:
+    """Why a model with these rows is not evaluated, whoever asks: its author does not want it
+    ranked here."""
+    model = next((model for model in models if model.departed), None)
+    if model is None:
         return None
     message = f"The author of {model} took it out of the ranking, so it is not evaluated."
     remedy = "Its author can bring it back: see Departures, at the foot of every page."

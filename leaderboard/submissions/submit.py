@@ -26,7 +26,7 @@ from leaderboard.models.packing import packing_of
 from leaderboard.models.role import Visitor
 from leaderboard.models.run import REPLACEABLE
 from leaderboard.queue import claims, fairness
-from leaderboard.submissions import precheck, quota
+from leaderboard.submissions import names, precheck, quota
 from leaderboard.submissions.facts import PLAIN, Facts, Way
 from leaderboard.submissions.precheck import Precheck
 from leaderboard.web import Problem, Refused
@@ -73,6 +73,7 @@ def submit(
         raise NotSubmitted(check.problems, check)
     if check.facts is None:
         raise NotSubmitted([_nothing_submitted(warning) for warning in check.warnings], check)
+    names.learn(check.facts)
     try:
         with changing():
             return _store(check.facts, revision, suite, user, visitor)
@@ -118,12 +119,16 @@ def _others(submitter: User | None, visitor: str) -> QuerySet[Submission]:
 
 def _variant(facts: Facts) -> Variant:
     """The row of this commit and precision, with what the Hub says of it now."""
-    hub_model, _ = HubModel.objects.get_or_create(repo_id=facts.repo_id)
+    if not names.rows_of(facts.repo_id).exists():
+        HubModel.objects.get_or_create(repo_id=facts.repo_id)
     # Locked: its author may be taking it out of the ranking at this moment.
-    hub_model = HubModel.objects.select_for_update(no_key=True).get(pk=hub_model.pk)
-    if departed := precheck.departed(hub_model):
+    rows = list(names.rows_of(facts.repo_id).select_for_update(no_key=True))
+    if departed := precheck.departed(rows):
         raise Refused(departed)
-    hub_state.note(hub_model, hub_state.PRESENT)
+    hub_model = names.row_of(rows, facts.commit)
+    hub_state.note(hub_model, hub_state.under_name(hub_model, facts.repo_id))
+    if there := names.variants_of(facts):
+        return there[0]
     # Not looked up by its chat template: that is in the commit already.
     variant, _ = Variant.objects.get_or_create(
         hub_model=hub_model,

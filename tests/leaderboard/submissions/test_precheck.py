@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 from django.core.cache import caches
+from django.test import Client
 from django.utils import timezone
 from huggingface_hub import HfApi, ModelInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.hub import architectures, model_id
-from leaderboard.models import User
+from leaderboard.models import HubModel, User
 from leaderboard.submissions import precheck
 from leaderboard.submissions.steps import KINDS, Outcome, Step, steps
-from leaderboard.submissions.submit import submit
+from leaderboard.submissions.submit import NotSubmitted, submit
 from leaderboard.web import Refused
-from tests.leaderboard.conftest import TINY, Fail, worker
+from tests.leaderboard.conftest import TINY, Fail, OwnHub, worker
 
 GB = 10**9
 
@@ -214,6 +215,50 @@ def test_a_model_submitted_before_leads_to_the_earlier_submission(hub: Fail, ada
     assert (step.outcome, step.address) == (Outcome.WARNED, earlier.get_absolute_url())
     assert precheck.check(TINY, dtype="bfloat16").ok
     assert precheck.check(TINY, "v1").ok
+
+
+def test_a_model_that_was_renamed_since_is_the_one_that_was_submitted(
+    own_hub: OwnHub, client: Client, ada: User
+) -> None:
+    """Whether the site has learnt of it by itself or by somebody who typed the old name."""
+    worker(16 * GB)
+    own_hub.write("lab/before")
+    earlier = submit("lab/before", user=ada)
+    commit = earlier.variant.commit
+    own_hub.write("lab/after")
+    own_hub.write(
+        "lab/before", lambda folder: (folder / ".hub.yaml").write_text("renamed_to: lab/after\n")
+    )
+    caches["local"].clear()
+    assert precheck.check("lab/before").existing == earlier
+    with pytest.raises(NotSubmitted) as refused:
+        submit("lab/after", user=ada)
+    assert [problem.code for problem in refused.value.problems] == ["submitted_before"]
+    assert HubModel.objects.get().renamed_to == "lab/after"
+    found = precheck.check("lab/after")
+    assert (found.facts.repo_id, found.facts.commit) == ("lab/after", commit)
+    assert (found.existing, [p.code for p in found.problems]) == (earlier, ["submitted_before"])
+    other = submit("lab/after", dtype="bfloat16", user=ada)
+    assert other.variant.hub_model == earlier.variant.hub_model
+    assert client.get("/models/lab/after").headers["Location"] == "/models/lab/before"
+
+
+def test_who_left_the_ranking_does_not_come_back_by_a_new_name(own_hub: OwnHub, ada: User) -> None:
+    own_hub.write("lab/after")
+    HubModel.objects.create(
+        repo_id="lab/before", renamed_to="lab/after", hub_state="renamed", departed=True
+    )
+    assert "departed" in {problem.code for problem in precheck.check("lab/after").problems}
+    with pytest.raises(NotSubmitted):
+        submit("lab/after", user=ada)
+
+
+def test_the_same_commit_in_another_repository_is_another_model(own_hub: OwnHub, ada: User) -> None:
+    for name in ("lab/one", "lab/two"):
+        own_hub.write(name)
+    first, second = submit("lab/one", user=ada), submit("lab/two", user=ada)
+    assert first.variant.commit == second.variant.commit
+    assert first.variant != second.variant
 
 
 # The workers
