@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from django.db.models import Count, F, Max, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from numpy.typing import NDArray
 
+from evalcore.digest import digest_of
 from evalcore.stats import kendall_interval
 from leaderboard.models import ItemAnalysis, Result, Run, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
@@ -173,8 +174,14 @@ _looked: dict[str, float] = {}
 
 def _version(comparability_key: str) -> str:
     """What the finished runs of a column are known by, empty for too few of them."""
-    found = results_of(comparability_key).aggregate(n=Count("pk"), last=Max("pk"))
-    return f"{FORM} {found['n']} {found['last']}" if found["n"] >= ENOUGH else ""
+    results = numbers_in(comparability_key)
+    return f"{FORM} {digest_of(results)[:40]}" if len(results) >= ENOUGH else ""
+
+
+def numbers_in(comparability_key: str) -> list[int]:
+    """The numbers that stand in a column, by primary key in order. One may go as another comes: a
+    flag is set and another is lifted."""
+    return sorted(results_of(comparability_key).order_by().values_list("pk", flat=True))
 
 
 def results_of(comparability_key: str) -> QuerySet[Result]:

@@ -11,10 +11,11 @@ from time import monotonic
 from urllib.parse import urlencode
 
 import numpy as np
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
+from evalcore.digest import digest_of
 from leaderboard.models import SisterAnalysis, SisterGap, Suite, SuiteEntry
 from leaderboard.models.edition import SITE, changing, note
 from leaderboard.samples import vectors
@@ -188,8 +189,8 @@ _looked: dict[tuple[str, str], float] = {}
 
 
 def _version(keys: tuple[str, str]) -> str:
-    found = [items.results_of(key).aggregate(n=Count("pk"), last=Max("pk")) for key in keys]
-    return " ".join([str(FORM), *(f"{of['n']} {of['last']}" for of in found)])
+    found = [items.numbers_in(key) for key in keys]
+    return f"{FORM} {digest_of(found)[:40]}"
 
 
 def analyse(keys: tuple[str, str], data_version: str) -> SisterAnalysis:

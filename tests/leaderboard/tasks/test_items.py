@@ -179,6 +179,19 @@ def test_a_column_is_analysed_again_when_it_has_more_runs_and_has_rested(suite: 
     assert ItemAnalysis.objects.count() == 2
 
 
+def test_a_column_is_analysed_again_when_one_flag_goes_as_another_comes(suite: Suite) -> None:
+    """As many models, and the newest of them is the same."""
+    HubModel.objects.filter(repo_id="lab/m03").update(flag_reason="trained on the test")
+    items.analyse_due()
+    first = table(suite)
+    HubModel.objects.filter(repo_id="lab/m03").update(flag_reason="")
+    HubModel.objects.filter(repo_id="lab/m05").update(flag_reason="trained on the test")
+    an_hour_later()
+    assert items.analyse_due() == 2
+    assert table(suite).results != first.results
+    assert table(suite).row.models_n == first.row.models_n
+
+
 # The task’s page
 
 
