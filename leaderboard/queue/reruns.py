@@ -7,7 +7,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,6 +21,8 @@ from leaderboard.queue import claims, fairness
 from leaderboard.queue.history import tell
 
 LONGEST_REASON = 300
+AT_ONCE = 1_000
+"""Variants in one query."""
 
 
 class NoReason(ValueError):
@@ -56,10 +58,11 @@ def rerun(runs: Iterable[Run], *, by: str, reason: str) -> Ordered:
     reason = reason.strip().rstrip(".")[:LONGEST_REASON]
     if not reason:
         raise NoReason("reason: say why the results are replaced; everybody reads it")
-    queue = _Queue()
+    queue, stood = _Queue(), list(runs)
     with changing():
         order = Rerun.objects.create(reason=reason, by=by, at=Now())
-        for old in runs:
+        queue.look(stood)
+        for old in stood:
             queue.take(old, order, by)
         new = claims.enqueue(queue.new, by=by, why=f"again: {reason}")
         if not new:
@@ -77,6 +80,17 @@ class _Queue:
         self._newest: dict[str, TaskVersion] = {}
         self._turns: dict[int, datetime] = {}
         self._next = fairness.due_after(Run.objects.filter(rerun__isnull=False))
+        self._there: dict[tuple[int, str], list[Run]] = {}
+
+    def look(self, stood: Sequence[Run]) -> None:
+        """Notes what waits or is done of the variants that `take` will be given, in few queries: a
+        recall takes thousands of runs at once, and holds what others wait for."""
+        variants = list({old.variant_id for old in stood})
+        for start in range(0, len(variants), AT_ONCE):
+            some = variants[start : start + AT_ONCE]
+            there = Run.objects.filter(variant__in=some, state__in=(*WAITING, State.DONE))
+            for run in there.order_by("pk").only("variant_id", "run_key", "state"):
+                self._there.setdefault((run.variant_id, run.run_key), []).append(run)
 
     def take(self, old: Run, order: Rerun, by: str) -> None:
         if old.variant.hub_model_id in self._departed:
@@ -87,12 +101,12 @@ class _Queue:
             self.gone += 1
             return
         task, key = asked
-        there = Run.objects.filter(variant=old.variant_id, run_key=key)
-        if there.filter(state__in=WAITING).exists():
+        there = self._there.get((old.variant_id, key), [])
+        if any(run.state in WAITING for run in there):
             self.asked += 1
             return
-        measured = there.filter(state=State.DONE).exclude(pk=old.pk).first()
-        if measured:
+        done = (run for run in there if run.state == State.DONE and run.pk != old.pk)
+        if measured := next(done, None):
             Run.objects.filter(pk=old.pk).update(superseded_by=measured)
             why = f"measured by version {task.version} as well"
             tell([old], State(old.state), by=by, why=why)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from evalcore.engine import VERSION
 from leaderboard import recalls
@@ -124,6 +125,20 @@ def of(run: Run) -> tuple[str, int | None]:
 
 def times_recalled(run: Run) -> int:
     return run.events.filter(state="recalled").count()
+
+
+def test_a_recall_asks_the_database_as_often_for_few_results_as_for_many(suite: Suite) -> None:
+    """Others wait while it does: of each result it may write, and not ask."""
+    asked = []
+    for number in (2, 6):
+        for place in range(number):
+            make.evaluated(f"workshop/{number}-{place}", suite, {"cloze": 0.6}, n=20)
+        with CaptureQueriesContext(connection) as queries:
+            made, taken = recall_all()
+            undo(made)
+        assert taken.queued >= number
+        asked.append(sum(query["sql"].startswith("SELECT") for query in queries))
+    assert asked[0] == asked[1]
 
 
 def test_a_result_that_ends_while_a_recall_queues_its_reruns_is_recalled(
