@@ -43,7 +43,7 @@ from runners.protocol import ERRORS, Failure, TaskDone, Waits
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, downloads, readable
 from runners.watch import Failed, Stopping, Taken, Watch
-from runners.withheld import REASON, may_be_quoted
+from runners.withheld import REASON, touches_unpublished_data
 
 logger = logging.getLogger(__name__)
 
@@ -316,7 +316,7 @@ def _name_of(number: int) -> str:
 
 def _told(failure: Failure, watch: Watch) -> Failed:
     """What the child says of its failure, as everybody may read it."""
-    quotes = may_be_quoted(watch.claimed)
+    quotes = touches_unpublished_data(watch.claimed)
     message = REASON if quotes else harmless(failure.message)
     return Failed(ErrorClass(failure.error_class), message, failure.task, of_all=True)
 
@@ -335,7 +335,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
         return False
     elif not failure.of_all:
         guilty = watch.begun()
-    said = "" if may_be_quoted(watch.claimed) else tail(log)
+    said = "" if touches_unpublished_data(watch.claimed) else tail(log)
     for run in guilty:
         try:
             persistently(

@@ -14,8 +14,9 @@ from leaderboard.models import Run
 REASON = "the reason is withheld: it may quote a data set that stays offline"
 
 
-def may_be_quoted(runs: Iterable[Run]) -> bool:
-    """Whether one of these runs is on documents that are not to be published.
+def touches_unpublished_data(runs: Iterable[Run]) -> bool:
+    """Whether one of these runs is on documents that are not to be published: then what it says is
+    withheld, which may quote them.
 
     A task that is not in the library is none: the engine refuses it before any data is loaded.
     """
