@@ -7,6 +7,7 @@ machine lacks (room on the disk, open files, a sound GPU), and what our own code
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from pathlib import Path
 from traceback import walk_tb
 
 from evalcore.errors import EvalError, InfraError, ModelError
+
+log = logging.getLogger(__name__)
 
 LIBRARIES = frozenset(
     (
@@ -82,6 +85,15 @@ def reason_of(error: Exception) -> str:
     """The error in a line."""
     said = " ".join(str(error).split())[:LONGEST_LINE]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def set_aside(what: str, error: Exception) -> str:
+    """The error in a line, of a way to compute that a plainer one replaces; how it came to it
+    stands in the log, unless it says itself that a model is not for it."""
+    reason = reason_of(error)
+    if not isinstance(error, NotImplementedError):
+        log.warning("%s failed: %s", what, reason, exc_info=error)
+    return reason
 
 
 def _passes(problem: BaseException) -> bool:

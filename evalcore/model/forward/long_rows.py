@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.head import read, rows_at_once
 from evalcore.model.forward.last_step import way_to_logits
 from evalcore.model.forward.logits import logits_at
@@ -87,7 +87,7 @@ class LongRows:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # another way may bear what this one does not
-            log.info("a long row is not read in parts: %s", reason_of(error))
+            set_aside("to read a long row in parts", error)
             return False
         apart = float((expected.log_softmax(-1) - found.log_softmax(-1)).abs().max())
         rounding = coarseness(expected, self._model.dtype) if is_half(self._model) else 0.0

@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from evalcore.errors import ModelError
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.company import why_alone
 from evalcore.model.forward.head import Scores, ScoresByRequest
 from evalcore.model.forward.plain import PlainPath, Rows
@@ -284,10 +284,8 @@ class Ladder:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever it is, a plainer step does without it
-            problem = reason_of(error)
-            if not isinstance(error, NotImplementedError):  # which says that a model is not for it
-                failed = True
-                log.warning("to compute a model %s failed: %s", step.words, problem, exc_info=True)
+            problem = set_aside(f"to compute a model {step.words}", error)
+            failed = not isinstance(error, NotImplementedError)
         return Tried(problem=problem, largest=largest, found=found, failed=failed)
 
     def _changes_with_length(self, probes: Probes) -> str | None:

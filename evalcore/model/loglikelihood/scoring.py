@@ -17,7 +17,7 @@ import torch
 
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest, Response
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.head import Scores, response_of
 from evalcore.model.forward.memory import (
     LEAST_TOKENS,
@@ -94,7 +94,8 @@ class Scorer:
                 choice = self._choice
                 if choice is None or choice.step.name == "plain":
                     raise
-                self._ladder.refuse(choice, f"it failed in use: {reason_of(error)}")
+                problem = set_aside(f"to compute loglikelihoods {choice.step.words}", error)
+                self._ladder.refuse(choice, f"it failed in use: {problem}")
             if too_small is not None:  # only now is nothing of the pass that failed held any more
                 self._make_room(too_small)
 

@@ -18,7 +18,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from evalcore.errors import ModelError
 from evalcore.model.base import Answers, EncodedRequest
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.head import ScoresByRequest, response_of
 from evalcore.model.forward.memory import release, token_budget
 from evalcore.model.forward.plain import Row, batches_of, logits_per_batch, rows_of, scores_of
@@ -226,7 +226,8 @@ class SourceScorer:
             except torch.OutOfMemoryError:
                 raise
             except Exception as problem:  # as in the ladder, an error is a refusal
-                return Trial(problem=reason_of(problem), largest=0.0)
+                said = set_aside("to compute rows in batches", problem)
+                return Trial(problem=said, largest=0.0)
             moved = max(
                 float((mine.float().log_softmax(-1) - theirs.float().log_softmax(-1)).abs().max())
                 for mine, line, (_, row) in zip(alone, together, parts, strict=True)

@@ -25,7 +25,7 @@ from transformers import LogitsProcessorList
 
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Answers, Response
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.memory import (
     LEAST_TOKENS,
     SHARE,
@@ -181,7 +181,7 @@ class ContinuousWriter:
         except (torch.OutOfMemoryError, ModelError, TaskError):
             raise
         except Exception as error:  # another way may bear what this one does not
-            self._refuse(f"it failed in use: {reason_of(error)}")
+            self._refuse(f"it failed in use: {set_aside('to write continuously', error)}")
 
     def _prepared(self, requests: Sequence[GenerationRequest]) -> list[Writing]:
         rules: dict[str, PlanRule] = {}

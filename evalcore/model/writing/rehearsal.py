@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.plain import Rows
 from evalcore.model.forward.selfcheck import (
@@ -101,7 +101,8 @@ def _tried(model: Any, rows: Rows, through_head: bool, times: int) -> Rehearsal:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a model does not bear is a reason to leave it alone
-        return Rehearsal(problem=reason_of(error), largest=0.0, length=length)
+        problem = set_aside("to write continuously", error)
+        return Rehearsal(problem=problem, largest=0.0, length=length)
     largest = 0.0
     for (row, place), logprobs in found.items():
         likely = expected[row, place].log_softmax(dim=-1)

@@ -283,7 +283,7 @@ def test_where_the_memory_is_too_small_fewer_texts_are_written_at_once(folders, 
     assert (how["texts_at_once"], how["halvings"]) == (4, 4)
 
 
-def test_a_failure_in_use_leaves_the_rest_to_batches(folders, monkeypatch):
+def test_a_failure_in_use_leaves_the_rest_to_batches(folders, monkeypatch, caplog):
     requests = requests_of(HOW["greedy"])
     expected = said(answers_of(load(folders("llama")), requests))
     step = Decoder.step
@@ -297,6 +297,7 @@ def test_a_failure_in_use_leaves_the_rest_to_batches(folders, monkeypatch):
     model = load(folders("llama"))
     assert said(answers_of(model, requests)) == expected
     assert "failed in use: ValueError" in model.execution["generate_until"]["reason"]
+    assert "in failing" in caplog.text
 
 
 # Slots that grow with their texts.
