@@ -34,6 +34,8 @@ from evalcore.model.writing.defaults import NEUTRAL, defaults_of
 from evalcore.model.writing.drawing import OnlyNumbers, SeededDraw, StopAt, warpers_of
 from evalcore.model.writing.ending import ends_of, response_of
 from evalcore.model.writing.generation import SAMPLING, GenerationRequest, Generations, Plan
+from evalcore.model.writing.own import acts_on_steps, has_own_layers, own_generate
+from evalcore.model.writing.steps import otherwise_by_steps
 from evalcore.model.writing.thinking import written_within_budget
 
 TOKENS_PER_BATCH = 16384
@@ -73,8 +75,12 @@ class Writer:
         self._batch_size = batch_size
         self._path = path
         self._kept = kept or KeptChecks()
-        self._alone = why_alone(model)
-        self._company: Company | None = "none" if self._alone else None
+        self._rounds = why_alone(model)
+        self._alone = self._rounds
+        """Why each text is written by itself; None where several are together."""
+        self._by_generate: str | None = None
+        """Why texts are written by the model's own `generate` alone."""
+        self._company: Company | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -91,8 +97,11 @@ class Writer:
     @property
     def execution(self) -> dict[str, Any]:
         """How the last texts were written that no argument bound to batches; empty before."""
-        if self._alone:
-            return {"path": "plain", "step": "one by one", "reason": self._alone, "refused": ""}
+        why = self._alone or self._by_generate
+        if why:
+            step = "one by one" if self._alone else "in batches"
+            refused = "" if self._rounds else f"not continuously: {why}"
+            return {"path": "plain", "step": step, "reason": why, "refused": refused}
         return self._continuous.execution
 
     def answers(self, requests: Generations) -> Answers:
@@ -102,9 +111,12 @@ class Writer:
         cannot be used.
         """
         waiting = dict(requests)
-        if self._alone and self._path == "packed":
-            raise ModelError(f"it cannot write continuously: {self._alone}")
-        if self._path != "plain" and not self._alone:
+        if requests:
+            self._look_at_own_code(max((row.tokens for row in requests.values()), key=len))
+        why = self._alone or self._by_generate
+        if why and self._path == "packed":
+            raise ModelError(f"it cannot write continuously: {why}")
+        if self._path != "plain" and not why:
             # Those whose next token is chosen from the model's own distribution alone.
             free = {
                 index: request
@@ -120,6 +132,16 @@ class Writer:
                 raise ModelError(f"it cannot write continuously: {self.execution['reason']}")
         if waiting:
             yield from self._in_batches(waiting)
+
+    def _look_at_own_code(self, longest: Sequence[int]) -> None:
+        """A text is what the model's own `generate` gives: where code of its own may decide it, or
+        acts on its passes, nothing else writes it."""
+        self._alone = self._rounds or own_generate(self._model)
+        self._by_generate = None
+        if self._alone is None:
+            self._by_generate = acts_on_steps(self._model)
+        if not self._alone and not self._by_generate and has_own_layers(self._model):
+            self._alone = otherwise_by_steps(self._model, longest, self._pad)
 
     def _in_batches(self, requests: Generations) -> Answers:
         """Longest prompts first."""
@@ -182,6 +204,8 @@ class Writer:
 
         States may run over the padding, positions count it, rows influence each other.
         """
+        if self._alone:
+            return "none"
         if len(requests) == 1:
             return "any"
         if self._company is None and (kept := self._kept.found(COMPANY)):
@@ -313,6 +337,11 @@ class Writer:
                 f"{self._length(requests)}: {problem}"
             ) from problem
         except (ValueError, TypeError, NotImplementedError) as problem:
+            if own := own_generate(self._model):
+                raise ModelError(
+                    f"{own}, which fails where it is called as transformers' is: "
+                    f"{type(problem).__name__}: {problem}"
+                ) from problem
             stated = dict(plan.options)
             if not stated:
                 raise ModelError(

@@ -13,6 +13,7 @@ from evalcore.model.base import Answers, Response, told
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 from evalcore.model.media import Medium
 from evalcore.model.writing.generation import GenerationRequest, Generations
+from evalcore.model.writing.own import own_generate
 from evalcore.model.writing.plan import Company, Writer
 
 
@@ -49,6 +50,7 @@ class SeeingWriter(Writer):
     def answers(self, requests: Generations) -> Answers:
         """Raises as `Writer.answers`. What has images or sounds and what has none
         are never in one batch."""
+        self._alone = self._rounds or own_generate(self._model)
         for sees in (False, True):
             alike = {
                 index: request

@@ -10,6 +10,7 @@ import torch
 from evalcore.model.base import Answers
 from evalcore.model.forward.plain import Rows
 from evalcore.model.writing.generation import GenerationRequest, Generations
+from evalcore.model.writing.own import own_generate
 from evalcore.model.writing.plan import BLIND_TO_PADDING, Writer
 
 FIRST_TOKENS = frozenset(["decoder_start_token_id", "forced_bos_token_id"])
@@ -24,6 +25,7 @@ class SourceWriter(Writer):
     def answers(self, requests: Generations) -> Answers:
         """Raises as `Writer.answers`."""
         if requests:
+            self._alone = self._rounds or own_generate(self._model)
             yield from self._in_batches(requests)
 
     def _padded(self, rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:

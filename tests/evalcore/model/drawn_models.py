@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -167,11 +167,23 @@ def off_by_one(module: Any, *states: Any, **said: Any) -> Any:
 def rounding_batches(model: Any, by: float) -> Any:
     """As a GPU does, which computes several rows by other products than one."""
 
-    def moved(_module: Any, given: Any, answer: Any) -> Any:
+    def moved(given: Any, answer: Any) -> Any:
         return answer * (1 + by) if len(given[0]) > 1 else answer
 
-    model.get_decoder().layers[0].mlp.down_proj.register_forward_hook(moved)
+    changed(model.get_decoder().layers[0].mlp.down_proj, moved)
     return model
+
+
+def changed(module: Any, change: Callable[[Any, Any], Any]) -> None:
+    """A module whose class is another from now on: `change` makes its answer of what it was given
+    and would have answered."""
+    own = type(module)
+
+    class Changed(own):  # type: ignore[misc, valid-type]
+        def forward(self, *given: Any, **named: Any) -> Any:
+            return change(given, super().forward(*given, **named))
+
+    module.__class__ = Changed
 
 
 def answers_of(scorer: Any, asked: Sequence[EncodedRequest]) -> list[Any]:

@@ -10,19 +10,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaForCausalLM
 
 from evalcore.cli import main
 from evalcore.errors import ModelError, TaskError
 from evalcore.journal import Journal
 from evalcore.library import evaluate
 from evalcore.model.base import Request
+from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
 from evalcore.model.writing.generation import answer_within, plan_of
 from evalcore.record import read_samples
 from tests import tiny
 from tests.evalcore.model.asking import answers_of, load
+from tests.evalcore.model.drawn_models import changed
 from tests.evalcore.toys import write_run, write_toy, write_toys
 
 CONTEXTS = [f"Question {number}: " + "wood " * number for number in range(9)]
@@ -233,9 +235,7 @@ def test_a_model_whose_output_is_no_number_writes_no_text(folder, how, after):
     """As where float16 overflows, be it late: the likeliest token would be the first of all."""
     model, calls = load(folder, dtype="float16"), iter(range(10**6))
     layer = model._model.get_decoder().layers[0]
-    layer.register_forward_hook(
-        lambda _, __, output: output * (float("nan") if next(calls) >= after else 1)
-    )
+    changed(layer, lambda _, output: output * (float("nan") if next(calls) >= after else 1))
     with pytest.raises(ModelError, match="not a number"):
         texts_of(model, CONTEXTS, {**how, "until": []})
 
@@ -255,11 +255,115 @@ def test_rows_that_influence_each_other_are_written_one_by_one(folder):
     assert texts_of(mixing(), asked, GREEDY) == alone
 
 
+# Code of a model's own, which may decide its texts.
+
+
+class BeginsOtherwiseLM(LlamaForCausalLM):
+    """Writes as others do, and then puts another token first."""
+
+    def generate(self, **options):
+        written = super().generate(**options)
+        written[:, options["input_ids"].shape[1]] = 70
+        return written
+
+
+class LeastLM(LlamaForCausalLM):
+    """Takes the unlikeliest token, by a method that `generate` calls."""
+
+    def _get_logits_processor(self, *arguments, **options):
+        found = super()._get_logits_processor(*arguments, **options)
+        found.append(lambda _, scores: -scores)
+        return found
+
+
+class WithAVoice(LlamaForCausalLM):
+    """Prefers another token than its pass says, after the first."""
+
+    def forward(self, *given, past_key_values=None, **named):
+        said = super().forward(*given, past_key_values=past_key_values, **named)
+        if past_key_values is not None and past_key_values.get_seq_length() > 12:
+            said.logits = said.logits.roll(1, -1)
+        return said
+
+
+def begins_otherwise(network):
+    generate = network.generate
+
+    def own(**options):
+        written = generate(**options)
+        written[:, options["input_ids"].shape[1]] = 70
+        return written
+
+    network.generate = own
+
+
+def steers_the_prompt(states):
+    """What acts on a prompt and not on the tokens that follow it one by one."""
+    return states + 3 * states.roll(1, -1) if states.shape[1] > 1 else states
+
+
+def hooked(network):
+    network.model.layers[0].register_forward_hook(lambda _, __, out: steers_the_prompt(out))
+
+
+def hooked_before(network):
+    network.model.norm.register_forward_pre_hook(lambda _, given: steers_the_prompt(given[0]))
+
+
+def replaced(network):
+    layer = network.model.layers[0].mlp
+    own = layer.forward
+    layer.forward = lambda states: steers_the_prompt(own(states))
+
+
+def of_another_class(network):
+    changed(network.model.layers[0].mlp, lambda _, out: steers_the_prompt(out))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (BeginsOtherwiseLM, None),
+        (LeastLM, None),
+        (WithAVoice, None),
+        (LlamaForCausalLM, begins_otherwise),
+        (LlamaForCausalLM, hooked),
+        (LlamaForCausalLM, hooked_before),
+        (LlamaForCausalLM, replaced),
+        (LlamaForCausalLM, of_another_class),
+    ],
+)
+def test_a_text_is_what_the_models_own_generate_gives(folder, kind, change):
+    network, tokenizer = kind.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    plain = HuggingFaceLM(model=LlamaForCausalLM.from_pretrained(folder), tokenizer=tokenizer)
+    if change is not None:
+        change(network)
+    lm = HuggingFaceLM(model=network, tokenizer=tokenizer)
+    texts = texts_of(lm, CONTEXTS, {"until": [], "max_gen_toks": 12})
+    for context, text in zip(CONTEXTS, texts, strict=True):
+        ids = torch.tensor([tokenizer(context)["input_ids"]])
+        options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 12}
+        written = network.generate(input_ids=ids, pad_token_id=1, do_sample=False, **options)
+        said = tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
+        assert text == said.partition("</s>")[0]
+    assert texts != texts_of(plain, CONTEXTS, {"until": [], "max_gen_toks": 12})
+    assert lm.execution["generate_until"]["refused"].startswith("not continuously: ")
+
+
+def test_a_generate_that_takes_other_arguments_is_the_models_matter(folder):
+    network = LlamaForCausalLM.from_pretrained(folder)
+    network.generate = lambda prompt: prompt
+    lm = HuggingFaceLM(model=network, tokenizer=AutoTokenizer.from_pretrained(folder))
+    with pytest.raises(ModelError, match=r"a `generate` of its own, .* TypeError"):
+        texts_of(lm, CONTEXTS, GREEDY)
+
+
 def test_a_little_sight_of_the_padding_is_found_in_half_precision(tmp_path):
     """Less than rounding moves, so it is looked for in float32."""
     model = load(tiny.make(tmp_path, positions=96), path="plain", dtype="bfloat16")
     padded, generate = [], model._model.generate
 
+    @wraps(generate)
     def noted(**options):
         padded.append(not options["attention_mask"].all())
         return generate(**options)
