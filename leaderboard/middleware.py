@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.cache import has_vary_header, patch_cache_control
 
 from leaderboard.health import healthz, metrics, readyz
 from leaderboard.samples import Unavailable
-from leaderboard.web import throttle
+from leaderboard.web import throttle, unseen
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,43 @@ def forbid_unused_powers(get_response: Answer) -> Answer:
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS)
+        return response
+
+    return answer
+
+
+def keep_personal_pages_private(get_response: Answer) -> Answer:
+    """Say that a page for one reader is for no cache that others read from.
+
+    `Vary: Cookie` alone asks each such cache to keep a copy for every cookie.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        signed_in = settings.SESSION_COOKIE_NAME in request.COOKIES
+        if has_vary_header(response, "Cookie") and (signed_in or "Cache-Control" not in response):
+            private = {"private": True}
+            if "Cache-Control" not in response:
+                private["no_cache"] = True
+            patch_cache_control(response, **private)
+        return response
+
+    return answer
+
+
+def mark_unseen_characters(get_response: Answer) -> Answer:
+    """Put a mark for each character that would move or hide text around it.
+
+    Compressed pages have theirs already (`leaderboard/web/kept.py`).
+    """
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if is_page and not response.streaming and "Content-Encoding" not in response:
+            html = response.content.decode()
+            if (marked := unseen.marked(html)) != html:
+                response.content = marked.encode()
         return response
 
     return answer

@@ -140,3 +140,4 @@ urlpatterns = [
 
 handler400 = service.bad_request
 handler404 = service.not_found
+handler500 = service.server_error

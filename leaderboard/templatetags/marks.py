@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.models import HubModel
 from leaderboard.models.task import Style
-from leaderboard.web import Scale
+from leaderboard.web import Scale, unseen
 
 SCALES = 512
 """Of which drawings are kept: those of the boards that are shown now."""
@@ -143,7 +143,7 @@ def _shown_text(text: str, spaces: str) -> SafeString:
 
 
 def _marked(character: str) -> SafeString:
-    mark = _MARKS.get(character) or f"[U+{ord(character):04X}]"
+    mark = _MARKS.get(character) or unseen.mark(character)
     return format_html('<span class="ws">{}</span>', mark)
 
 

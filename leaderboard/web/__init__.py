@@ -1,6 +1,6 @@
 """What every page stands on: addresses, lists in pages, one rule of keeping, throttles, errors."""
 
-from leaderboard.web import background, bearer, canvas, kept, prose, throttle
+from leaderboard.web import background, bearer, canvas, kept, prose, throttle, unseen
 from leaderboard.web.address import Address, page_number, redirect_to, short_address
 from leaderboard.web.paging import Part, page_links, part, uncounted
 from leaderboard.web.problem import Problem, Refused
@@ -35,4 +35,5 @@ __all__ = [
     "throttle",
     "total_span",
     "uncounted",
+    "unseen",
 ]

@@ -27,7 +27,7 @@ from django.utils.text import compress_string
 from zlib_ng import zlib_ng
 
 from evalcore.digest import digest_of, digest_of_bytes
-from leaderboard.web import throttle
+from leaderboard.web import throttle, unseen
 from leaderboard.web.recent import Recent
 
 ROOM = 32 * 2**20
@@ -51,7 +51,7 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Page:
-        raw = text.encode()
+        raw = unseen.marked(text).encode()
         compressed = zlib_ng.compress(raw, LEVEL, _GZIP)
         return cls(compressed, f'W/"{digest_of_bytes(raw)}"', not isinstance(text, Unlisted))
 
@@ -131,7 +131,8 @@ def tag(request: HttpRequest, made_of: object) -> str:
 
 def passing(request: HttpRequest, page: str) -> HttpResponse:
     """A page of one person, or another one with every second: compressed, and never kept."""
-    response = HttpResponse(page, headers={"Cache-Control": f"private, {_CHECK_FIRST}"})
+    marked = unseen.marked(page)
+    response = HttpResponse(marked, headers={"Cache-Control": f"private, {_CHECK_FIRST}"})
     if _takes_gzip(request):
         response.content = compress_string(response.content, max_random_bytes=_PADDING)
         response["Content-Encoding"] = "gzip"

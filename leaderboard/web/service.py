@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
+import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 
@@ -14,11 +17,13 @@ from django.http import (
     HttpResponse,
     HttpResponseBadRequest,
     HttpResponsePermanentRedirect,
+    JsonResponse,
 )
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import is_valid_path, reverse
+from django.views import defaults
 
 from leaderboard.models import HubModel, Run, Suite, TaskVersion
 from leaderboard.web import throttle
@@ -55,6 +60,42 @@ def favicon(_request: HttpRequest) -> HttpResponse:
 def bad_request(_request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 Django passes it by this name
     """400 by a page that asks nothing of the request: its host may be the one that is wrong."""
     return HttpResponseBadRequest(render_to_string("400.html"))
+
+
+FULL_SECONDS = 60
+"""After which to try again where the disk was full."""
+_FULL = "The disk of this site is full."
+_TELL = "Nothing of it was stored. Try again in some minutes, or tell who runs this site."
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500, or 503 where the disk is full, which its operator finds in the log like any fault."""
+    if not is_disk_full(sys.exc_info()[1]):
+        return defaults.server_error(request)
+    if request.path_info.startswith("/api/"):
+        told = {"field": "form", "code": "disk_full", "message": _FULL, "remedy": _TELL}
+        response: HttpResponse = JsonResponse({"problems": [told]}, status=503)
+    else:
+        response = HttpResponse(render_to_string("disk_full.html"), status=503)
+    response["Retry-After"] = str(FULL_SECONDS)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether this, or what it came from, is that a disk or its quota had no room left."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        if getattr(error, "pgcode", None) == _DISK_FULL_OF_POSTGRES:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+_DISK_FULL_OF_POSTGRES = "53100"
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

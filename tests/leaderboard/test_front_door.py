@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from leaderboard import environment
 from leaderboard.models import Suite, User
 from tests.leaderboard.boards import publish, synthetic_board
-from tests.leaderboard.factories import make_suite
+from tests.leaderboard.factories import fail, make_submission, make_suite, make_variant
+from tests.leaderboard.pages import client_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -283,3 +285,40 @@ def test_a_long_address_makes_no_longer_page(client: Client, board: Suite) -> No
     response = client.get(f"/models/{'z' * 7000}")
     assert response.status_code == 404
     assert len(response.content) < 30_000
+
+
+def test_what_a_signed_in_reader_gets_is_for_no_cache_of_others(
+    client: Client, board: Suite, settings: Any
+) -> None:
+    settings.PLUMBLINE_OPEN_SUBMIT = True
+    pages = ("/", "/queue", "/submit", "/charts", "/suites", "/accounts/login", "/no/such/page")
+    for address in pages:
+        answer = client.get(address)
+        if "Cache-Control" not in answer:
+            assert "Cookie" not in answer.get("Vary", ""), address
+    ada = User.objects.create_user("ada")
+    client.force_login(ada)
+    for address in (*pages, "/account", "/board.csv"):
+        answer = client.get(address)
+        cached = answer.get("Cache-Control", "")
+        varies = "Cookie" in answer.get("Vary", "")
+        assert not varies or "private" in cached or "no-store" in cached, (address, cached)
+        assert "public" not in cached or not varies
+    assert client.get("/queue")["Cache-Control"] == "private, no-cache"
+
+
+def test_characters_that_move_or_hide_text_are_marked_on_every_page(
+    client: Client, board: Suite
+) -> None:
+    odd = "\x1b[31m red \u202e desrever \u2066 \x9b1m end"
+    submission = make_submission(make_variant("lab/odd"), board)
+    run = fail(submission.runs.all()[0], "ModelError", odd, odd)
+    signed_in = client_of(User.objects.create_user("bo"))
+    for address in (f"/runs/{run.pk}", submission.get_absolute_url(), "/queue"):
+        for reader in (client, signed_in):
+            html = reader.get(address, headers={"Accept-Encoding": ""}).content.decode()
+            assert not UNSEEN.search(html), address
+            assert "[U+001B][31m red [U+202E] desrever [U+2066] [U+009B]1m end" in html, address
+
+
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

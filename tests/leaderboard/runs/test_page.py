@@ -29,7 +29,7 @@ from tests.leaderboard import factories as make
 from tests.leaderboard.conftest import characters, get, text_of
 from tests.leaderboard.rows import once_per_module
 
-HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }}'
+HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }} \x1b[2J\u202e'
 
 
 pytestmark = pytest.mark.django_db
@@ -492,3 +492,6 @@ def test_hostile_questions_and_choices_are_text(client: Client, waiting: Run) ->
     assert "<img" not in html
     assert "&lt;script&gt;alert" in html
     assert "{{ 7|add:7 }}" in html
+    assert "\x1b" not in html
+    assert "\u202e" not in html
+    assert html.count("[U+001B][2J[U+202E]") > 4, "question, list and each choice"
