@@ -1,16 +1,16 @@
 """Which architectures can be evaluated: causal language models whose code is in transformers.
 
-The names are those of transformers' AutoModelForCausalLM in the version that the constraints file
-pins; a test compares them. The site reads this list because it never imports model code. What the
-list cannot say (a known architecture with settings that its code does not support) is found by the
-worker, as a ModelError.
+The names and types are those of transformers' AutoModelForCausalLM in the version that the
+constraints file pins; a test compares them. The site reads these lists because it never imports
+model code. What they cannot say (a known architecture with settings that its code does not
+support) is found by the worker, as a ModelError.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from leaderboard.hub import own_code
+from leaderboard.hub import cleaning, own_code
 from leaderboard.web import Problem
 
 # transformers 5.23.0
@@ -59,7 +59,30 @@ XLMRobertaForCausalLM XLMRobertaXLForCausalLM XLMWithLMHeadModel XLNetLMHeadMode
 XmodForCausalLM YoutuForCausalLM Zamba2ForCausalLM ZambaForCausalLM ZayaForCausalLM
 xLSTMForCausalLM
 """
+_TYPES = """
+afmoe apertus arcee aria_text axk1 axk2 bailing_hybrid bamba bart beam bert bert-generation big_bird
+bigbird_pegasus biogpt bitnet blenderbot blenderbot-small bloom blt camembert codegen cohere cohere2
+cohere2_moe cohere_compass_text cpmant ctrl cwm data2vec-text dbrx deepseek_v2 deepseek_v3
+deepseek_v32 deepseek_v4 diffllama doge dots1 dots3_note dots3_note_text electra emu3 ernie ernie4_5
+ernie4_5_moe exaone4 exaone_moe falcon falcon_h1 falcon_mamba flex_olmo flint fuyu gemma gemma2
+gemma3 gemma3_text gemma3n gemma3n_text gemma4 gemma4_assistant gemma4_text gemma4_unified
+gemma4_unified_assistant gemma4_unified_text git glm glm4 glm4_moe glm4_moe_lite glm_moe_dsa
+got_ocr2 gpt-sw3 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gpt_oss gptj granite
+granite_swa granitemoe granitemoe_swa granitemoehybrid granitemoeshared helium hrm_text
+hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4 hyperclovax inkling2_text inkling_text internlm3
+iquestcoder jais2 jamba jetmoe kimi_linear kolibri1 laguna lfm2 lfm2_moe lfm3 llama llama4
+llama4_text longcat_flash mamba mamba2 marian mbart megatron-bert mellum mimo_v2_flash minicpm3
+minimax minimax_m2 minimax_m3_vl_text ministral ministral3 mistral mixtral mllama modernbert-decoder
+moshi moss_transcribe_diarize mpt musicgen musicgen_melody mvp nanochat nemotron nemotron_h olmo
+olmo2 olmo3 olmo_hybrid olmoe openai-gpt opt pegasus persimmon phi phi3 phi4_multimodal phimoe
+plbart prophetnet qwen2 qwen2_moe qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe
+qwen3_next qwen4_exp qwen4_exp_text recurrent_gemma reformer rembert roberta roberta-prelayernorm
+roc_bert roformer rwkv seed_oss smollm3 solar_open stablelm starcoder2 trocr vaultgemma whisper xglm
+xlm xlm-roberta xlm-roberta-xl xlnet xlstm xmod youtu zamba zamba2 zaya
+"""
 NATIVE = frozenset(_NAMES.split())
+MODEL_TYPES = frozenset(_TYPES.split())
+"""By which transformers chooses the code, whatever architecture is named beside."""
 ENCODER_DECODER_SUFFIX = ("ForConditionalGeneration", "EncoderDecoderModel")
 
 
@@ -69,7 +92,7 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
     if config.get("is_encoder_decoder"):
         return _encoder_decoder(repo_id, architecture)
     if architecture in NATIVE:
-        return None
+        return _type_problem(config, repo_id, architecture)
     if needs_code(config):
         return own_code.problem_with(config, repo_id, commit, architecture)
     if not architecture:
@@ -93,6 +116,22 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
         )
         remedy = "Submit the version with a language-model head (…ForCausalLM)."
     return Problem("model", code, message, remedy)
+
+
+def _type_problem(config: dict[str, Any], repo_id: str, architecture: str) -> Problem | None:
+    model_type = cleaning.text(config.get("model_type"), 64)
+    if model_type in MODEL_TYPES:
+        return None
+    if not model_type:
+        message = f"The config.json of {repo_id} does not say which model_type it is of."
+    else:
+        message = (
+            f"The config.json of {repo_id} says model_type: {model_type}, and "
+            "the installed transformers knows no causal language model of that type, whatever "
+            f"architecture ({architecture}) is named."
+        )
+    remedy = "Correct it: save_pretrained() writes the type that goes with the architecture."
+    return Problem("model", "unknown_model_type", message, remedy)
 
 
 def needs_code(config: dict[str, Any]) -> bool:

@@ -66,7 +66,10 @@ def json_object(
     if len(content) > limit:
         return None, f"it is larger than {limit:,} bytes"
     try:
-        found = json.loads(content, parse_int=_whole)
+        # As transformers reads it: json.loads takes bytes with a mark, and in UTF-16, too.
+        found = json.loads(content.decode(), parse_int=_whole)
+    except UnicodeDecodeError:
+        return None, "it is not text in UTF-8"
     except RecursionError:
         return None, "it has lists within lists beyond all measure"
     except ValueError as error:

@@ -92,6 +92,12 @@ TOKENIZERS = (
 """Files of which one set must be there."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
+TORCH_DTYPES = frozenset({
+    "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn",
+    "float8_e5m2", "float8_e8m0fnu", "int8", "uint8", "int16", "int32", "int64",
+})  # fmt: skip
+"""What PyTorch calls the precisions in which weights are stored."""
+
 WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj_dim")
 """Keys of config.json for the length of a token's vector; the shortest is meant."""
 OF_ANOTHER_KIND = ("gguf_only", "no_safetensors")
@@ -106,7 +112,7 @@ def problems_with(repository: Repository) -> list[Problem]:
     weights, sizes = _weight_problems(repository), impossible_sizes(repository)
     if any(problem.code in OF_ANOTHER_KIND for problem in weights):
         return [*weights, *sizes]
-    problems = [*weights, *_config_problems(repository)]
+    problems = [*weights, *_config_problems(repository), *_left_over_adapter(repository)]
     if not any(files <= repository.files for files in TOKENIZERS):
         problems.append(
             Problem(
@@ -197,6 +203,18 @@ def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
     return min((name for name in files if name.endswith(endings)), default=None)
 
 
+def _left_over_adapter(repository: Repository) -> list[Problem]:
+    """Beside a whole model: transformers would put the adapter on once more."""
+    if repository.is_adapter or client.ADAPTER_CONFIG not in repository.files:
+        return []
+    message = (
+        f"{repository.repo_id} holds a whole model and an adapter ({client.ADAPTER_CONFIG}), so "
+        "which of the two is meant cannot be told."
+    )
+    remedy = "Remove what belongs to the adapter, or publish it by itself."
+    return [Problem("model", "model_and_adapter", message, remedy)]
+
+
 def _config_problems(repository: Repository) -> list[Problem]:
     repo_id, config = repository.repo_id, repository.config
     if repository.config_error:
@@ -215,9 +233,26 @@ def _config_problems(repository: Repository) -> list[Problem]:
         remedy = "Submit the model that it was made from."
     else:
         found = architectures.problem_with(config, repo_id, repository.commit)
-        found = found or _vocabulary_problem(repository, config)
+        found = found or _dtype_problem(repo_id, config) or _vocabulary_problem(repository, config)
         return [found] if found else []
     return [Problem("model", code, message, remedy)]
+
+
+def _dtype_problem(repo_id: str, config: dict[str, Any]) -> Problem | None:
+    """A precision that PyTorch has no such name for, with which no configuration loads."""
+    of_text = config.get("text_config")
+    for part in (config, of_text if isinstance(of_text, dict) else {}):
+        for key in ("dtype", "torch_dtype"):
+            named = part.get(key)
+            if isinstance(named, str) and named not in TORCH_DTYPES:
+                return Problem(
+                    "model",
+                    "unknown_stored_dtype",
+                    f"The config.json of {repo_id} says {key}: “{named[:40]}”, which PyTorch does "
+                    "not know.",
+                    "Write float32, bfloat16 or float16: that in which the weights are stored.",
+                )
+    return None
 
 
 def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:

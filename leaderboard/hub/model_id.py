@@ -39,6 +39,9 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
     typed_id, typed_revision = typed_id.strip(), typed_revision.strip()
     if not typed_id:
         raise Refused(_malformed("No model ID was given."))
+    if any(map(_is_unseen, typed_id)):
+        message = f"“{shown(typed_id[:MAX_LENGTH])}” contains a character that cannot be seen."
+        raise Refused(_malformed(message))
     parts = _address_parts(typed_id)
     if parts is None:
         repo_id, _, revision = typed_id.strip("/").partition("@")
@@ -129,6 +132,15 @@ def other_repository(repo_id: str, kind: str) -> Problem:
         f"{repo_id} is a {kind}, not a model.",
         "Give the ID of a repository with model weights.",
     )
+
+
+def shown(typed: str) -> str:
+    """What was typed, with the code of each character that cannot be seen in its place."""
+    return "".join(f"[U+{ord(sign):04X}]" if _is_unseen(sign) else sign for sign in typed)
+
+
+def _is_unseen(sign: str) -> bool:
+    return not sign.isprintable() and not sign.isspace()
 
 
 def _check_id(repo_id: str, typed: str) -> None:

@@ -112,12 +112,12 @@ KINDS = (
     _Kind(REVISION, NO_REVISION, _revision),
     _Kind(WEIGHTS, frozenset({
         "pickle_only", "gguf_only", "no_safetensors", "missing_shard", "empty_weights",
-        "wrong_size", "unknown_size", "quantised", "other_count",
+        "wrong_size", "unknown_size", "quantised", "other_count", "model_and_adapter",
     }), _weights),
     _Kind("Architecture", frozenset({
         "no_config", "broken_config", "no_architecture", "unknown_architecture", "not_generative",
-        "encoder_decoder", "impossible_size", "vocabulary_too_large", "custom_code", "own_code",
-        "no_worker_for_code",
+        "encoder_decoder", "unknown_model_type", "unknown_stored_dtype", "impossible_size",
+        "vocabulary_too_large", "custom_code", "own_code", "no_worker_for_code",
     }), _architecture),
     _Kind("Tokenizer", frozenset({"no_tokenizer"}), _tokenizer),
     _Kind("Chat template", frozenset({"no_template"}), _asked),

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from django.core.cache import caches
 from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leaderboard.hub import architectures
+from leaderboard.hub import architectures, files
 from leaderboard.hub import client as hub
 from leaderboard.hub import state as hub_state
 from leaderboard.hub import weights as hub_weights
@@ -263,6 +264,14 @@ def writes(name: str, text: str) -> Change:
     return lambda folder: (folder / name).write_text(text)
 
 
+def in_bytes(encoding: str) -> Change:
+    def change(folder: Path) -> None:
+        file = folder / "config.json"
+        file.write_text(file.read_text(), encoding=encoding)
+
+    return change
+
+
 def lose_a_shard(folder: Path) -> None:
     min(folder.glob("*.safetensors")).unlink()
 
@@ -278,6 +287,16 @@ def lose_a_shard(folder: Path) -> None:
         (config(vocab_size=10**7), "vocabulary_too_large", "10000000 tokens"),
         (writes("config.json", "[" * 200_000), "broken_config", ""),
         (config(architectures=[]), "no_architecture", "does not say which architecture"),
+        (config(model_type="hexaflow"), "unknown_model_type", "says model_type: hexaflow, and"),
+        (config(model_type="clip"), "unknown_model_type", "(LlamaForCausalLM) is named"),
+        (config(model_type=None), "unknown_model_type", "does not say which model_type"),
+        (config(dtype="bf16"), "unknown_stored_dtype", "says dtype: “bf16”, which PyTorch"),
+        (config(torch_dtype="auto"), "unknown_stored_dtype", "says torch_dtype: “auto”"),
+        (config(dtype="torch.bfloat16"), "unknown_stored_dtype", "“torch.bfloat16”"),
+        (config(text_config={"dtype": "fp16"}), "unknown_stored_dtype", "“fp16”"),
+        (in_bytes("utf-8-sig"), "broken_config", "Unexpected UTF-8 BOM"),
+        (in_bytes("utf-16"), "broken_config", "it is not text in UTF-8"),
+        (writes("adapter_config.json", "{}"), "model_and_adapter", "a whole model and an adapter"),
         (
             config(num_hidden_layers=4097),
             "impossible_size",
@@ -407,8 +426,13 @@ def test_weights_that_were_cut_short_or_padded_are_refused(
     assert only_problem(spoil(in_shards(cut_a_shard))).code == "wrong_size"
 
 
+def test_the_precisions_that_pytorch_knows_are_those_that_it_has() -> None:
+    assert {name for name in files.TORCH_DTYPES if not hasattr(torch, name)} == set()
+
+
 def test_code_of_a_repository_is_not_needed_for_a_native_architecture() -> None:
     native = {
+        "model_type": "phi3",
         "architectures": ["Phi3ForCausalLM"],
         "auto_map": {"AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
     }
@@ -519,7 +543,7 @@ def test_any_content_of_a_file_is_answered(
 @pytest.mark.parametrize(
     ("file", "value", "code"),
     [
-        ("config.json", {"model_type": "llama\ud800", "vocab_size": 300}, ""),
+        ("config.json", {"model_type": "llama\ud800"}, "unknown_model_type"),
         ("config.json", {"architectures": ["Llama\ud800ForCausalLM"]}, "unknown_architecture"),
         ("config.json", {"architectures": ["X" * 70_000]}, "not_generative"),
         ("config.json", {"vocab_size": 10**4000}, "impossible_size"),

@@ -35,6 +35,8 @@ WRONG = [
     ("awkward/tiny llama", "model", "malformed_id", "space", "Model"),
     ("awkward/tiny/llama", "model", "malformed_id", "more than one slash", "Model"),
     ("awkward/-llama", "model", "malformed_id", "“awkward/-llama” is not a model ID", "Model"),
+    ("awkward/tiny\u200bllama", "model", "malformed_id", "tiny[U+200B]llama” contains", "Model"),
+    ("\ufeffawkward/\u202ellama", "model", "malformed_id", "“[U+FEFF]awkward/[U+202E]", "Model"),
     ("a" * 201, "model", "malformed_id", "longer than 200 characters", "Model"),
     ("https://example.org/awkward/tiny-llama", "model", "malformed_id", "not an address", "Model"),
     ("https://huggingface.co@example.org/x/y", "model", "malformed_id", "not an address", "Model"),
@@ -154,6 +156,7 @@ def test_the_known_architectures_are_those_of_transformers() -> None:
     native: set[str] = set()
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         native |= {names} if isinstance(names, str) else set(names)
+    assert set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) == architectures.MODEL_TYPES
     assert native == architectures.NATIVE, (
         f"in leaderboard/hub/architectures.py, add {sorted(native - architectures.NATIVE)} "
         f"and take out {sorted(architectures.NATIVE - native)}"
