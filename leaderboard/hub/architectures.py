@@ -80,9 +80,28 @@ qwen3_next qwen4_exp qwen4_exp_text recurrent_gemma reformer rembert roberta rob
 roc_bert roformer rwkv seed_oss smollm3 solar_open stablelm starcoder2 trocr vaultgemma whisper xglm
 xlm xlm-roberta xlm-roberta-xl xlnet xlstm xmod youtu zamba zamba2 zaya
 """
+_SEEING = """
+aria:Aria aya_vision:AyaVision cohere2_vision:Cohere2Vision deepseek_vl:DeepseekVL
+deepseek_vl_hybrid:DeepseekVLHybrid ernie4_5_vl_moe:Ernie4_5_VLMoe exaone4_5:Exaone4_5_
+fast_vlm:FastVlm glm46v:Glm46V glm4v:Glm4v glm4v_moe:Glm4vMoe hunyuan_vl:HunYuanVL
+hyperclovax_vision_v2:HyperCLOVAXVisionV2 idefics2:Idefics2 idefics3:Idefics3 internvl:InternVL
+kimi_k25:Kimi_K25 lfm2_vl:Lfm2Vl llama4:Llama4 llava:Llava llava_next:LlavaNext
+llava_next_video:LlavaNextVideo llava_onevision:LlavaOnevision mistral3:Mistral3
+mllama:Mllama molmo2:Molmo2 ovis2:Ovis2 perception_lm:PerceptionLM qwen2_5_vl:Qwen2_5_VL
+qwen2_vl:Qwen2VL qwen3_5:Qwen3_5 qwen3_5_moe:Qwen3_5Moe qwen3_vl:Qwen3VL
+qwen3_vl_moe:Qwen3VLMoe qwen4_exp:Qwen4Exp smolvlm:SmolVLM step3p7:Step3p7
+video_llava:VideoLlava vipllava:VipLlava
+"""
+SEEING = {
+    f"{name}ForConditionalGeneration": model_type
+    for model_type, _, name in (pair.partition(":") for pair in _SEEING.split())
+}
+"""Decoders that see as well, each with its model type: they are asked in text alone."""
 NATIVE = frozenset(_NAMES.split())
 MODEL_TYPES = frozenset(_TYPES.split())
 """By which transformers chooses the code, whatever architecture is named beside."""
+SENSES = frozenset({"vision_config", "audio_config"})
+"""Keys of config.json of models that see or hear."""
 ENCODER_DECODER_SUFFIX = ("ForConditionalGeneration", "EncoderDecoderModel")
 
 
@@ -91,7 +110,7 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
     architecture = named_in(config)
     if config.get("is_encoder_decoder"):
         return _encoder_decoder(repo_id, architecture)
-    if architecture in NATIVE:
+    if architecture in NATIVE or architecture in SEEING:
         return _type_problem(config, repo_id, architecture)
     if needs_code(config):
         return own_code.problem_with(config, repo_id, commit, architecture)
@@ -99,7 +118,7 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
         code = "no_architecture"
         message = f"The config.json of {repo_id} does not say which architecture it is for."
         remedy = "Add “architectures” to it: save_pretrained() writes it."
-    elif architecture.endswith(ENCODER_DECODER_SUFFIX):
+    elif architecture.endswith(ENCODER_DECODER_SUFFIX) and not SENSES & config.keys():
         return _encoder_decoder(repo_id, architecture)
     elif architecture.endswith(("ForCausalLM", "LMHeadModel")):
         code = "unknown_architecture"
@@ -108,6 +127,13 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
             "Check the name in config.json; a new architecture can be submitted once it is "
             "in a transformers release that the workers have."
         )
+    elif SENSES & config.keys():
+        code = "not_generative"
+        message = (
+            f"{repo_id} is a {architecture}, a model that sees or hears, whose part for texts "
+            "cannot be asked alone here."
+        )
+        remedy = "Submit the language model that it was made from."
     else:
         code = "not_generative"
         message = (
@@ -120,7 +146,7 @@ def problem_with(config: dict[str, Any], repo_id: str, commit: str = "") -> Prob
 
 def _type_problem(config: dict[str, Any], repo_id: str, architecture: str) -> Problem | None:
     model_type = cleaning.text(config.get("model_type"), 64)
-    if model_type in MODEL_TYPES:
+    if model_type in MODEL_TYPES or model_type in SEEING.values():
         return None
     if not model_type:
         message = f"The config.json of {repo_id} does not say which model_type it is of."
@@ -136,7 +162,8 @@ def _type_problem(config: dict[str, Any], repo_id: str, architecture: str) -> Pr
 
 def needs_code(config: dict[str, Any]) -> bool:
     """Whether a model is computed by code that it brings along."""
-    if config.get("is_encoder_decoder") or named_in(config) in NATIVE:
+    architecture = named_in(config)
+    if config.get("is_encoder_decoder") or architecture in NATIVE or architecture in SEEING:
         return False
     return any(name.startswith("AutoModel") for name in _auto_map(config))
 

@@ -12,7 +12,15 @@ from time import monotonic
 from django.conf import settings
 from django.core.cache import caches
 
-from leaderboard.hub import HubSilent, Repository, adapters, client, model_id, own_code
+from leaderboard.hub import (
+    HubSilent,
+    Repository,
+    adapters,
+    architectures,
+    client,
+    model_id,
+    own_code,
+)
 from leaderboard.hub import files as repository_files
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.submissions.facts import Facts, Way, facts_of
@@ -180,6 +188,8 @@ def _not_plain(facts: Facts, way: Way) -> str:
         return "Adapters"
     if facts.code:
         return "Models with code of their own"
+    if facts.architecture in architectures.SEEING:
+        return "Models that see"
     return "Quantised weights" if facts.stored_quantisation or way.packing else ""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from leaderboard.hub import architectures
 from leaderboard.submissions.facts import Facts
 from leaderboard.submissions.precheck import SUBMITTED_BEFORE, Precheck
 from leaderboard.templatetags.figures import filesize
@@ -61,7 +62,9 @@ def _weights(facts: Facts, _: Precheck) -> str:
 def _architecture(facts: Facts, _: Precheck) -> str:
     if facts.code:
         return f"{facts.architecture}, which the model's own code computes."
-    return f"{facts.architecture}, which transformers computes without code of the model's own."
+    asked = ", which is asked in text alone" if facts.architecture in architectures.SEEING else ""
+    known = "which transformers computes without code of the model's own"
+    return f"{facts.architecture}{asked}, {'and ' if asked else ''}{known}."
 
 
 def _tokenizer(_: Facts, __: Precheck) -> str:

@@ -8,7 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 
 from evalcore.errors import ModelError
 from evalcore.model.base import LM, Mode
@@ -21,6 +25,13 @@ from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.seq2seq import AT_MOST, Seq2SeqLM
 from evalcore.model.hf.shared import SharedWeights
 from evalcore.model.hf.snapshot import Arguments, Snapshot, download
+
+
+class TextOfSeeingLM(HuggingFaceLM):
+    """A model of images and text of which transformers has no class for texts alone: the whole of
+    it, asked without images."""
+
+    auto = AutoModelForImageTextToText
 
 
 class HuggingFace:
@@ -130,7 +141,7 @@ def kind_of(arguments: Arguments) -> type[HuggingFaceLM]:
                 f"--model_args: backend=seq2seq: {name} is no encoder-decoder model "
                 f"({architecture}): leave backend out"
             )
-        return HuggingFaceLM
+        return TextOfSeeingLM if _only_sees(config.get("model_type")) else HuggingFaceLM
     if arguments.backend == "causal":
         raise ModelError(
             f"--model_args: backend=causal: {name} is an encoder-decoder model ({architecture}), "
@@ -164,6 +175,15 @@ def has_encoder(config: Mapping[str, Any]) -> bool:
     if stated is None and config.get("model_type") in CONFIG_MAPPING:
         stated = getattr(CONFIG_MAPPING[config["model_type"]], "is_encoder_decoder", False)
     return stated is True
+
+
+def _only_sees(model_type: object) -> bool:
+    """Whether transformers knows models of this type as those of images and text alone."""
+    return (
+        isinstance(model_type, str)
+        and model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    )
 
 
 def _can_be_divided(config: Mapping[str, Any]) -> bool:

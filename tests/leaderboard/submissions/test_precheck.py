@@ -163,6 +163,52 @@ def test_the_known_architectures_are_those_of_transformers() -> None:
     )
 
 
+def test_the_models_that_see_are_those_that_transformers_has_for_images_and_text() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    found = {
+        name: MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(model_type)
+        for name, model_type in architectures.SEEING.items()
+    }
+    assert found == {name: name for name in architectures.SEEING}
+    assert not architectures.SEEING.keys() & architectures.NATIVE
+
+
+@pytest.mark.parametrize("name", architectures.SEEING)
+def test_a_decoder_that_sees_is_no_encoder_decoder(name: str) -> None:
+    seeing = {
+        "architectures": [name],
+        "model_type": architectures.SEEING[name],
+        "text_config": {},
+        "vision_config": {},
+    }
+    assert architectures.problem_with(seeing, "org/seeing") is None
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "words"),
+    [
+        (
+            {"architectures": ["BlipForConditionalGeneration"], "vision_config": {}},
+            "not_generative",
+            "sees or hears",
+        ),
+        ({"architectures": ["T5ForConditionalGeneration"]}, "encoder_decoder", "T5"),
+        (
+            {"architectures": ["Florence2ForConditionalGeneration"], "is_encoder_decoder": True},
+            "encoder_decoder",
+            "Florence2",
+        ),
+    ],
+)
+def test_other_models_that_condition_on_something_are_named_for_what_they_are(
+    config: dict[str, Any], code: str, words: str
+) -> None:
+    problem = architectures.problem_with(config, "org/other")
+    assert problem.code == code
+    assert words in problem.message
+
+
 # A model that can be evaluated
 
 

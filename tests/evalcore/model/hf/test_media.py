@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from transformers import AutoModelForImageTextToText
 
 from evalcore.errors import ModelError, TaskError
 from evalcore.model.base import Conversation, Request, Turn
@@ -390,3 +391,28 @@ def test_a_command_evaluates_a_task_with_sounds(folders, tmp_path, capsys):
     assert record.model["processor"]
     assert [each["sounds"][0]["seconds"] for each in samples] == [0.5] * 3
     assert np.unique([each["sounds"][0]["digest"] for each in samples]).size == 3
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_the_text_part_of_a_model_that_sees_is_asked_by_hf(folders, name):
+    """transformers has no class for texts alone: it says what the whole does without images."""
+    model = load_by("hf", folders[name])
+    requests = [
+        scored("A table is made of" * number, choice)
+        for number in (1, 2, 40)
+        for choice in (" wood", " a river", " x")
+    ]
+    ids = [list(request.tokens) for request in model.encode(requests)]
+    network: Any = AutoModelForImageTextToText.from_pretrained(folders[name]).eval()
+    for answer, request, row in zip(
+        answers_of(model, requests), model.encode(requests), ids, strict=True
+    ):
+        targets = list(request.targets)
+        with torch.inference_mode():
+            logits = network(torch.tensor([row])).logits[0, -len(targets) :].double()
+        expected = logits.log_softmax(-1).gather(1, torch.tensor(targets)[:, None]).sum()
+        assert answer.loglikelihood == pytest.approx(float(expected), abs=1e-4)
+    assert model.info.architecture == type(network).__name__
+    [text] = texts_of(model, [Request("generate_until", "A table is made of", generation=SHORT)])
+    assert text == texts_of(loaded(folders[name]), [looks("A table is made of")])[0]
+    assert examine(model).passed
