@@ -24,6 +24,8 @@ from evalcore.whole_file import whole_file, write_whole
 
 SCHEMA_VERSION = 1
 ROWS_PER_GROUP = 500
+LARGEST_GROUP = 256 << 20
+"""Bytes, unpacked, of questions that are read together."""
 
 
 class Place(NamedTuple):
@@ -310,7 +312,10 @@ def write_samples(path: Path, rows: Iterable[Mapping[str, Any]]) -> SampleFile:
     with whole_file(path) as unfinished:
         with pq.ParquetWriter(unfinished, SAMPLE_SCHEMA, compression="zstd") as writer:
             while block := list(islice(rows, ROWS_PER_GROUP)):
-                writer.write_table(samples_table(block))
+                table = samples_table(block)
+                # Long texts in smaller groups, each far below the most.
+                pieces = -(-table.nbytes // (LARGEST_GROUP // 4))
+                writer.write_table(table, row_group_size=-(-len(block) // pieces))
                 count += len(block)
         digest = digest_of_file(unfinished)
     return SampleFile(file=path.name, sha256=digest, rows=count)

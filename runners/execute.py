@@ -33,9 +33,9 @@ from runners.capacity import hardware
 from runners.confinement import Needs
 from runners.folders import empty, hides_files, remove
 from runners.footprint import Footprint
-from runners.handed_over import open_inside, read_bounded, read_record
+from runners.handed_over import check_files, open_inside, read_bounded, read_record
 from runners.heartbeat import Heartbeat
-from runners.kept import RESULTS, Keeper
+from runners.kept import RESULTS, Engine, Keeper
 from runners.leftovers import in_use
 from runners.logtail import harmless, tail
 from runners.process import Child
@@ -215,7 +215,7 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
         failure, waits = None, False
         for event in watch.follow(engine.child, "load", footprint):
             if isinstance(event, TaskDone) and event.task in watch.runs:
-                _store(watch, event, engine.folder)
+                _store(watch, event, engine)
             elif isinstance(event, Failure):
                 failure = event
             waits = isinstance(event, Waits)
@@ -228,17 +228,21 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
         raise Failed(ErrorClass.INFRA, f"the engine ended without results for {names}")
 
 
-def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
-    """Put a finished task's files into the store, and its numbers into the database."""
-    run = watch.runs[event.task]
+def _store(watch: Watch, event: TaskDone, engine: Engine) -> None:
+    """Check a finished task's files, put them into the store and its numbers into the database."""
+    run, folder = watch.runs[event.task], engine.folder
     with _told_of(event.task):
         with open_inside(folder, event.record) as file:
             # What is read is what is stored: the child could write into its file again.
             text = read_bounded(file)
         record = read_record(text)
+        records.check(run, record)
         with open_inside(folder, event.samples) as file:
             samples = artifacts.store_open(
-                file, kind=Artifact.Kind.SAMPLES, rows=record.samples.rows
+                file,
+                kind=Artifact.Kind.SAMPLES,
+                rows=record.samples.rows,
+                check=lambda copy: check_files(text, copy, partial(watch.attend, engine.child)),
             )
         files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
     way = confinement.here()
@@ -248,9 +252,6 @@ def _store(watch: Watch, event: TaskDone, folder: Path) -> None:
         "hardware": hardware(watch.device),
     }
     record = dataclasses.replace(record, environment={**record.environment, **kept})
-    if samples.sha256 != record.samples.sha256:
-        message = f"{event.task}: the sample file is not the one that its record describes"
-        raise Failed(ErrorClass.INFRA, message, event.task)
     try:
         with _told_of(event.task):
             persistently(partial(claims.complete, watch.token, run, record, files))

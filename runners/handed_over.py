@@ -6,17 +6,26 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
+from time import monotonic
 from typing import BinaryIO
 
+from django.conf import settings
 from pydantic import TypeAdapter, ValidationError
 
 from evalcore.record import RunRecord
+from evalcore.verify.validation import OtherFiles
+from leaderboard.queue.records import OtherTask
 
 RECORD_BYTES = 64 << 20
+CHECKED_WITHIN = 1800.0
+"""Seconds; a check of 14,000 questions takes three."""
+LOOKS_EACH = 0.5
 
 
 @contextmanager
@@ -77,6 +86,46 @@ def read_record(text: bytes) -> RunRecord:
 @cache
 def _shape() -> TypeAdapter[RunRecord]:
     return TypeAdapter(RunRecord)
+
+
+def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> None:
+    """Whether a record and its sample file belong together and to the task that is here.
+
+    A process of its own looks, with little memory: `evalcore.verify.validation` says at what.
+    Meanwhile `attend` is called again and again. Raises OtherTask for other task files than these,
+    ValueError for files that no engine writes.
+    """
+    command = [sys.executable, "-m", "evalcore.verify.validation", str(samples)]
+    with subprocess.Popen(
+        [*command, str(settings.PLUMBLINE_TASKS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            said, log = _answer_of(process, record, attend)
+        finally:
+            process.kill()
+    if process.returncode or not said:
+        end = log.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ValueError(f"the check of its files ended with {process.returncode}: {end[:300]}")
+    wrong = json.loads(said)
+    if wrong:
+        raise (OtherTask if wrong["kind"] == OtherFiles.__name__ else ValueError)(wrong["said"])
+
+
+def _answer_of(
+    process: subprocess.Popen[bytes], given: bytes | None, attend: Callable[[], None]
+) -> tuple[bytes, bytes]:
+    latest = monotonic() + CHECKED_WITHIN
+    while True:
+        try:
+            return process.communicate(given, LOOKS_EACH)
+        except subprocess.TimeoutExpired:
+            given = None  # it is on its way
+            attend()
+        if monotonic() > latest:
+            raise ValueError(f"the check of its files took {CHECKED_WITHIN / 60:.0f} minutes")
 
 
 def _no_number(name: str) -> float:

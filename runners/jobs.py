@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from leaderboard import disputed
+from leaderboard import disputed, recalls
 from leaderboard.accounts import endings
 from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
@@ -32,7 +32,7 @@ def launch_workers() -> None:
 @app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def build_boards() -> None:
     """Publish a snapshot of each board that changed."""
-    published.build_due()
+    recalls.build_boards()
 
 
 @app.task(name="analyse_items", expires=EXPIRES)  # type: ignore[untyped-decorator]

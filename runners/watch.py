@@ -126,16 +126,20 @@ class Watch:
                 yield event
                 if isinstance(event, Waits):
                     return
-            now = monotonic()
-            self._heartbeat.hear()
-            if self._heartbeat.has_lost(self.runs.values()):
-                raise Taken
-            if now - self._stored >= STORE_EVERY:
-                self._stored = now
-                self._store_progress()
-                self._check_limits(child)
-            if self.must_stop():
-                self._stop(child)
+            self.attend(child)
+
+    def attend(self, child: Child) -> None:
+        """Look at the child, and hear what is asked of the worker; raises what `follow` does."""
+        now = monotonic()
+        self._heartbeat.hear()
+        if self._heartbeat.has_lost(self.runs.values()):
+            raise Taken
+        if now - self._stored >= STORE_EVERY:
+            self._stored = now
+            self._store_progress()
+            self._check_limits(child)
+        if self.must_stop():
+            self._stop(child)
 
     def end_if_asked(self) -> None:
         """Raises Taken or Stopping where there is nothing left to wait for."""

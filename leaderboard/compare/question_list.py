@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from leaderboard.samples import (
     NO_PICK,
     OPENING_LENGTH,
+    Damaged,
     Facts,
     Layout,
     Vector,
@@ -179,8 +181,9 @@ class Questions:
 
 def half_of(vector: Vector, sha256: str | None) -> Half:
     """With the sample file of this digest, where the store has it and it is of these questions."""
-    path = path_of(sha256) if sha256 else None
-    answers = facts_of(path) if path and path.is_file() else None
+    path, answers = path_of(sha256) if sha256 else None, None
+    with suppress(Damaged):
+        answers = facts_of(path) if path and path.is_file() else None
     same = answers is not None and answers.n == vector.layout.n
     return Half(vector, path, answers) if same else Half(vector)
 

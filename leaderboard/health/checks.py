@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite
 from leaderboard.health import stand
+from leaderboard.models import Recall
 from leaderboard.samples import Folder
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, Unreadable, published
@@ -48,7 +49,7 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     facts: dict[str, Any] = {}
     wrong: list[str] = []
     # Without its database nothing else of this can be asked.
-    checks = (_artifacts, _board) if _passes(_database, facts, wrong) else (_artifacts,)
+    checks = (_artifacts, _board, _left_out) if _passes(_database, facts, wrong) else (_artifacts,)
     for check in checks:
         _passes(check, facts, wrong)
     told = {"ready": not wrong, "wrong": wrong, **_UNKNOWN, **facts}
@@ -58,7 +59,7 @@ def readyz(_request: HttpRequest) -> JsonResponse:
 _UNKNOWN = dict.fromkeys(
     (
         *("runs_waiting", "oldest_waiting_seconds", "newest_heartbeat_seconds"),
-        *("board_age_seconds", "free_disk_bytes"),
+        *("board_age_seconds", "free_disk_bytes", "recalled_by_the_site"),
     )
 )
 
@@ -102,6 +103,16 @@ def _queue() -> dict[str, Any]:
         "runs_waiting": waiting.runs,
         "oldest_waiting_seconds": waiting.oldest_seconds,
         "newest_heartbeat_seconds": stand.newest_heartbeat(now),
+    }
+
+
+def _left_out() -> dict[str, Any]:
+    """The runs that no board could be built with, for an operator to look at."""
+    own = Recall.objects.filter(undone=None, by=Recall.SITE)
+    return {
+        "recalled_by_the_site": [
+            name for named in own.values_list("named", flat=True) for name in named
+        ]
     }
 
 

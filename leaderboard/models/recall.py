@@ -12,7 +12,7 @@ from leaderboard.models.edition import Fact
 
 
 class Recall(Fact):
-    """An operator's word that results are wrong. It stands until it is undone, and stays listed.
+    """Somebody's word that results are wrong. It stands until it is undone, and stays listed.
 
     The runs that it took say so by `Run.recall`; those that end while it stands and that it names
     by their version join them.
@@ -24,6 +24,8 @@ class Recall(Fact):
         RUNS = "runs", "Runs or files"
 
     ASIDE: ClassVar = ("settled",)
+    SITE = "the site"
+    """Who recalls a result with which no board can be built."""
 
     kind = models.CharField(max_length=8, choices=Kind.choices)
     named = models.JSONField()

@@ -14,11 +14,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.functions import Least, Now
 
 from evalcore.engine import VERSION
 from evalcore.record import RunRecord
@@ -202,13 +203,11 @@ def complete(
     """
     records.check(run, record)
     engine_version = _engine_version(run, record)
-    samples = next((file for file in artifacts if file.kind == Artifact.Kind.SAMPLES), None)
-    by_question = None
-    if samples:
-        same = vectors.asks_the_same_questions(record)
-        path, own = path_of(samples.sha256), record.own_results()
-        by_question = vectors.read(path, own, same_questions=same)
-    cost = costs.read(run, record, path_of(samples.sha256) if samples else None)
+    samples = _samples_among(artifacts, record)
+    same = vectors.asks_the_same_questions(record)
+    by_question = vectors.read(samples, record.own_results(), same_questions=same)
+    records.check_questions(record, by_question.layout)
+    cost = costs.read(run, record, samples)
     with changing():
         recalling.recalls_stay()
         supersession.take_place(run, by=holder(run))
@@ -236,14 +235,27 @@ def complete(
         records.store(run, record, by_question)
         cost.save(force_insert=True)
         if cost.tokens:
-            by = Worker.objects.filter(pk=holder(run))
-            by.update(tokens=F("tokens") + cost.tokens)
+            _count_tokens(holder(run), cost.tokens)
         Artifact.objects.bulk_create(
             Artifact(run=run, kind=file.kind, sha256=file.sha256, bytes=file.bytes, rows=file.rows)
             for file in artifacts
         )
         tell([run], State.DONE, by=holder(run))
         recalling.at_birth(run)
+
+
+def _samples_among(artifacts: Sequence[StoredFile], record: RunRecord) -> Path:
+    for file in artifacts:
+        if file.kind == Artifact.Kind.SAMPLES and file.sha256 == record.samples.sha256:
+            return path_of(file.sha256)
+    raise ValueError(f"record of {record.task}: the sample file that it describes is not there")
+
+
+def _count_tokens(worker: str, tokens: int) -> None:
+    """Its sum stops at the largest number that the column holds."""
+    most = Worker.tokens.field.MAX_BIGINT - tokens
+    by = Worker.objects.filter(pk=worker)
+    by.update(tokens=Least(F("tokens"), Value(most)) + Value(tokens))
 
 
 def _engine_version(run: Run, record: RunRecord) -> str:

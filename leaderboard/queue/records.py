@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import isfinite
+from math import inf, isfinite
 
 from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef
 
 from evalcore.record import ResultRow, RunRecord
 from leaderboard.models import Result, Run, SuiteEntry
+from leaderboard.models.task import PLAIN
 from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.samples import vectors
 
@@ -40,8 +41,21 @@ def computed_by(record: RunRecord) -> str:
     return f"{told.get('name')} {told.get('version')} on {device}"[:64] if told else ""
 
 
+MOST_NUMBERS = 5_000
+"""Rows of results: MMLU has 366."""
+LARGEST = {"environment": 1 << 16, "configs": 1 << 24, "results": 1 << 24, "clean_results": 1 << 24}
+LARGEST_FIELD = 1 << 21
+"""Characters of a field as JSON; a chat template is among them."""
+
+
 def check(run: Run, record: RunRecord) -> None:
-    """Raises ValueError for a record that is not this run's, or has no result."""
+    """Raises ValueError for a record that is not this run's, is too large, or has no result."""
+    if (record.task, record.version) != (run.task.name, run.task.version):
+        raise OtherTask(
+            f"record of {record.task[:80]} {record.version!s:.20}: "
+            f"{run.task.name} {run.task.version} was asked for"
+        )
+    _check_size(record)
     if record.run_key != run.run_key:
         raise OtherTask(
             f"record of {record.task}: run_key is {record.run_key[:12]}, "
@@ -83,6 +97,37 @@ def check(run: Run, record: RunRecord) -> None:
             raise ValueError(f"record of {record.task}: {row.metric} of {row.task}: {wrong}")
 
 
+def _check_size(record: RunRecord) -> None:
+    if len(record.results) > MOST_NUMBERS or len(record.failures) > MOST_NUMBERS:
+        most = max(len(record.results), len(record.failures))
+        raise ValueError(
+            f"record of {record.task}: {most:,} numbers, and {MOST_NUMBERS:,} is the most"
+        )
+    for name, value in record.as_json().items():
+        size, most = len(json.dumps(value)), LARGEST.get(name, LARGEST_FIELD)
+        if size > most:
+            raise ValueError(
+                f"record of {record.task}: {name} has {size:,} characters, and {most:,} is the most"
+            )
+
+
+def check_questions(record: RunRecord, layout: vectors.Layout) -> None:
+    """Raises ValueError where the sample file has other questions than the record says.
+
+    A board compares results by what their records say, question by question.
+    """
+    if layout.n != record.samples.rows:
+        raise ValueError(
+            f"record of {record.task}: {record.samples.rows:,} questions, "
+            f"and its sample file has {layout.n:,}"
+        )
+    if layout.docs_digest != record.docs_digest:
+        raise ValueError(
+            f"record of {record.task}: its questions are {record.docs_digest[:12]}, "
+            f"those of its sample file {layout.docs_digest[:12]}"
+        )
+
+
 def _wrong_in(run: Run, row: ResultRow) -> str:
     """What keeps a number from being one; a board with it could not be built. Empty for nothing."""
     bounds = f"value {row.value}, interval {row.low} to {row.high}, standard error {row.stderr}"
@@ -93,6 +138,9 @@ def _wrong_in(run: Run, row: ResultRow) -> str:
         return f"{bounds}: the value is not in its interval, or the error below 0"
     if row.n < 1:
         return f"{row.n} documents"
+    most = 1.0 if row.metric.startswith("acc") else inf if row.metric in PLAIN else None
+    if most is not None and not 0.0 <= row.value <= most:
+        return f"{bounds}: {row.metric} is never {'below 0' if row.value < 0 else 'above 1'}"
     result = _as_result(run, row)
     empty = {
         field.name

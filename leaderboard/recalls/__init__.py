@@ -5,9 +5,19 @@ from leaderboard.recalls.order import (
     Concerned,
     Refused,
     again,
+    build_boards,
     look,
     recall,
     undo,
 )
 
-__all__ = ["LONGEST_REASON", "Concerned", "Refused", "again", "look", "recall", "undo"]
+__all__ = [
+    "LONGEST_REASON",
+    "Concerned",
+    "Refused",
+    "again",
+    "build_boards",
+    "look",
+    "recall",
+    "undo",
+]

@@ -6,8 +6,9 @@ before the next one is built.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,11 +20,15 @@ from leaderboard.models import Artifact, Recall, Result, Run, TaskVersion
 from leaderboard.models.edition import changing, note
 from leaderboard.models.run import WAITING, State
 from leaderboard.queue import recalling, reruns
-from leaderboard.snapshot import recalled
+from leaderboard.samples import vectors
+from leaderboard.snapshot import published, recalled
 from leaderboard.tasks import items, sisters
+
+logger = logging.getLogger(__name__)
 
 LONGEST_REASON = 250
 """Characters: a rerun repeats it in its own."""
+NOT_COMPARABLE = "its sample file has other questions than the other results of its column"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -67,7 +72,10 @@ def look(kind: str, named: Sequence[str]) -> Concerned:
 
 
 def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Recall, Concerned]:
-    """Recall these results and queue them again. Raises Refused.
+    """Recall these results, and queue them again where engine or task was wrong. Raises Refused.
+
+    Of results that are named one by one, each is at fault itself, and measured again it may be no
+    better: they are queued when somebody says so (`again`).
 
     Three transactions. From the first on it stands: what ends later is recalled as it ends. The
     second takes what had ended before, the third queues reruns, which takes longest. Where it was
@@ -80,9 +88,39 @@ def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Re
         recalling.recalls_change()
         made = Recall.objects.create(kind=kind, named=names, reason=reason, by=by, at=Now())
     stood = _take_named(made)
-    queued = _queue(made, by)
+    queued = 0 if kind == Recall.Kind.RUNS else _queue(made, by)
     made.refresh_from_db()
     return made, Concerned(stood, made.results - len(stood), queued)
+
+
+def build_boards() -> int:
+    """Build the boards that are due; how many were built.
+
+    A result that did not answer what the others of its column did is recalled by the site: it keeps
+    no board from being built, and an operator sees it named.
+    """
+    while True:
+        try:
+            return published.build_due()
+        except* vectors.OtherQuestions as problems:
+            at_fault = {pk for problem in _each(problems) for pk in problem.results}
+        _take_out(at_fault)
+
+
+def _each(group: BaseExceptionGroup[vectors.OtherQuestions]) -> Iterator[vectors.OtherQuestions]:
+    for problem in group.exceptions:
+        if isinstance(problem, BaseExceptionGroup):
+            yield from _each(problem)
+        else:
+            yield problem
+
+
+def _take_out(results: Iterable[int]) -> None:
+    runs = Run.objects.filter(results__in=results, state=State.DONE).distinct()
+    names = [str(pk) for pk in runs.order_by("pk").values_list("pk", flat=True)]
+    if names:
+        logger.error("recalled, since no board can be built with them: runs %s", ", ".join(names))
+        recall(Recall.Kind.RUNS, names, reason=NOT_COMPARABLE, by=Recall.SITE)
 
 
 def again(made: Recall, *, by: str) -> int:

@@ -36,6 +36,7 @@ FIELDS = {
     "spaces": "",
     "page": "",
     "doc": "",
+    "parts": "",
 }
 """The browser's state in the address, each field with what it says when it is not there."""
 

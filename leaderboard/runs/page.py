@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.funnel import funnel
 from leaderboard.runs.peers import Peers
-from leaderboard.samples import Unavailable
+from leaderboard.samples import Damaged, Unavailable
 from leaderboard.samples import store as artifacts
-from leaderboard.web import Address, Scale, kept
+from leaderboard.web import Address, Scale, kept, part
 
 LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -85,13 +86,14 @@ def _page(
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
     browser = None
     if samples:
-        browser = browse(samples, address, searchable=searchable, peers=others)
+        with suppress(Damaged):
+            browser = browse(samples, address, searchable=searchable, peers=others)
     if redirect := address.redirect():
         return redirect
     context = {
         "run": shown,
         "record": record,
-        **_numbers(shown, record),
+        **_numbers(shown, record, address),
         **_provenance(request, shown, record),
         "pandas": _pandas(request, shown, samples),
         "downloads": [] if away else list(_downloads(shown, files, searchable)),
@@ -122,7 +124,11 @@ def _progress(run: Run) -> dict[str, Any]:
     return {"live": run.state in LIVE_NOW, "ahead": _ahead(run), "funnel": funnel(run)}
 
 
-def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
+PARTS = 100
+"""On a page."""
+
+
+def _numbers(run: Run, record: RunRecord | None, address: Address) -> dict[str, Any]:
     """The run's number with all that is known of how sure it is, its other numbers, its parts."""
     metric = headline.metric(run)
     results = list(run.results.all())
@@ -130,6 +136,7 @@ def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
     primary = headline.primary(run, results)
     method = materials.method_of(primary, record) if primary else ""
     parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
+    listed = part(address, "parts", len(parts), PARTS, "parts")
     return {
         "metric": metric,
         "primary": primary,
@@ -139,6 +146,8 @@ def _numbers(run: Run, record: RunRecord | None) -> dict[str, Any]:
         "other_parts": materials.if_other_parts(primary, parts) if primary else None,
         "others": [result for result in own if result is not primary],
         "parts": parts,
+        "listed": listed,
+        "listed_parts": parts[listed.slice],
         "lowest_part": min(parts, key=lambda part: part.value, default=None),
         "highest_part": max(parts, key=lambda part: part.value, default=None),
         "parts_scale": Scale.over(parts, run.task.chance, share=is_share(metric)),

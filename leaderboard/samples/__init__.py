@@ -21,7 +21,7 @@ from leaderboard.samples.question import (
 )
 from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
 from leaderboard.samples.store import StoredFile, path_of
-from leaderboard.samples.unavailable import Unavailable
+from leaderboard.samples.unavailable import Damaged, Unavailable
 from leaderboard.samples.vectors import Layout, Vector, by_result
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "QUESTIONS_ON_PAGE",
     "SORTS",
     "Choice",
+    "Damaged",
     "Facts",
     "Folder",
     "Layout",

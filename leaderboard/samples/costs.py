@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from django.db.models import Exists, OuterRef
@@ -30,12 +31,17 @@ _COLUMNS = (
     *(f"{_RESPONSE}{name}" for name in ("kind", "n_context_tokens", "text")),
     f"{_RESPONSE}token_ids",
 )
+MOST_TOKENS = 10**13
+"""Of one run; a million tokens for each of a million questions is a tenth of it."""
 _GPUS = re.compile(r"[1-9][0-9]* x .+")
 """How workers call their GPUs; what they say of processors is no kind of machine."""
 
 
 def read(run: Run, record: RunRecord, samples: Path | None) -> RunCost:
-    """The row of a run; without its samples nobody can count its tokens."""
+    """The row of a run; without its samples nobody can count its tokens.
+
+    What cannot be counted is left out: it is no reason to lose a result.
+    """
     seconds = joules = None
     machine = _machine(run, record)
     # Of answers that an earlier process gave, nobody knows how long they took.
@@ -45,7 +51,7 @@ def read(run: Run, record: RunRecord, samples: Path | None) -> RunCost:
     return RunCost(
         run=run,
         questions=max(1, int(record.samples.rows)),
-        tokens=tokens_in(samples) if samples else None,
+        tokens=_counted(run, samples) if samples else None,
         seconds=seconds,
         joules=joules,
         hardware=machine,
@@ -53,11 +59,23 @@ def read(run: Run, record: RunRecord, samples: Path | None) -> RunCost:
     )
 
 
+def _counted(run: Run, samples: Path) -> int | None:
+    try:
+        tokens = tokens_in(samples)
+    except (OSError, ValueError, KeyError, OverflowError, pa.ArrowException) as problem:
+        logger.warning("%s: its tokens cannot be counted: %s", run, problem)
+        return None
+    return tokens if tokens is not None and tokens <= MOST_TOKENS else None
+
+
 def _above_zero(parts: Sequence[Any]) -> float | None:
     """Their sum; None where one of them is no number, as no child is believed to write one."""
     if not all(isinstance(part, int | float) for part in parts):
         return None
-    total = float(sum(parts))
+    try:
+        total = float(sum(parts))
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
     return total if 0 < total < inf else None
 
 

@@ -1,7 +1,8 @@
 """A few questions out of a sample file: the first ones, one about a document, or how some begin.
 
 Files in the artifact store never change, so what was read once is kept for the next reader. Each
-function raises FileNotFoundError where the store has no such file.
+function raises FileNotFoundError where the store has no such file, and Damaged where nobody can
+read it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from leaderboard.samples.facts import facts_of
 from leaderboard.samples.listing import question_in, rows_at, rows_in
 from leaderboard.samples.question import Question, read_question
 from leaderboard.samples.store import path_of
+from leaderboard.samples.unavailable import as_written
 
 LENGTH = 160
 """Letters of a question where one line has to do."""
@@ -34,14 +36,16 @@ class Excerpt:
 @lru_cache(maxsize=64)
 def first(sha256: str, n: int) -> tuple[Excerpt, ...]:
     """The first samples of a stored file."""
-    with pq.ParquetFile(path_of(sha256)) as file:
+    path = path_of(sha256)
+    with as_written(path), pq.ParquetFile(path) as file:
         return _read(file, range(min(n, file.metadata.num_rows)))
 
 
 @lru_cache(maxsize=64)
 def about(sha256: str, doc_digest: str) -> Excerpt | None:
     """The sample about a document; None where there is none."""
-    with pq.ParquetFile(path_of(sha256)) as file:
+    path = path_of(sha256)
+    with as_written(path), pq.ParquetFile(path) as file:
         digests = file.read(columns=["doc_digest"], use_threads=False)["doc_digest"]
         place = digests.index(doc_digest).as_py()
         return _read(file, [place])[0] if place >= 0 else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from leaderboard.samples.facts import Facts, facts_of
 from leaderboard.samples.search import Excerpt, Mask, Search, excerpt
+from leaderboard.samples.unavailable import as_written
 
 QUESTIONS_ON_PAGE = 12
 OPENING_LENGTH = 140
@@ -73,9 +74,13 @@ class Samples:
     @classmethod
     @contextmanager
     def open(cls, path: Path, search: Search) -> Iterator[Self]:
-        """The samples in `path`; raises FileNotFoundError where the store does not have it."""
-        with pq.ParquetFile(path) as file:
-            yield cls(file, facts_of(path), search)
+        """The samples in `path`; raises FileNotFoundError where the store does not have it, Damaged
+        where nobody can read it."""
+        with ExitStack() as open_file:
+            with as_written(path):
+                file = open_file.enter_context(pq.ParquetFile(path))
+                found = cls(file, facts_of(path), search)
+            yield found
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -157,7 +162,7 @@ class Samples:
         written = [response["text"] for response in row["responses"] or () if response["text"]]
         question = question_in(row["doc"]) or _last_part(row["prompt"])
         choices = row["choices"] or ()
-        texts = [question, *_texts_in(json.loads(row["doc"])), *choices, *written]
+        texts = [question, *_texts_in(document_in(row["doc"])), *choices, *written]
         hit = excerpt([*texts, row["prompt"]], self._search.text, OPENING_LENGTH)
         return hit or Excerpt(" ".join(question.split())[:OPENING_LENGTH])
 
@@ -185,19 +190,29 @@ def rows_at(
 def rows_in(
     path: Path, places: Iterable[int], columns: Sequence[str] | None = None
 ) -> dict[int, dict[str, Any]]:
-    """`rows_at` of the file at `path`."""
-    with pq.ParquetFile(path) as file:
+    """`rows_at` of the file at `path`. Raises Damaged."""
+    with as_written(path), pq.ParquetFile(path) as file:
         return rows_at(file, sorted(places), columns)
 
 
-def question_in(doc: str) -> str:
+def question_in(doc: str | None) -> str:
     """The question's own words, where the document has a column that is known to hold them."""
-    fields = json.loads(doc)
+    fields = document_in(doc)
     for column in _QUESTION_COLUMNS:
-        text = fields.get(column) if isinstance(fields, dict) else None
+        text = fields.get(column)
         if isinstance(text, str) and text.strip():
             return text.strip()
     return ""
+
+
+def document_in(doc: str | None) -> dict[str, Any]:
+    """The fields of a document; none where it is not one, as in files from before all were
+    checked."""
+    try:
+        fields = json.loads(doc or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _last_part(prompt: str) -> str:

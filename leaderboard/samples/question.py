@@ -9,7 +9,7 @@ from math import exp, isfinite
 from typing import Any
 
 from evalcore.model.pictures import THUMBNAIL
-from leaderboard.samples.listing import question_in
+from leaderboard.samples.listing import document_in, question_in
 
 LINE, LONGEST_BAR = 88.0, 76.0
 """Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
@@ -231,8 +231,7 @@ def _seen(image: dict[str, Any]) -> Seen:
 
 def is_withheld(doc: str) -> bool:
     """Whether this stands for a document whose text may not be put online."""
-    fields = json.loads(doc)
-    return isinstance(fields, dict) and fields.keys() == {"doc_digest"}
+    return document_in(doc).keys() == {"doc_digest"}
 
 
 def split_prompt(prompt: str, question: str, shots: int) -> tuple[str, str]:
@@ -333,8 +332,16 @@ def _extracted(sample: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (entry["filter"], _as_text(value))
         for entry in sample.get("filtered") or ()
-        for value in json.loads(entry["values"])
+        for value in _values_in(entry["values"])
     )
+
+
+def _values_in(text: str) -> list[Any]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    return values if isinstance(values, list) else [values]
 
 
 def _as_text(value: Any) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,10 +37,17 @@ def store(file: Path, *, kind: str, rows: int | None = None) -> StoredFile:
         return store_open(source, kind=kind, rows=rows)
 
 
-def store_open(source: BinaryIO, *, kind: str, rows: int | None = None) -> StoredFile:
+def store_open(
+    source: BinaryIO,
+    *,
+    kind: str,
+    rows: int | None = None,
+    check: Callable[[Path], None] | None = None,
+) -> StoredFile:
     """Put the rest of `source` into the store: whole and on disk under its digest, or not there.
 
-    What is stored is what was read, whatever becomes of the file or of its name.
+    What is stored is what was read, whatever becomes of the file or of its name. `check` sees that
+    copy first; what it raises keeps the file out.
     """
     here = storage().here
     here.mkdir(parents=True, exist_ok=True)
@@ -48,6 +55,8 @@ def store_open(source: BinaryIO, *, kind: str, rows: int | None = None) -> Store
         try:
             shutil.copyfileobj(source, copy)
             copy.flush()
+            if check is not None:
+                check(Path(copy.name))
             os.fsync(copy.fileno())
             # The digest is of what lies here, not of what the file was when somebody else read it.
             sha256, size = digest_of_file(Path(copy.name)), copy.tell()

@@ -5,7 +5,9 @@ Ranges of ranks, paired differences and item analysis come from these, never fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import isclose
@@ -37,6 +39,15 @@ SAME = 1e-9
 """A result within this of the mean of its vector is that mean."""
 MOST_SCORES = 2**27
 """Of one run: 1 GB in memory. 600,000 documents with 20 numbers each are a tenth of it."""
+
+
+class OtherQuestions(ValueError):
+    """Results that stand in one column and did not answer what the others did."""
+
+    def __init__(self, results: Sequence[int]) -> None:
+        super().__init__(f"results {', '.join(map(str, results))} answer other questions")
+        self.results = results
+        """Primary keys."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -201,7 +212,7 @@ def matrix(results: Sequence[int], kept: dict[int, Packed] | None = None) -> Mat
     """The vectors of results (primary keys) that were asked the same questions.
 
     `kept`, from one call to the next, spares reading those of the last results once more. None
-    where none of them has a vector. Raises ValueError for results on different questions.
+    where none of them has a vector. Raises OtherQuestions where some were not.
     """
     before = {} if kept is None else {pk: kept[pk] for pk in results if pk in kept}
     new = [pk for pk in results if pk not in before] if before else results
@@ -217,16 +228,35 @@ def matrix(results: Sequence[int], kept: dict[int, Packed] | None = None) -> Mat
         kept.update(found)
     if not found:
         return None
-    layouts = list(layouts_of(digest for digest, _, _ in found.values()).values())
-    sets = {layout.docs_digest for layout in layouts}
-    if len(sets) > 1:
-        raise ValueError(f"results: asked {len(sets)} different sets of questions")
-    layout = layouts[0]
+    layouts = layouts_of(digest for digest, _, _ in found.values())
+    if len({layout.docs_digest for layout in layouts.values()}) > 1:
+        asked = {pk: layouts[digest].docs_digest for pk, (digest, _, _) in found.items()}
+        raise OtherQuestions(_not_asked_as_others(asked))
+    layout = next(iter(layouts.values()))
     scores = np.full((len(results), layout.n), np.nan, dtype=np.float32)
     for place, pk in enumerate(results):
         if pk in found:
-            scores[place] = unpack_values(found[pk][2], layout.n)
+            values = unpack_values(found[pk][2], layout.n)
+            if len(values) != layout.n:
+                raise OtherQuestions([pk])
+            scores[place] = values
     return Matrix(layout, scores, next(iter(found.values()))[1])
+
+
+def _not_asked_as_others(asked: Mapping[int, str]) -> list[int]:
+    """By primary key the digest of its questions: those at fault.
+
+    Whose sample file has others than its record says; where each has what it says, the fewer, and
+    of as many the later ones.
+    """
+    runs = Result.objects.filter(pk__in=asked).values_list("pk", "run__docs_digest")
+    told = dict(runs)
+    false = [pk for pk, digest in sorted(asked.items()) if told.get(pk) != digest]
+    if false and len(false) < len(asked):
+        return false
+    counts = Counter(digest for _, digest in sorted(asked.items()))
+    usual = counts.most_common(1)[0][0]
+    return [pk for pk, digest in sorted(asked.items()) if digest != usual]
 
 
 def layouts_of(digests: Iterable[str]) -> dict[str, Layout]:
@@ -257,10 +287,10 @@ def pack_layout(layout: Layout) -> bytes:
     """The layout as a file of numpy's; its docs_digest is kept beside it."""
     file = BytesIO()
     arrays: dict[str, Any] = {
-        "tasks": np.array(layout.tasks, dtype=str),
+        "tasks": _packed_names(layout.tasks),
         "task": layout.task,
         "doc_id": layout.doc_id,
-        "parts": np.array(layout.parts, dtype=str),
+        "parts": _packed_names(layout.parts),
         "part": layout.part,
     }
     if layout.cluster is not None:
@@ -269,14 +299,26 @@ def pack_layout(layout: Layout) -> bytes:
     return file.getvalue()
 
 
+def _packed_names(names: Sequence[str]) -> NDArray[np.uint8]:
+    # As an array of texts, each would take the room of the longest.
+    return np.frombuffer(json.dumps(names).encode(), np.uint8)
+
+
+def _unpacked_names(packed: NDArray[Any]) -> tuple[str, ...]:
+    """Rows of before hold an array of texts."""
+    if packed.dtype == np.uint8:
+        return tuple(json.loads(packed.tobytes()))
+    return tuple(packed.tolist())
+
+
 def unpack_layout(packed: bytes, docs_digest: str) -> Layout:
     with np.load(BytesIO(packed), allow_pickle=False) as arrays:
         return Layout(
             docs_digest=docs_digest,
-            tasks=tuple(arrays["tasks"].tolist()),
+            tasks=_unpacked_names(arrays["tasks"]),
             task=arrays["task"],
             doc_id=arrays["doc_id"],
-            parts=tuple(arrays["parts"].tolist()),
+            parts=_unpacked_names(arrays["parts"]),
             part=arrays["part"],
             cluster=arrays.get("cluster"),
         )

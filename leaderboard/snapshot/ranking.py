@@ -59,6 +59,8 @@ class Part:
             return False
         try:
             self.block(self.variants[:1])
+        except vectors.OtherQuestions:
+            raise
         except ValueError:
             return False
         return True

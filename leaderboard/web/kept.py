@@ -75,17 +75,17 @@ def answer(
 
     `editions` gives the numbers of all that the page shows; they are read before any of it. What
     `render` returns as a response (a redirect) is passed on. Raises TooOften where the page has to
-    be made, is one of very many that can be asked for, and its reader asked for too many of them.
+    be made, and its reader asked for too many.
     """
     if request.user.is_authenticated or settings.DEBUG:
-        _count_chosen(request)
+        throttle.count_page(request)
         page = render()
         return page if isinstance(page, HttpResponseBase) else passing(request, page)
     always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
     key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
-        _count_chosen(request)
+        throttle.count_page(request)
         token = _for_now.set(False)
         try:
             page = render()
@@ -98,12 +98,6 @@ def answer(
         if lasting:
             _kept.put(key, kept)
     return _sent(request, kept)
-
-
-def _count_chosen(request: HttpRequest) -> None:
-    """Of pages without a query there are only so many, which are never refused."""
-    if request.GET:
-        throttle.count_page(request)
 
 
 def forget() -> None:

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 
 from evalcore.engine import VERSION
 from evalcore.record import ResultRow, RunRecord, SampleFile, write_samples
+from evalcore.task.identity.digest import docs_digest
 from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Variant, Worker
 from leaderboard.queue import claims
 from leaderboard.samples import StoredFile
@@ -21,6 +22,8 @@ from runners.kept import Keeper
 from tests.runners.standin import RECORD, ROW, key_of
 
 GIB = 2**30
+DIGESTS = [f"{n:064}" for n in range(100)]
+"""Of the questions in `files`."""
 
 
 def worker(name: str = "ada", memory_bytes: int = 16 * GIB) -> Worker:
@@ -126,6 +129,8 @@ def result(task_name: str, **fields: Any) -> ResultRow:
 
 def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
     given: dict[str, Any] = {
+        **{"shot_rule": "none", "shot_seed": None, "config_digest": "c" * 64},
+        "docs_digest": docs_digest(DIGESTS),
         "task": run.task.name,
         "version": run.task.version,
         "benchmark": run.task.benchmark,
@@ -133,7 +138,7 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
         "mode": run.mode,
         "run_key": run.run_key,
         "results": list(results) or [result(run.task.name)],
-        "samples": SampleFile(file="samples.parquet", sha256="5" * 64, rows=100),
+        "samples": SampleFile(file="samples.parquet", sha256=files()[1].sha256, rows=100),
         "engine": {"name": "evalcore", "version": VERSION},
         "model": {
             "repository": run.variant.hub_model.repo_id,
@@ -156,7 +161,7 @@ def files() -> list[StoredFile]:
         write_samples(
             path,
             (
-                {"task": "arc", "doc_id": n, "doc_digest": f"{n:064}", "scores": [score]}
+                {"task": "arc", "doc_id": n, "doc_digest": DIGESTS[n], "scores": [score]}
                 for n, score in enumerate(scores)
             ),
         )

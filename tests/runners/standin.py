@@ -13,20 +13,22 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 GARBAGE = [b"\xff\xfe not text", b"[1, 2", b'{"event": "task", "task": 7}', b"[" * 100_000, b"null"]
 
+TASKS = Path(__file__).with_name("tasks")
+"""The files of the tasks that it answers."""
+QUESTIONS = 20
+
 RECORD = {
     "style": "cloze",
     "primary_metric": "acc",
-    "chance": 0.25,
-    "shot_rule": "none",
-    "shot_seed": None,
+    "chance": 0.5,
     "limit": None,
-    "config_digest": "c" * 64,
-    "docs_digest": "d" * 64,
     "settings": {},
     "started": "2026-11-01T00:00:00+00:00",
     "seconds": 1.0,
@@ -39,7 +41,9 @@ ROW = {
     "interval": "normal",
     "higher_is_better": True,
 }
-SAMPLE = {"doc_digest": "d" * 64, "scores": [{"metric": "acc", "filter": "none", "value": 0.5}]}
+
+
+Change = Callable[[Any, list[dict[str, Any]]], tuple[Any, list[dict[str, Any]]]]
 
 
 def option(name: str) -> str:
@@ -51,9 +55,100 @@ def say(**fields: Any) -> None:
     sys.stdout.flush()
 
 
+@cache
 def key_of(task: str, shots: int = 0) -> str:
-    """The key of a run."""
-    return hashlib.sha256(f"{task}/{shots}".encode()).hexdigest()
+    """The key of a run; of a task that is asked nowhere anyone."""
+    from evalcore.keys import run_key_of
+
+    if not (TASKS / f"{task}.yaml").is_file():
+        return hashlib.sha256(f"{task}/{shots}".encode()).hexdigest()
+    return run_key_of(record_of(task, shots))
+
+
+def spec_of(task: str) -> Any:
+    from evalcore.task.library.load import TaskLibrary
+
+    return TaskLibrary([TASKS]).one(task)
+
+
+def record_of(task: str, shots: int, **fields: Any) -> Any:
+    """A record with all that a key is made of."""
+    from evalcore.engine import VERSION
+    from evalcore.model.base import SCORING_VERSION
+    from evalcore.record import RunRecord, SampleFile
+    from evalcore.task.identity.digest import config_digest, docs_digest, resolved_config
+
+    spec = spec_of(task)
+    given = {
+        "task": task,
+        "version": "1.0",
+        "benchmark": task,
+        "shots": shots,
+        "shot_rule": "per-document" if shots else "none",
+        "shot_seed": 1234 if shots else None,
+        "mode": "strict",
+        "config_digest": config_digest(spec),
+        "docs_digest": docs_digest(sample(task, n)["doc_digest"] for n in range(QUESTIONS)),
+        "run_key": "",
+        "results": [],
+        "samples": SampleFile(file="", sha256="", rows=QUESTIONS),
+        "engine": {"name": "evalcore", "version": VERSION, "scoring_version": SCORING_VERSION},
+        "model": {},
+        "datasets": {task: {"commit": "e" * 40}},
+        "environment": {},
+        "requests": {},
+        "paths": {},
+        "configs": {task: resolved_config(spec)},
+    }
+    return RunRecord(**{**RECORD, **given, **fields})
+
+
+def sample(task: str, number: int) -> dict[str, Any]:
+    """A question with two choices, of which every second is answered rightly."""
+    from evalcore.task.identity.digest import doc_digest
+
+    doc = {"question": f"{number}?", "choices": ["yes", "no"], "answer": number % 2}
+    response = {
+        "key": f"{number}",
+        "kind": "loglikelihood",
+        "is_greedy": False,
+        "token_ids": [1],
+        "n_context_tokens": 3,
+        "n_truncated": 0,
+        "path": "plain",
+    }
+    arguments = [
+        {"context": doc["question"], "continuation": f" {choice}", "kind": "loglikelihood"}
+        for choice in ("yes", "no")
+    ]
+    score = {"metric": "acc", "filter": "none", "value": float(number % 2 == 0), "item": None}
+    return {
+        "schema_version": 1,
+        "task": task,
+        "split": "test",
+        **dict.fromkeys(("cluster", "subset", "contaminated")),
+        "doc_id": number,
+        "doc_digest": doc_digest(doc),
+        "doc": json.dumps(doc),
+        "shots": [],
+        "prompt": doc["question"],
+        "choices": doc["choices"],
+        "gold": [doc["answer"]],
+        "target": f" {doc['choices'][doc['answer']]}",
+        "answer": json.dumps(doc["answer"]),
+        "choices_are_contexts": False,
+        "several_answers": False,
+        "pick": 0,
+        "correct": score["value"],
+        "arguments": arguments,
+        "repeats": 1,
+        "responses": [
+            {**response, "loglikelihood": value, "token_logprobs": [value]}
+            for value in (-0.25, -2.0)
+        ],
+        "filtered": [{"filter": "none", "values": "[[-0.25, false], [-2.0, false]]"}],
+        "scores": [score],
+    }
 
 
 def pins() -> dict[str, str]:
@@ -63,30 +158,33 @@ def pins() -> dict[str, str]:
     }  # fmt: skip
 
 
-def results(task: str, **wrong: Any) -> None:
-    """Write a record and a sample file as the engine does, and say so."""
-    from evalcore.engine import VERSION
-    from evalcore.record import ResultRow, RunRecord, write_samples
+def results(task: str, change: Change | None = None, **wrong: Any) -> None:
+    """Write a record and a sample file as the engine does, and say so.
+
+    `change` is what a model does with both before they are written.
+    """
+    from dataclasses import replace
+
+    from evalcore.building import task_of
+    from evalcore.record import write_samples
+    from evalcore.score.numbers.aggregate import aggregate
+    from evalcore.score.scoring import of_samples
 
     folder = Path(option("--output_path"))
     folder.mkdir(parents=True, exist_ok=True)
-    samples = folder / f"samples_{task}.parquet"
-    file = write_samples(samples, ({**SAMPLE, "task": task, "doc_id": n} for n in range(20)))
-    shots = int(option("--num_fewshot"))
-    key = key_of(task, shots)
-    compared = hashlib.sha256(key.encode()).hexdigest()
-    row = ResultRow(
-        **ROW, task=task, stderr=0.1, low=0.3, high=0.7, n=20, comparability_key=compared
-    )
-    fields = {
-        "task": task, "version": "1.0", "benchmark": task, "shots": shots,
-        "mode": option("--mode"), "run_key": key, "results": [row], "samples": file,
-        "engine": {"version": VERSION}, "model": pins(), "datasets": {task: {"commit": "e" * 40}},
-        "environment": {}, "requests": {}, "paths": {},
-    }  # fmt: skip
-    record = folder / f"record_{task}.json"
-    RunRecord(**{**RECORD, **fields, **wrong}).write(record)
-    say(event="task", task=task, record=str(record), samples=str(samples))
+    path = folder / f"samples_{task}.parquet"
+    shots, mode = int(option("--num_fewshot")), option("--mode")
+    asked = [sample(task, number) for number in range(QUESTIONS)]
+    spec, key = spec_of(task), key_of(task, shots)
+    scored = of_samples(task_of(spec, mode=mode), asked, [], predict_only=False)
+    rows, _ = aggregate(spec, [scored], {task: key}, mode=mode, bootstrap_iters=0, seed=1234)
+    record = record_of(task, shots, mode=mode, run_key=key, results=rows, model=pins())
+    if change:
+        record, asked = change(record, asked)
+    written = write_samples(path, asked)
+    file = folder / f"record_{task}.json"
+    replace(record, samples=written, **wrong).write(file)
+    say(event="task", task=task, record=str(file), samples=str(path))
 
 
 WRONG = {
@@ -98,7 +196,7 @@ WRONG = {
 WRONG_RECORDS = [
     ("text-for-a-number", "value: Input should be a valid number"),
     ("code-of-numbers", "expected str instance"),
-    ("other-samples", "the sample file is not the one that its record describes"),
+    ("other-samples", "SHA-256 of the answers"),
 ]
 """By the behaviour that writes it what the worker says of it."""
 

@@ -39,6 +39,7 @@ from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN, wait_until
 from tests.runners.standin import dig
 
+ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -230,6 +231,48 @@ def test_a_killed_part_comes_back_and_a_stopped_one_does_not(tmp_path: Path) -> 
     assert process.returncode == 0
     assert file.read_text() == "xx"
     assert f"ended with status {-signal.SIGKILL}" in said
+
+
+TREE = """
+import os, sys
+from runners import supervisor
+part = supervisor._again({"part": [sys.executable, "-c", *sys.argv[1:]]})
+sys.exit(supervisor._status(supervisor.run(part, dict(os.environ))))
+"""
+
+
+def test_a_tree_survives_the_death_of_what_starts_its_parts_again(tmp_path: Path) -> None:
+    """Whichever process between the supervisor and a part is killed, the part comes back."""
+    file = tmp_path / "starts"
+    tree = psutil.Popen([sys.executable, "-c", TREE, SLEEP, str(file)], cwd=ROOT)
+    try:
+        wait_for_starts(file, 1)
+        for number, own in enumerate(("runners.respawn", "multiprocessing"), start=2):
+            between = [p for p in tree.children(recursive=True) if is_between(p, own)]
+            assert len(between) == 1, (own, [p.cmdline() for p in tree.children(recursive=True)])
+            below = between[0].children(recursive=True)
+            between[0].kill()
+            wait_for_starts(file, number)
+            wait_until(lambda: not any(map(alive, below)), STARTS_WITHIN, lambda: str(below))  # noqa: B023
+        every = tree.children(recursive=True)
+        tree.terminate()
+        assert tree.wait(STARTS_WITHIN) == 0
+        wait_until(lambda: not any(map(alive, every)), STARTS_WITHIN, lambda: str(every))
+        assert file.read_text() == "xxx"
+    finally:
+        if tree.is_running():
+            for process in [*tree.children(recursive=True), tree]:
+                process.kill()
+
+
+def is_between(process: psutil.Process, own: str) -> bool:
+    """honcho's own process has the command of the supervisor, of which it is a copy."""
+    words = process.cmdline()
+    return own in words if own == "runners.respawn" else TREE in words
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 LONG = "x" * 200

@@ -54,6 +54,33 @@ except OSError:
 """
 
 
+FORGERY = """
+import json
+import pyarrow as pa
+import pyarrow.parquet as pq
+from evalcore.digest import digest_of_file
+from evalcore.evaluation import Evaluation
+
+honest = Evaluation.write
+
+
+def forged(self, folder, stem):
+    record, samples = honest(self, folder, stem)
+    table = pq.read_table(samples)
+    at = table.schema.get_field_index("doc_digest")
+    others = pa.array([f"{number:064}" for number in range(len(table))])
+    pq.write_table(table.set_column(at, "doc_digest", others), samples)
+    fields = json.loads(record.read_text())
+    fields["samples"]["sha256"] = digest_of_file(samples)
+    record.write_text(json.dumps(fields))
+    return record, samples
+
+
+Evaluation.write = forged
+"""
+"""What a model does that lets the engine write both files, and edits them before it says so."""
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A Hub with the demo's data and models whose code tries to leave."""
@@ -70,6 +97,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
         own_code.make(owner / "own", before=before)
         own_code.write_code(owner / "code", before=before)
         own_code.make(owner / "borrowing", elsewhere="somebody/code")
+        own_code.make(owner / "forging", before=FORGERY)
         tasks = root / "tasks"
         shutil.copytree(ROOT / "tasks" / "demo", tasks / "demo")
         (tasks / "suites").mkdir()
@@ -166,6 +194,19 @@ def test_the_same_code_leaves_where_nothing_keeps_it(site: SimpleNamespace, tmp_
     assert "it wrote outside" in done.stderr
     for file in (*site.outside.iterdir(), site.owner.parent / "file"):
         file.unlink(missing_ok=True)
+
+
+def test_what_a_model_makes_of_its_files_is_not_stored(
+    site: SimpleNamespace, settings: Any, worker: Worker
+) -> None:
+    works(WAYS[0])
+    trust(settings, f"somebody/forging@{commit_of(site, 'forging')}")
+    run = evaluated(one_run(submitted("forging")), worker)
+    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert "the record says that its questions are" in run.error_message
+    assert not run.results.exists()
+    assert not run.artifacts.exists()
+    assert not list(artifacts.storage().here.rglob("incoming-*"))
 
 
 def refused(name: str) -> Any:

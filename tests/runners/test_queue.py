@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from evalcore.engine import VERSION
 from evalcore.record import RunRecord
+from evalcore.task.identity.digest import docs_digest
 from leaderboard.health import stand
 from leaderboard.models import Result, Run, TaskVersion, Worker
 from leaderboard.queue import claims, orders, records, room
@@ -178,7 +179,11 @@ def test_a_completed_run_has_numbers_files_and_pins_and_fixes_what_its_column_co
     parts = [rows.result("arc"), rows.result("arc", subset="physics", value=0.4)]
     claims.complete(claim.token, run, rows.record(run, *parts), rows.files())
     run.refresh_from_db()
-    assert (run.state, run.lease_token, run.docs_digest) == ("done", None, "d" * 64)
+    assert (run.state, run.lease_token, run.docs_digest) == (
+        "done",
+        None,
+        docs_digest(rows.DIGESTS),
+    )
     assert run.dataset_commits == {"arc": "e" * 40}
     assert run.engine_version == VERSION
     assert set(run.results.values_list("subset", "value")) == {("", 0.5), ("physics", 0.4)}

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from waitress.server import create_server
 
-from runners import slow_clients, supervisor, web, web_worker
+from runners import overload, slow_clients, supervisor, web, web_worker
 from tests import databases
 from tests.runners.place import ROOT, STARTS_WITHIN, wait_until
 from tests.services import free_port
@@ -289,6 +290,97 @@ def test_too_long_a_head_and_too_large_a_form_are_refused(site: Site) -> None:
     assert site.ask("GET", "/?q=" + "x" * web_worker.LARGEST_HEAD)[0] == 431
     with site.open(FORM.replace(b"4000", b"4000000")) as connection:
         assert b" 413 " in connection.recv(1000).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 7\r\n",
+    ],
+)
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_request_with_two_lengths_is_refused_and_nothing_behind_it_is_read(
+    site: Site, lengths: bytes, version: bytes
+) -> None:
+    """What a proxy takes for the body of one request must not be another one here."""
+    head = b"POST /healthz HTTP/" + version + b"\r\nHost: 127.0.0.1\r\n" + lengths
+    behind = b"GET /about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with site.open(head + b"Connection: keep-alive\r\n\r\n0\r\n\r\n" + behind) as connection:
+        answer = b"".join(iter(lambda: connection.recv(2**20), b""))
+    assert answer.startswith(b"HTTP/" + version + b" 400 "), answer[:200]
+    assert answer.count(b"HTTP/1.") == 1
+
+
+class Overloaded:
+    """A server in this process with two threads, each of which answers in half a second."""
+
+    def __init__(self) -> None:
+        self.server = web_worker.make_server(self._answer, threads=2, host="127.0.0.1", port=0)
+        self.site = Site(int(self.server.effective_port))
+        self.open = True
+        self._serving = threading.Thread(target=self._serve)
+        self._serving.start()
+
+    def _answer(self, environ: Any, start_response: Any) -> list[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            time.sleep(0.5)
+        start_response("200 OK", [])
+        return [b"done"]
+
+    def _serve(self) -> None:
+        while self.open:
+            self.server.asyncore.loop(timeout=0.02, map=self.server._map, use_poll=True, count=1)
+
+    def close(self) -> None:
+        self.open = False
+        self._serving.join()
+        self.server.task_dispatcher.shutdown(timeout=STARTS_WITHIN)
+        self.server.close()
+
+
+@pytest.fixture
+def overloaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(overload, "MAX_WAITING", 4)
+    server = Overloaded()
+    yield server.site
+    server.close()
+
+
+def test_a_full_queue_is_told_at_once_and_who_waits_in_it_is_answered(overloaded: Site) -> None:
+    begun = time.monotonic()
+    answers: list[tuple[float, int, dict[str, str]]] = []
+
+    def ask() -> None:
+        status, headers, _ = overloaded.ask("GET", "/page")
+        answers.append((time.monotonic() - begun, status, headers))
+
+    with ThreadPoolExecutor(20) as readers:
+        for _ in range(20):
+            readers.submit(ask)
+        time.sleep(0.2)
+        asked = time.monotonic()
+        assert overloaded.ask("GET", "/healthz")[0] == 200
+        assert time.monotonic() - asked < 1.5, "who watches the site does not wait for its readers"
+    refused = [(seconds, headers) for seconds, status, headers in answers if status == 503]
+    assert [status for _, status, _ in answers].count(200) >= 6
+    assert len(refused) >= 10
+    assert len(refused) + [status for _, status, _ in answers].count(200) == 20
+    assert all(headers["Retry-After"] == "5" for _, headers in refused)
+    assert sorted(seconds for seconds, _ in refused)[len(refused) // 2] < 1.0
+    assert overloaded.ask("GET", "/page")[0] == 200, "there is room again"
+
+
+def test_a_queue_whose_first_has_waited_too_long_is_full_however_short_it_is(
+    overloaded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overload, "MAX_WAIT_SECONDS", 0.2)
+    with ThreadPoolExecutor(3) as readers:
+        first = [readers.submit(overloaded.ask, "GET", "/page") for _ in range(3)]
+        time.sleep(0.4)
+        assert overloaded.ask("GET", "/page")[0] == 503
+        assert [one.result()[0] for one in first] == [200, 200, 200]
 
 
 class Serving:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -20,8 +21,18 @@ from hypothesis import strategies as st
 
 from evalcore.engine import VERSION
 from leaderboard import recalls
-from leaderboard.models import BoardSnapshot, ItemAnalysis, Recall, Run, Suite, User, Variant
+from leaderboard.models import (
+    BoardSnapshot,
+    ItemAnalysis,
+    Recall,
+    Run,
+    ScoreVector,
+    Suite,
+    User,
+    Variant,
+)
 from leaderboard.queue import claims, reruns
+from leaderboard.samples import vectors
 from leaderboard.snapshot import OWN, Board, Standing, published
 from leaderboard.snapshot.recalled import without
 from leaderboard.stats import among
@@ -80,6 +91,32 @@ def numbers_on(suite: Suite) -> int:
     )
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["the first", "the last"])
+def test_a_result_on_other_questions_keeps_no_board_from_being_built(
+    suite: Suite, models: list[Variant], client: Client, caplog: Any, first: bool
+) -> None:
+    """As one that was stored before all files were checked."""
+    bad = run_of(models[0 if first else -1])
+    vector = ScoreVector.objects.filter(result__run=bad, result__metric="acc").get()
+    honest = vectors.unpack_layout(bytes(vector.questions.layout), vector.questions.docs_digest)
+    vector.questions = vectors.questions_row(replace(honest, docs_digest="d" * 64))
+    vector.save()
+    make.evaluated("workshop/newcomer", suite, {"cloze": 0.8, "mmlu": 0.5}, n=60)
+    BoardSnapshot.objects.update(built=timezone.now() - timedelta(hours=1))
+    published.forget()
+
+    recalls.build_boards()
+
+    bad.refresh_from_db()
+    assert (bad.state, bad.recall.by) == ("recalled", Recall.SITE)
+    assert not bad.replacements.exists(), "nobody has said that it is to be measured again"
+    assert "workshop/newcomer" in [model.repo_id for model in make.board(suite).models]
+    assert make.board(suite).ranked == len(models)
+    assert str(bad.pk) in caplog.text
+    assert client.get("/readyz").json()["recalled_by_the_site"] == [str(bad.pk)]
+    assert "has other questions" in client.get("/recalls").content.decode()
+
+
 @pytest.mark.parametrize("by", ["run", "record", "task"])
 def test_what_is_named_is_recalled_and_nothing_else(heron: Variant, by: str) -> None:
     run = run_of(heron)
@@ -105,8 +142,9 @@ def test_what_is_named_is_recalled_and_nothing_else(heron: Variant, by: str) -> 
 
 def test_it_is_measured_again_and_the_new_number_stands(suite: Suite, heron: Variant) -> None:
     old = run_of(heron)
-    _, taken = recalls.recall("runs", [str(old.pk)], reason=REASON, by="ada")
-    assert taken.queued == 1
+    made, taken = recalls.recall("runs", [str(old.pk)], reason=REASON, by="ada")
+    assert taken.queued == 0, "its own result was at fault: somebody is to say so first"
+    assert recalls.again(made, by="ada") == 1
     assert numbers_on(suite) == 5
     new = run_of(heron, state="queued")
     assert new.replaces == old

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -22,6 +26,7 @@ from leaderboard.models import (
     RunCost,
     ScoreVector,
     Suite,
+    Worker,
 )
 from leaderboard.samples import costs, vectors
 from leaderboard.samples import store as artifacts
@@ -73,7 +78,7 @@ def test_a_matrix_has_a_row_for_each_result_on_the_same_questions(measured: Suit
     fewer.entries.update(run_key="another")
     make.evaluated("lab/three", fewer, SKILL, n=20)
     results = Result.objects.filter(task_name="facts", metric="acc", subset="")
-    with pytest.raises(ValueError, match="2 different sets of questions"):
+    with pytest.raises(vectors.OtherQuestions):
         vectors.matrix([result.pk for result in results])
 
 
@@ -266,3 +271,59 @@ def test_runs_of_an_earlier_version_get_theirs_from_their_files(suite: Suite) ->
     again = RunCost.objects.get(run=kept.run_id)
     assert (again.seconds, again.hardware) == (60.0, GPU)
     assert Edition.objects.get(of=suite.pk).data > before, "so that boards are built anew"
+
+
+def test_no_run_ends_a_workers_count_of_its_tokens(measured: Suite) -> None:
+    most = 2**63 - 1
+    Worker.objects.update(tokens=most - 5)
+    make.evaluated("lab/three", measured, SKILL, n=30)
+    assert set(Worker.objects.values_list("tokens", flat=True)) == {most}
+    run = Run.objects.filter(variant__hub_model__repo_id="lab/three").earliest("pk")
+    assert run.state == "done"
+    assert run.cost.tokens > 5
+
+
+def without_choices(samples: Path) -> pa.Table:
+    return pq.read_table(samples).drop_columns(["choices"])
+
+
+def documents(text: str | None) -> Callable[[Path], pa.Table]:
+    def change(samples: Path) -> pa.Table:
+        table = pq.read_table(samples)
+        at = table.schema.get_field_index("doc")
+        return table.set_column(at, "doc", pa.array([text] * len(table), pa.string()))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without_choices,
+        documents(None),
+        documents("{'question'"),
+        documents("[" * 100_000),
+        documents('{"question": ' + "9" * 5_000 + "}"),
+        documents("[1, 2]"),
+    ],
+    ids=["no choices", "null", "no JSON", "deep", "digits", "a list"],
+)
+def test_pages_survive_a_file_from_before_all_were_checked(
+    measured: Suite, client: Client, change: Callable[[Path], pa.Table]
+) -> None:
+    make.publish(measured)
+    run = Run.objects.filter(task__name="facts").latest("finished")
+    path = make.samples_path(run)
+    changed = change(path)
+    path.chmod(0o644)
+    pq.write_table(changed, path)
+    pages = [
+        run.get_absolute_url(),
+        f"{run.get_absolute_url()}?doc=3",
+        f"{run.get_absolute_url()}?q=tool&page=2",
+        run.task.get_absolute_url(),
+        "/compare?models=lab/one,lab/two",
+        "/compare?models=lab/one,lab/two&benchmark=facts&doc=3",
+    ]
+    found = {page: client.get(page, follow=True) for page in pages}
+    assert {page: answer.status_code for page, answer in found.items()} == dict.fromkeys(pages, 200)
