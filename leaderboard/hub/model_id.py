@@ -19,7 +19,8 @@ HUB_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 # The parts of an address that a revision follows: /owner/name/tree/main.
 BEFORE_REVISION = ("tree", "blob", "resolve", "raw", "commit", "commits")
 OTHER_REPOSITORIES = {"datasets": "data set", "spaces": "space"}
-REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+NO_REVISION = re.compile(r"[\s~^:?*\[\\\x00-\x1f\x7f]|\.\.|@\{|//|/\.|\.lock(/|$)|^[./-]|[./]$|^@$")
+"""What no name of a branch or tag holds (git check-ref-format); all else the Hub is asked for."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,13 @@ def _check_id(repo_id: str, typed: str) -> None:
 
 
 def _check_revision(revision: str) -> None:
-    if len(revision) > MAX_LENGTH or ".." in revision or not REVISION.fullmatch(revision):
+    unseen, named = any(map(_is_unseen, revision)), shown(revision[:MAX_LENGTH])
+    if len(revision) > MAX_LENGTH or unseen or NO_REVISION.search(revision):
         raise Refused(
             Problem(
                 "revision",
                 "malformed_revision",
-                f"“{revision[:MAX_LENGTH]}” is not the name of a branch or tag, nor a commit.",
+                f"“{named}” is not the name of a branch or tag, nor a commit.",
                 "Leave the field empty for the main branch.",
             )
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.core.cache import caches
@@ -49,6 +51,23 @@ WRONG = [
     ("awkward/private", "model", "unknown_model", "or it is private", "Model"),
     ("awkward/gated", "model", "gated", "awkward/gated is gated", "Model"),
     ("awkward/disabled", "model", "disabled", "awkward/disabled", "Model"),
+    *(
+        (f"{TINY}@{name}", "revision", "malformed_revision", "is not the name of", "Revision")
+        for name in (
+            "a..b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a[1]",
+            "a\\b",
+            "a@{1}",
+            ".a",
+            "a.lock",
+            "a/",
+        )
+    ),
+    (f"{TINY}@a\u200bb", "model", "malformed_id", "@a[U+200B]b” contains", "Model"),
     (f"{TINY}@no such", "revision", "malformed_revision", "“no such”", "Revision"),
     (f"{TINY}@v9", "revision", "unknown_revision", "“v9”", "Revision"),
     ("awkward/no-safetensors", "model", "pickle_only", "pytorch_model.bin", "Weights"),
@@ -120,6 +139,26 @@ def test_an_address_of_this_sites_own_hub_names_the_commit_that_is_checked(
     pasted = precheck.check(f"{hub_process}/{TINY}/tree/v1").facts
     assert pasted == precheck.check(TINY, "v1").facts
     assert pasted.commit != main.commit
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["global_step=1000", "v1,2", "step#5", "exp(2)", "été", "a@b", "50%", "a&b", "a'b", "日本"],
+)
+def test_every_name_that_git_takes_is_asked_of_the_hub(
+    own_hub: OwnHub, name: str, ada: User
+) -> None:
+    fine = own_hub.write("lab/branches")
+    shutil.copytree(fine, fine / ".revisions" / name, ignore=shutil.ignore_patterns(".revisions"))
+    (fine / "README.md").write_text("The main branch.\n")
+    checked = precheck.check("lab/branches", name)
+    assert not checked.problems
+    assert checked.facts.commit != precheck.check("lab/branches").facts.commit
+    caches["local"].clear()
+    assert precheck.check(f"lab/branches@{name}").facts == checked.facts
+    address = f"{own_hub.address}/lab/branches/tree/{quote(name, safe='')}"
+    assert precheck.check(address).facts == checked.facts
+    assert submit("lab/branches", name, user=ada).requested_revision == name
 
 
 def test_two_revisions_that_disagree_are_refused() -> None:
