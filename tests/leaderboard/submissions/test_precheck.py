@@ -64,7 +64,6 @@ WRONG = [
             "a@{1}",
             ".a",
             "a.lock",
-            "a/",
         )
     ),
     (f"{TINY}@a\u200bb", "model", "malformed_id", "@a[U+200B]b” contains", "Model"),
