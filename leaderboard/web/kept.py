@@ -75,17 +75,17 @@ def answer(
 
     `editions` gives the numbers of all that the page shows; they are read before any of it. What
     `render` returns as a response (a redirect) is passed on. Raises TooOften where the page has to
-    be made, and its reader asked for too many.
+    be made, is one of very many that can be asked for, and its reader asked for too many of them.
     """
     if request.user.is_authenticated or settings.DEBUG:
-        throttle.count_page(request)
+        _count_one_of_many(request)
         page = render()
         return page if isinstance(page, HttpResponseBase) else passing(request, page)
     always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
     key = digest_of([*always, repr(editions())])
     kept = _kept.get(key)
     if kept is None:
-        throttle.count_page(request)
+        _count_one_of_many(request)
         token = _for_now.set(False)
         try:
             page = render()
@@ -98,6 +98,14 @@ def answer(
         if lasting:
             _kept.put(key, kept)
     return _sent(request, kept)
+
+
+def _count_one_of_many(request: HttpRequest) -> None:
+    """Of pages without a query and of nothing in particular there are only so many, which are never
+    refused; of runs and models there are thousands."""
+    found = request.resolver_match
+    if request.GET or (found and (found.args or found.kwargs)):
+        throttle.count_page(request)
 
 
 def forget() -> None:

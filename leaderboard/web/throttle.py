@@ -31,8 +31,8 @@ class TooOften(Exception):
 
 
 def count_page(request: HttpRequest) -> None:
-    """Count a page or picture that is made for a reader. Raises TooOften."""
-    _count("pages", settings.PLUMBLINE_PAGES_PER_MINUTE, "pages", request)
+    """Count a page or picture that is one of many and is made for a reader. Raises TooOften."""
+    _count("pages", settings.PLUMBLINE_PAGES_PER_MINUTE, "single pages", request)
 
 
 def count_download(request: HttpRequest) -> None:

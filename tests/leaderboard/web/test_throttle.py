@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard import environment
-from leaderboard.models import Submission, Suite, User
+from leaderboard.models import Run, Submission, Suite, User
 from leaderboard.web import shared_cache, throttle
 from tests import services
 from tests.leaderboard import factories as make
@@ -145,11 +145,19 @@ def test_too_many_filtered_pages_have_to_wait_and_plain_ones_never() -> None:
     assert 1 <= int(refused["Retry-After"]) <= 60
     assert refused["Cache-Control"] == "no-store"
     text = " ".join(refused.text.split())
-    assert "More than 3 searched or filtered pages were asked for from your network" in text
+    assert "More than 3 single pages were asked for from your network" in text
     assert '<a class="btn" href="/?q=word">Try again</a>' in text, "what was asked for is kept"
     plain = ("/", "/queue", "/recalls", "/method", "/submit", "/healthz", "/robots.txt")
     assert statuses(client, *plain * 2) == [200] * 14
     assert from_("192.0.2.2").get("/?q=word").status_code == 200
+
+
+@pytest.mark.usefixtures("few_pages")
+def test_pages_of_runs_count_as_there_are_thousands(suite: Suite) -> None:
+    for name in ("lab/one", "lab/two"):
+        make.make_submission(make.make_variant(name), suite)
+    addresses = [run.get_absolute_url() for run in Run.objects.all()[:4]]
+    assert statuses(from_("192.0.2.1"), *addresses) == [200, 200, 200, 429]
 
 
 @pytest.mark.usefixtures("few_pages")
