@@ -13,7 +13,7 @@ from typing import Any
 from evalcore.asking import Answers
 from evalcore.engine import VERSION
 from evalcore.errors import TaskError
-from evalcore.keys import chat_policy, cuts_thoughts, run_key, sampling_seed_of
+from evalcore.keys import chat_policy, cuts_thoughts, own_generation_of, run_key, sampling_seed_of
 from evalcore.lengths import Lengths
 from evalcore.model.base import LM, SCORING_VERSION, Response
 from evalcore.model.protocols import Computing
@@ -257,6 +257,16 @@ def _run_keys(
             thinking_budget=model.info.arguments.get("thinking_budget") if generates else None,
             sampling_seed=sampling_seed_of(
                 settings.seed, (task.generation_kwargs for task in tasks)
+            ),
+            own_generation=own_generation_of(
+                json_ready(dict(model.info.generation)),
+                [
+                    task.generation_kwargs
+                    for task in tasks
+                    if task.generation_kwargs is not None
+                    and task.spec.name in {leaf.name for leaf in part.leaves()}
+                ],
+                settings.mode,
             ),
         )
         for part in spec.parts()

@@ -14,7 +14,7 @@ from typing import Any
 
 from evalcore.formats.lmeval.results import leaves_of
 from evalcore.formats.run_files import Run
-from evalcore.keys import cuts_thoughts
+from evalcore.keys import cuts_thoughts, own_generation_of
 from evalcore.record import ResultRow, RunRecord
 from evalcore.stats import PairedDifference, holm, mcnemar, paired_difference
 
@@ -181,6 +181,9 @@ _DECISIVE: Mapping[str, Callable[[RunRecord], Any]] = {
     "thinking budget": lambda record: (record.model.get("arguments") or {}).get("thinking_budget"),
     "system instruction": lambda record: record.system_instruction,
     "generation arguments": lambda record: record.generation,
+    "the model's own generation arguments": lambda record: own_generation_of(
+        record.model.get("generation") or {}, record.generation.values(), record.mode
+    ),
     "seed of sampled answers": lambda record: record.settings.get("seed"),
 }
 """What stands in a comparability key, in the words of a refusal."""

@@ -6,12 +6,13 @@ are, and on which machine, does not: those are pins, shown beside the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evalcore.digest import digest_of
 from evalcore.errors import TaskError
 from evalcore.model.base import SCORING_VERSION
+from evalcore.model.writing.generation import SAMPLING
 from evalcore.record import RunRecord
 from evalcore.task.asking.shot_rule import Draw, Shots, draws_at_random, shot_rule
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -31,13 +32,15 @@ def run_key(
     cuts_thoughts: bool = False,
     thinking_budget: int | None = None,
     sampling_seed: int | None = None,
+    own_generation: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The comparability key as far as it is known before a run: without metric and documents.
 
     `shots` as in the record; `chat` is the policy (which template, whether examples are turns, what
     the template is told), `generation` the arguments given over those of the tasks, `cuts_thoughts`
     whether an answer begins only after what the model thought, and `thinking_budget` after how many
-    tokens its thinking is ended at the latest; `sampling_seed` is as `sampling_seed_of` gives it.
+    tokens its thinking is ended at the latest; `sampling_seed` is as `sampling_seed_of` gives it,
+    `own_generation` as `own_generation_of` does.
     Two runs of one variant with the same key would give the same numbers.
     Raises TaskError for a mode that does not exist.
     """
@@ -59,6 +62,7 @@ def run_key(
         cuts_thoughts=cuts_thoughts,
         thinking_budget=thinking_budget,
         sampling_seed=sampling_seed,
+        own_generation=own_generation,
         scoring_version=SCORING_VERSION,
     )
 
@@ -81,8 +85,36 @@ def run_key_of(record: RunRecord) -> str:
         cuts_thoughts=generates and cuts_thoughts(arguments),
         thinking_budget=arguments.get("thinking_budget") if generates else None,
         sampling_seed=sampling_seed_of(record.settings.get("seed"), record.generation.values()),
+        own_generation=own_generation_of(
+            record.model.get("generation") or {}, record.generation.values(), record.mode
+        ),
         scoring_version=record.engine["scoring_version"],
     )
+
+
+def own_generation_of(
+    own: Mapping[str, Any], generation: Iterable[Mapping[str, Any]], mode: str
+) -> list[dict[str, Any]]:
+    """The different ways in which a model's own generation arguments decide texts of these tasks,
+    from what it states (`ModelInfo.generation`) and the arguments of each task.
+
+    Empty in strict, whose keys are known before any model is: there they are a pin of the model.
+    """
+    if mode == "strict":
+        return []
+    found = {digest_of(told): told for told in (in_force(own, stated) for stated in generation)}
+    return [found[digest] for digest in sorted(found) if found[digest]]
+
+
+def in_force(own: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's own generation arguments that decide the texts of a task with these arguments:
+    those that it does not state, and that its way of choosing tokens heeds."""
+    passed_over = {"do_sample", "temperature", *(() if _draws(stated) else SAMPLING)}
+    return {
+        name: value
+        for name, value in own.items()
+        if name not in passed_over and stated.get(name) is None
+    }
 
 
 def chat_policy(chat: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -139,6 +171,7 @@ def _run_digest(
     cuts_thoughts: bool,
     thinking_budget: int | None,
     sampling_seed: int | None,
+    own_generation: Sequence[Mapping[str, Any]],
     **others: str | int | None,
 ) -> str:
     return digest_of(
@@ -147,6 +180,7 @@ def _run_digest(
             **({"thoughts": _CUT_IN[str(others["mode"])]} if cuts_thoughts else {}),
             **({"thinking_budget": thinking_budget} if thinking_budget else {}),
             **({} if sampling_seed in (None, _SEED_OF_OLD) else {"sampling_seed": sampling_seed}),
+            **({"own_generation": [*map(dict, own_generation)]} if own_generation else {}),
             "shots": shots if isinstance(shots, int) else dict(shots),
             "chat": None if chat is None else dict(chat),
             "system_prompt": None if system_instruction is None else digest_of(system_instruction),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from evalcore.keys import in_force
 from evalcore.lengths import NAMES, Lengths
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """Tasks that a remark names; of more it says how many."""
+
+MOST_TOLD = 200
+"""Characters of what a file of the model says."""
 
 
 def remarks_on(records: Sequence[RunRecord]) -> list[str]:
@@ -26,6 +30,7 @@ def remarks_on(records: Sequence[RunRecord]) -> list[str]:
         *_other_bases(records),
         *_specials_behind(records),
         *_unsaid(records),
+        *on_own_generation(records),
         *_tokenizers(records),
     ]
 
@@ -149,6 +154,22 @@ def _tokenizers(records: Sequence[RunRecord]) -> list[str]:
     """Where the library that reads a tokenizer has a rule of its own for it."""
     notes = (note for record in records for note in record.model.get("tokenizer_notes", ()))
     return list(dict.fromkeys(notes))
+
+
+def on_own_generation(records: Sequence[RunRecord]) -> Iterator[str]:
+    """Arguments that decide texts and that no task states."""
+    tasks: dict[str, list[str]] = {}
+    for record in records:
+        own = record.model.get("generation") or {}
+        for task, stated in record.generation.items():
+            decisive = in_force(own, stated)
+            if record.mode == "strict":
+                decisive.pop("max_new_tokens", None)  # the task says how long a text may be
+            if decisive:
+                told = ", ".join(f"{name} {value}" for name, value in sorted(decisive.items()))
+                tasks.setdefault(told[:MOST_TOLD], []).append(task)
+    for told, names in tasks.items():
+        yield f"{_named(names)}: the model's generation_config.json decides texts: {told}"
 
 
 def _unsaid(records: Sequence[RunRecord]) -> Iterator[str]:

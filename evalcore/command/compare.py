@@ -12,7 +12,7 @@ from evalcore.command.files import read
 from evalcore.compare import Difference, Refusal, as_json
 from evalcore.compare import compare as compare_runs
 from evalcore.progress import empty_table, say
-from evalcore.remarks import on_lengths
+from evalcore.remarks import on_lengths, on_own_generation
 
 NOTHING_COMPARED = 1
 """Exit status when no number of the two runs can be compared."""
@@ -27,7 +27,8 @@ def compare(options: argparse.Namespace) -> int:
     else:
         _print(f"a: {_models(a)}\nb: {_models(b)}", differences, refusals)
         for name, runs in (("a", a), ("b", b)):
-            for line in on_lengths([run.record for run in runs]):
+            records = [run.record for run in runs]
+            for line in (*on_lengths(records), *on_own_generation(records)):
                 say(f"{name}: {line}")
     return 0 if differences else NOTHING_COMPARED
 

@@ -238,6 +238,7 @@ Answers = Iterator[list[tuple[int, Response]]]
 LATER_PINS = (
     *("adapter_base", "delta", "gguf_file", "code", "vocabulary"),
     *("computed_by", "service", "processor", "specials_behind", "tokenizer_notes"),
+    "generation",
 )
 """Fields of `ModelInfo` that records have only where they say something."""
 
@@ -281,6 +282,8 @@ class ModelInfo:
     """Text and id of bos, eos and pad, as the tokenizer names them."""
     specials_behind: tuple[str, ...] = ()
     """Special tokens that the tokenizer puts behind every text, or within it; strict drops them."""
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    """What generation_config.json says that may decide a text, where a task does not state it."""
     tokenizer_notes: tuple[str, ...] = ()
     """Where transformers does not build the tokenizer as its files alone say."""
     device: str = "cpu"
@@ -312,7 +315,7 @@ class ModelInfo:
         own = self._stated()
         for pin in ("architecture", "parameters", "special_tokens", "device", "arguments"):
             del own[pin]
-        for said in ("adapter_base", "specials_behind", "tokenizer_notes"):
+        for said in ("adapter_base", "specials_behind", "tokenizer_notes", "generation"):
             own.pop(said, None)
         if not self.subfolder:
             del own["subfolder"]

@@ -21,6 +21,7 @@ from evalcore.model.hf.tokenizer_rules import load_with_notes
 from evalcore.model.tokens.encoder import Encoder
 from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
+from evalcore.model.writing.defaults import stated_in
 from evalcore.model.writing.generation import (
     GenerationRequest,
     Plan,
@@ -87,8 +88,17 @@ class Reader:
             "prefix_token": self.encoder.prefix_token,
             "special_tokens": self.encoder.special_tokens,
             "specials_behind": self.encoder.specials_behind,
+            "generation": self._own_generation,
             "tokenizer_notes": self._tokenizer_notes,
         }
+
+    @cached_property
+    def _own_generation(self) -> dict[str, Any]:
+        """What the model's repository says of how it writes; empty where it cannot be asked to."""
+        try:
+            return stated_in(self._generation_defaults(), self._generation_arguments)
+        except ModelError:
+            return {}
 
     def encode(self, requests: Sequence[Request], *, seed: int = 1234) -> list[EncodedRequest]:
         """Raises ModelError also for a tokenizer whose tokens the model does not have, and

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from evalcore.cli import main
+from evalcore.compare import compare
 from evalcore.errors import ModelError, TaskError
+from evalcore.formats.run_files import Run
 from evalcore.journal import Journal
+from evalcore.keys import run_key_of
 from evalcore.library import evaluate
 from evalcore.model.base import Request
 from evalcore.model.hf.huggingface import HuggingFaceLM
@@ -22,6 +26,7 @@ from evalcore.model.tokens.spelling import Spelling
 from evalcore.model.tokens.windows import rolling_windows
 from evalcore.model.writing.generation import answer_within, plan_of
 from evalcore.record import read_samples
+from evalcore.remarks import remarks_on
 from tests import tiny
 from tests.evalcore.model.asking import answers_of, load
 from tests.evalcore.model.drawn_models import changed
@@ -128,6 +133,59 @@ def test_what_may_change_a_text_is_in_its_key(tmp_path):
     tiny.change_config(folder, "generation_config.json", repetition_penalty=1.2)
     model = load(folder)
     assert len(set.union(*found, keys(GREEDY))) == 6
+
+
+OWN = {
+    **{"repetition_penalty": 1.3, "suppress_tokens": [70], "max_new_tokens": 6, "top_p": 0.9},
+    **{"do_sample": True, "temperature": 0.6, "length_penalty": 1.0, "eos_token_id": [1, 71]},
+}
+
+
+@pytest.fixture(scope="module")
+def own_arguments(tmp_path_factory):
+    """A model that says how it writes, and how three tasks ask it: without a word, by a draw, and
+    with a penalty of their own."""
+    folder = tiny.make(tmp_path_factory.mktemp("own") / "model", positions=96)
+    toys = write_toys(tmp_path_factory.mktemp("tasks"))
+    greedy = {"until": ["\n"], "max_gen_toks": 8, "do_sample": False}
+    write_toy(toys, "greedy", like="toy_written", repeats=1, generation_kwargs=greedy)
+    penalty = {**greedy, "repetition_penalty": 1.1}
+    write_toy(toys, "penalty", like="toy_written", repeats=1, generation_kwargs=penalty)
+    names = ["greedy", "toy_written", "penalty", "toy_choice"]
+
+    def records(mode):
+        found = evaluate(load(folder, mode=mode), names, include_path=toys, mode=mode, limit=2)
+        return {record.task: record for record in (done.record for done in found)}
+
+    before = {mode: records(mode) for mode in ("compat", "strict")}
+    tiny.change_config(folder, "generation_config.json", **OWN)
+    return before, {mode: records(mode) for mode in ("compat", "strict")}
+
+
+@pytest.mark.parametrize("mode", ["compat", "strict"])
+def test_what_a_model_says_of_how_it_writes_is_in_its_record_and_remarked(own_arguments, mode):
+    """A strict key is known before a model is: there it is a pin of the model alone."""
+    before, after = (records[mode] for records in own_arguments)
+    for name, record in after.items():
+        without = ("length_penalty", "eos_token_id")
+        assert record.model["generation"] == {n: v for n, v in OWN.items() if n not in without}
+        assert "generation" not in before[name].model
+        assert run_key_of(record) == record.run_key
+        in_key = mode == "compat" and name != "toy_choice"
+        assert (record.run_key != before[name].run_key) == in_key
+    told = [line for line in remarks_on([*after.values()]) if "generation_config.json" in line]
+    most = "max_new_tokens 6, " if mode == "compat" else ""
+    assert [line.partition(":")[0] for line in told] == ["greedy", "toy_written", "penalty"]
+    assert told[0].endswith(f": {most}repetition_penalty 1.3, suppress_tokens [70]")
+    assert "top_p 0.9" in told[1]
+    assert "repetition_penalty" not in told[2]
+    assert not any("generation_config.json" in line for line in remarks_on([*before.values()]))
+
+
+def test_models_that_write_in_other_ways_of_their_own_are_not_compared_in_compat(own_arguments):
+    a, b = ([Run(records["compat"]["greedy"], [], Path("r"))] for records in own_arguments)
+    _, refusals = compare(a, b)
+    assert "the model's own generation arguments ([] and [{'max_new" in refusals[0].reason
 
 
 def test_journalled_answers_of_every_kind_come_back_to_the_bit(model, tmp_path):
