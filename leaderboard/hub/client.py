@@ -38,6 +38,7 @@ MOST_SHARDS, LONGEST_NAME = 10_000, 255
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TEMPLATE, TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
+NAMED_TEMPLATES = "additional_chat_templates/"
 HEADS_AT_ONCE = 8
 STORED_DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
@@ -62,6 +63,8 @@ class Repository(Answer):
     """SHA-256 of each file of the weights; empty where the Hub does not tell all."""
     chat_template: str | None
     """The text of it, empty for none; None where nobody looked."""
+    template_names: tuple[str, ...]
+    """Of several templates without a default one; empty where there is one, or none at all."""
 
     @property
     def files(self) -> frozenset[str]:
@@ -120,6 +123,7 @@ def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
         index = _index(answer, deadline)
         shards = _shards(index)
         weights, heads = _weights(answer, index, config or {}, deadline)
+        template, template_names = _chat_template(answer, deadline, thorough)
         return Repository(
             **{**vars(answer), "weights": weights},
             config=config,
@@ -129,7 +133,8 @@ def _read(asked: Asked, deadline: Deadline, thorough: bool) -> Repository:
             counted=answer.weights,
             heads=heads,
             weight_digests=_weight_digests(answer, _weight_files(answer, shards)),
-            chat_template=_chat_template(answer, deadline, thorough),
+            chat_template=template,
+            template_names=template_names,
         )
 
 
@@ -239,34 +244,60 @@ def _weight_digests(answer: Answer, names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(digests)) if len(digests) == len(names) else ()
 
 
-def _chat_template(answer: Answer, deadline: Deadline, thorough: bool) -> str | None:
-    """As the Hub repeats it, else from the file that transformers would take it from."""
-    told = answer.repeated
-    template = told.get("chat_template_jinja") or _template_in(told.get("tokenizer_config"))
-    if isinstance(template, str) and template:
-        return template
-    if not thorough:
-        return None
-    if TEMPLATE in answer.sizes:
-        content = _read_file(answer, TEMPLATE, MAX_TOKENIZER_BYTES, deadline)
-        return cleaning.text(content.decode(errors="replace"), LONGEST_TEMPLATE)
-    if TOKENIZER in answer.sizes:
+def _chat_template(
+    answer: Answer, deadline: Deadline, thorough: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """The one that transformers takes without being told a name, None where nobody looked; and the
+    names of several of which none is the default.
+
+    Where there are files of templates, what the tokenizer's configuration says is passed over.
+    """
+    told, files = answer.repeated, _template_files(answer)
+    if files and "default" not in files:
+        return "", tuple(sorted(files))
+    if files:
+        known = told.get("chat_template_jinja") if files["default"] == TEMPLATE else None
+        if isinstance(known, str) and known:
+            return known, ()
+        if not thorough:
+            return None, ()
+        content = _read_file(answer, files["default"], MAX_TOKENIZER_BYTES, deadline)
+        return cleaning.text(content.decode(errors="replace"), LONGEST_TEMPLATE), ()
+    stated = told.get("tokenizer_config")
+    if not _template_in(stated)[0]:
+        if not thorough:
+            return None, ()
+        if TOKENIZER not in answer.sizes:
+            return "", ()
         content = _read_file(answer, TOKENIZER, MAX_TOKENIZER_BYTES, deadline)
-        return _template_in(cleaning.json_object(content, MAX_TOKENIZER_BYTES, LONGEST_TEMPLATE)[0])
-    return ""
+        stated = cleaning.json_object(content, MAX_TOKENIZER_BYTES, LONGEST_TEMPLATE)[0]
+    return _template_in(stated)
 
 
-def _template_in(tokenizer: object) -> str:
-    """Of several named templates the one called default, else all of them."""
+def _template_files(answer: Answer) -> dict[str, str]:
+    """By name the files of templates; a default one among the named comes before the other."""
+    files = {"default": TEMPLATE} if TEMPLATE in answer.sizes else {}
+    for path in answer.sizes:
+        name = path.removeprefix(NAMED_TEMPLATES).removesuffix(".jinja")
+        if path == f"{NAMED_TEMPLATES}{name}.jinja" and "/" not in name:
+            files[name] = path
+    return files
+
+
+def _template_in(tokenizer: object) -> tuple[str, tuple[str, ...]]:
+    """Of several named templates the one called default, else all of them, and their names."""
     template = tokenizer.get("chat_template") if isinstance(tokenizer, dict) else None
-    if isinstance(template, list):
-        defaults = [
-            choice.get("template")
-            for choice in template
-            if isinstance(choice, dict) and choice.get("name") == "default"
-        ]
-        template = (defaults and defaults[-1]) or json.dumps(template, sort_keys=True)
-    return template if isinstance(template, str) else ""
+    if not isinstance(template, list):
+        return template if isinstance(template, str) else "", ()
+    named = {
+        choice["name"]: choice.get("template")
+        for choice in template
+        if isinstance(choice, dict) and isinstance(choice.get("name"), str)
+    }
+    default = named.get("default")
+    if isinstance(default, str) and default:
+        return default, ()
+    return json.dumps(template, sort_keys=True), tuple(sorted(named))
 
 
 def _weights(

@@ -66,6 +66,8 @@ class Facts:
     """What code of the model's own would be run, each repository with its commit."""
     has_template: bool | None = None
     """None where nobody looked for a chat template."""
+    template_names: tuple[str, ...] = ()
+    """Of several chat templates without a default one."""
     packing: str = ""
     chat: bool = False
     backend: str = TRANSFORMERS
@@ -144,7 +146,8 @@ def facts_of(repository: Repository, adapter: Repository | None = None) -> Facts
         code=own_code.pins(config, repository.repo_id, repository.commit)
         if architectures.needs_code(config)
         else (),
-        has_template=None if template is None else bool(template),
+        has_template=None if template is None else bool(template or repository.template_names),
+        template_names=repository.template_names,
     )
 
 

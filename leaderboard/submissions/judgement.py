@@ -31,6 +31,8 @@ PENDING, NO_ROOM = "hub_pending", "checks_full"
 """Codes of problems: the Hub is being asked; so many models are that it is not."""
 FULL_SECONDS = 5
 """After which to ask again where too many models are being looked at."""
+MOST_NAMED = 5
+"""Chat templates that a sentence names."""
 LEAST_SECONDS = 0.5
 """For the model under an adapter, however long the adapter took."""
 
@@ -169,6 +171,18 @@ def _about_way(facts: Facts, way: Way) -> list[Problem]:
                 "plain_models_only",
                 f"{made} are computed by transformers alone on this site.",
                 "Choose transformers, or a whole model with its weights as stored.",
+            )
+        )
+    if way.chat and (names := facts.template_names):
+        named = ", ".join(name[:40] for name in names[:MOST_NAMED])
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        problems.append(
+            Problem(
+                "asked",
+                "no_default_template",
+                f"{facts.adapter_base or facts.repo_id} has chat templates with names "
+                f"({named}{more}) and none that is its default, in which models are asked here.",
+                "Choose plain text, or add the one that is meant as chat_template.jinja.",
             )
         )
     if way.chat and facts.has_template is False:

@@ -74,6 +74,8 @@ def _tokenizer(_: Facts, __: Precheck) -> str:
 def _asked(facts: Facts, _: Precheck) -> str:
     if facts.chat:
         return "It has one, and is asked in it."
+    if facts.template_names:
+        return "It has several, none of which is its default, and is asked in plain text."
     has = {True: "It has one, but is", False: "It has none, and is", None: "It is"}
     return f"{has[facts.has_template]} asked in plain text."
 
@@ -123,7 +125,7 @@ KINDS = (
         "vocabulary_too_large", "custom_code", "own_code", "no_worker_for_code",
     }), _architecture),
     _Kind("Tokenizer", frozenset({"no_tokenizer"}), _tokenizer),
-    _Kind("Chat template", frozenset({"no_template"}), _asked),
+    _Kind("Chat template", frozenset({"no_template", "no_default_template"}), _asked),
     _Kind(BASE, frozenset({"no_base", "no_adapter", "adapter", "another_base"}), _base),
     _Kind("Precision and weights", frozenset({
         "unknown_dtype", "unknown_packing", "packed_already", "plain_models_only",

@@ -32,6 +32,7 @@ from leaderboard.hub import weights as hub_weights
 from leaderboard.hub.origin import Origin
 from leaderboard.models import HubModel, User, Variant
 from leaderboard.submissions import precheck
+from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from leaderboard.web import Problem
 from tests import awkward
@@ -65,6 +66,25 @@ def template_file(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 
 
+def default_among_named_files(folder: Path) -> None:
+    """Which comes before chat_template.jinja."""
+    (folder / "chat_template.jinja").write_text("another")
+    named_files(default=TEMPLATE, tools="x")(folder)
+
+
+def named_files(**templates: str) -> Callable[[Path], None]:
+    """Beside one in the tokenizer's configuration, which transformers then passes over."""
+
+    def write(folder: Path) -> None:
+        file = folder / "tokenizer_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": "unread"}))
+        (folder / "additional_chat_templates").mkdir()
+        for name, text in templates.items():
+            (folder / "additional_chat_templates" / f"{name}.jinja").write_text(text)
+
+    return write
+
+
 MODELS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "bare": (card(), "", ""),
     "pretrained": (card(tags=["pretrained"]), "pretrained", ""),
@@ -74,6 +94,8 @@ MODELS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "related": (card(base_model="lab/bare", base_model_relation="merge"), "merge", "lab/bare"),
     "chat": (template_file, "chat", ""),
     "chat-by-tokenizer": (template_among_several, "chat", ""),
+    "chat-by-named-file": (named_files(default=TEMPLATE), "chat", ""),
+    "chat-by-default-among-files": (default_among_named_files, "chat", ""),
     "experts": (config(num_local_experts=8), "", ""),
     "one-expert": (config(num_local_experts=1), "", ""),
     "experts-by-tag": (card(tags=["moe"]), "", ""),
@@ -108,6 +130,23 @@ def test_the_kind_is_what_card_and_tags_say(lab: None, name: str) -> None:
     assert found.moe == (name in ("experts", "experts-by-tag")), "more than one expert"
     template = TEMPLATE_DIGEST if kind == "chat" else ""
     assert found.chat_template_digest == template, "by its text, wherever it stands"
+
+
+def named_in_a_list(folder: Path) -> None:
+    file = folder / "tokenizer_config.json"
+    named = [{"name": name, "template": TEMPLATE} for name in ("rag", "tools")]
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": named}))
+
+
+@pytest.mark.parametrize("change", [named_files(tools="x", rag="y"), named_in_a_list])
+def test_of_several_chat_templates_without_a_default_one_none_is_asked_in(
+    own_hub: OwnHub, change: Callable[[Path], None]
+) -> None:
+    own_hub.write("lab/named", change)
+    [problem] = precheck.check("lab/named", way=Way(chat=True)).problems
+    assert (problem.field, problem.code) == ("asked", "no_default_template")
+    assert "with names (rag, tools)" in problem.message
+    assert precheck.check("lab/named", thorough=True).ok
 
 
 def test_the_same_weights_have_the_same_digest_whatever_the_name(lab: None) -> None:
