@@ -212,6 +212,12 @@ def _parser() -> argparse.ArgumentParser:
             metavar="bar|json",
             help="for people, or one JSON object a line on standard output",
         )
+    fetch.add_argument(
+        "--documents",
+        default="",
+        metavar="TASK,...",
+        help="say of these how many documents they ask, and the SHA-256 of their digests",
+    )
     run.add_argument(
         "--stay",
         action="store_true",

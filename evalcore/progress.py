@@ -39,6 +39,10 @@ class Show(Stoppable):
     def look(self, look: Look) -> None:
         """Said to programs: a person at a terminal has the score itself soon."""
 
+    def documents(self, task: str, digest: str, n: int) -> None:
+        """How many documents a task asks, and the SHA-256 of their digests."""
+        say(f"{task}: {n:,} documents, {digest}")
+
     def error(self, error: EvalError) -> None:
         self._end()
         sys.stderr.write(in_words(error))
@@ -72,6 +76,9 @@ class JsonLines(Show):
 
     def look(self, look: Look) -> None:
         self._say(event="look", **look.as_json())
+
+    def documents(self, task: str, digest: str, n: int) -> None:
+        self._say(event="documents", task=task, docs_digest=digest, n=n)
 
     def task(self, record: RunRecord, files: tuple[Path, Path], error: EvalError | None) -> None:
         """Nothing of one without a number: who reads these lines learns it at the end."""

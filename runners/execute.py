@@ -23,6 +23,7 @@ from django.db import DataError, IntegrityError
 from structlog.contextvars import bound_contextvars
 
 from evalcore.errors import DISK_FULL, DISK_IS_FULL
+from evalcore.record import RunRecord
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
@@ -39,7 +40,7 @@ from runners.kept import RESULTS, Engine, Keeper
 from runners.leftovers import in_use
 from runners.logtail import harmless, tail
 from runners.process import Child
-from runners.protocol import ERRORS, Failure, TaskDone, Waits
+from runners.protocol import ERRORS, Documents, Failure, TaskDone, Waits
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, downloads, readable
 from runners.watch import Failed, Stopping, Taken, Watch
@@ -152,7 +153,9 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     variant = next(iter(watch.runs.values())).variant
     hub_cache.make_room(variant)
     tasks = str(settings.PLUMBLINE_TASKS)
-    command = reproduce.fetch_command(*watch.runs.values(), include_path=tasks)
+    runs = list(watch.runs.values())
+    first = [run.task.name for run in runs if persistently(partial(records.opens_a_column, run))]
+    command = reproduce.fetch_command(*runs, include_path=tasks, documents=first)
     command += ["--progress", "json"]
     environment = child_environment(folder, online=True)
     needs = Needs(
@@ -176,7 +179,11 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
         for event in watch.follow(child, "download", footprint):
             if isinstance(event, Failure):
                 failure = event
+            elif isinstance(event, Documents):
+                watch.documents[event.task] = event.docs_digest
         _judge(child.kill(), failure, watch)
+    if unknown := sorted({*first} - watch.documents.keys()):
+        raise Failed(ErrorClass.INFRA, f"the download did not say what {unknown[0]} asks")
 
 
 def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None:
@@ -237,6 +244,7 @@ def _store(watch: Watch, event: TaskDone, engine: Engine) -> None:
             text = read_bounded(file)
         record = read_record(text)
         records.check(run, record)
+        _check_documents(watch, record)
         with open_inside(folder, event.samples) as file:
             samples = artifacts.store_open(
                 file,
@@ -259,6 +267,16 @@ def _store(watch: Watch, event: TaskDone, engine: Engine) -> None:
         raise Taken from None
     watch.finished(event.task)
     logger.info("%s is done", run)
+
+
+def _check_documents(watch: Watch, record: RunRecord) -> None:
+    """A model's process does not say by itself which questions a column asks."""
+    expected = watch.documents.get(record.task, record.docs_digest)
+    if record.docs_digest != expected:
+        raise ValueError(
+            f"{record.task}: the record says that its questions are {record.docs_digest[:12]}, "
+            f"the pinned data give {expected[:12]}"
+        )
 
 
 @contextmanager

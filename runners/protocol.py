@@ -54,6 +54,14 @@ class TaskDone:
 
 
 @dataclass(frozen=True)
+class Documents:
+    """What a task asks, by who downloaded its data and has no model."""
+
+    task: str
+    docs_digest: str
+
+
+@dataclass(frozen=True)
 class Failure:
     error_class: str
     message: str
@@ -71,7 +79,7 @@ class Waits:
     """It has done what it was told, and waits for another command."""
 
 
-Event = Phase | Progress | Look | TaskDone | Failure | Done | Waits
+Event = Phase | Progress | Look | TaskDone | Documents | Failure | Done | Waits
 
 
 def parse(line: bytes) -> Event | None:
@@ -90,6 +98,8 @@ def parse(line: bytes) -> Event | None:
             return _look(said.get("task"), said.get("metric"), said.get("strata"))
         case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
             return TaskDone(said["task"], said["record"], said["samples"])
+        case "documents" if _text(said.get("task")) and _text(said.get("docs_digest")):
+            return Documents(said["task"], said["docs_digest"])
         case "error" if said.get("class") in tuple(ERRORS):
             task = said.get("task")
             message = _readable(said.get("message"))

@@ -87,6 +87,8 @@ class Watch:
         self.runs = runs
         self.stopping = stopping
         self.device = worker.device
+        self.documents: dict[str, str] = {}
+        """By task the digest of its documents, where the download was asked for it."""
         self._worker = worker
         self._heartbeat = heartbeat
         self._phase = "download"

@@ -14,10 +14,13 @@ OF_THE_HUB = (*NAMES, "vllm")
 
 
 def fetch(options: argparse.Namespace) -> int:
-    """Download the pinned model and the data of the tasks."""
+    """Download the pinned model and the data of the tasks; say which documents are asked."""
+    from evalcore.building import tasks_of
     from evalcore.model.hf.snapshot import Arguments, download
     from evalcore.model.vllm.arguments import VllmArguments
+    from evalcore.settings import Settings
     from evalcore.task.data.dataset import load_data
+    from evalcore.task.identity.digest import docs_digest
 
     arguments = as_texts(model_args_of(options))
     if arguments and options.model not in OF_THE_HUB:
@@ -37,5 +40,11 @@ def fetch(options: argparse.Namespace) -> int:
     for done, leaf in enumerate(leaves, start=1):
         load_data(leaf)
         options.show.progress(leaf.name, done, len(leaves), 0)
+    named = set(options.documents.split(","))
+    for spec in specs:
+        if spec.name in named:
+            asked = tasks_of(spec, Settings(mode=options.mode, num_fewshot=0))
+            digests = [digest for task in asked for digest in task.doc_digests]
+            options.show.documents(spec.name, docs_digest(digests), len(digests))
     options.show.done({})
     return 0

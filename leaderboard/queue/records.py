@@ -10,7 +10,7 @@ from dataclasses import asdict
 from math import inf, isfinite
 
 from django.core.exceptions import ValidationError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from evalcore.record import ResultRow, RunRecord
 from leaderboard.models import Result, Run, SuiteEntry
@@ -170,6 +170,15 @@ def _as_result(run: Run, row: ResultRow) -> Result:
         comparability_key=row.comparability_key,
         **(asdict(row.lengths) if row.lengths else {}),
     )
+
+
+def opens_a_column(run: Run) -> bool:
+    """Whether its result may be the first of a column, and say for all which questions it asks."""
+    plain, chat = Q(run_key=run.run_key), Q(chat_run_key=run.run_key)
+    if not run.rerun_id:  # where all that stood is replaced, the new ones say it anew
+        plain &= Q(comparability_key="")
+        chat &= Q(chat_comparability_key="")
+    return SuiteEntry.objects.filter(plain | chat).exists()
 
 
 def store(run: Run, record: RunRecord, by_question: vectors.Read | None) -> None:

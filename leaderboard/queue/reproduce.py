@@ -45,10 +45,17 @@ def _draw(run: Run) -> list[str]:
     return draw
 
 
-def fetch_command(run: Run, *companions: Run, include_path: str = "") -> list[str]:
-    """`evalcore fetch …`: download what `command` needs, run nothing of it."""
+def fetch_command(
+    run: Run, *companions: Run, include_path: str = "", documents: Sequence[str] = ()
+) -> list[str]:
+    """`evalcore fetch …`: download what `command` needs, run nothing of it.
+
+    It says what these tasks ask: `documents`.
+    """
     model = [] if run.variant.backend == TRANSFORMERS else ["--model", run.variant.backend]
-    return ["evalcore", "fetch", *model, *_what(run.variant, [run, *companions], include_path)]
+    words = ["evalcore", "fetch", *model, *_what(run.variant, [run, *companions], include_path)]
+    told = ["--documents", ",".join(documents), "--mode", run.mode] if documents else []
+    return [*words, *told]
 
 
 def _what(

@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,6 @@ ROW = {
     "interval": "normal",
     "higher_is_better": True,
 }
-
-
-Change = Callable[[Any, list[dict[str, Any]]], tuple[Any, list[dict[str, Any]]]]
 
 
 def option(name: str) -> str:
@@ -158,29 +154,28 @@ def pins() -> dict[str, str]:
     }  # fmt: skip
 
 
-def results(task: str, change: Change | None = None, **wrong: Any) -> None:
-    """Write a record and a sample file as the engine does, and say so.
-
-    `change` is what a model does with both before they are written.
-    """
+def results(task: str, number: int = QUESTIONS, **wrong: Any) -> None:
+    """Write a record and a sample file as the engine does, and say so."""
     from dataclasses import replace
 
     from evalcore.building import task_of
     from evalcore.record import write_samples
     from evalcore.score.numbers.aggregate import aggregate
     from evalcore.score.scoring import of_samples
+    from evalcore.task.identity.digest import docs_digest
 
     folder = Path(option("--output_path"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}.parquet"
     shots, mode = int(option("--num_fewshot")), option("--mode")
-    asked = [sample(task, number) for number in range(QUESTIONS)]
+    asked = [sample(task, place) for place in range(number)]
     spec, key = spec_of(task), key_of(task, shots)
     scored = of_samples(task_of(spec, mode=mode), asked, [], predict_only=False)
     rows, _ = aggregate(spec, [scored], {task: key}, mode=mode, bootstrap_iters=0, seed=1234)
-    record = record_of(task, shots, mode=mode, run_key=key, results=rows, model=pins())
-    if change:
-        record, asked = change(record, asked)
+    documents = docs_digest(one["doc_digest"] for one in asked)
+    record = record_of(
+        task, shots, mode=mode, run_key=key, results=rows, model=pins(), docs_digest=documents
+    )
     written = write_samples(path, asked)
     file = folder / f"record_{task}.json"
     replace(record, samples=written, **wrong).write(file)
@@ -308,6 +303,10 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
         case "other-version":
             results(tasks[0], run_key="0" * 64)
             return
+        case "fewer-questions":
+            for task in tasks:
+                results(task, QUESTIONS // 2)
+            return
         case "foreign-file":
             results(tasks[0])
             say(event="task", task=tasks[1], record="/etc/passwd", samples="/etc/passwd")
@@ -409,6 +408,10 @@ if __name__ == "__main__":
         from escapes import main  # put there by its test
 
         main(folder)
+    elif "--documents" in sys.argv and behaviour != "unknown":
+        for task in option("--documents").split(","):
+            record = record_of(task, 0)
+            say(event="documents", task=task, docs_digest=record.docs_digest, n=QUESTIONS)
     elif behaviour == "unknown":
         fail("ModelError", 10, "the repository does not exist")
     say(event="done")

@@ -139,6 +139,24 @@ def test_a_file_outside_the_work_folder_is_never_stored() -> None:
     assert not mmlu.artifacts.exists()
 
 
+@pytest.mark.usefixtures("downloads")
+def test_the_first_result_of_a_column_asks_what_the_pinned_data_have() -> None:
+    """A model's process that asks others would have closed the column to all that come later."""
+    (run,) = rows.queued("arc", variant=rows.variant("standin/fewer-questions"))
+    column = rows.entry(run)
+    worker = rows.worker()
+    rows.evaluate_next(worker)
+    run.refresh_from_db()
+    assert (run.state, run.error_class) == ("queued", "InfraError")
+    assert "the pinned data give" in run.error_message
+    (honest,) = rows.queued("arc", variant=rows.variant("standin/honest"))
+    rows.evaluate_next(worker)
+    honest.refresh_from_db()
+    column.refresh_from_db()
+    assert honest.state == "done"
+    assert honest.results.get(subset="").comparability_key == column.comparability_key
+
+
 @pytest.mark.parametrize(("wrong", "says"), standin.WRONG_RECORDS)
 def test_a_record_that_no_engine_writes_is_never_stored_and_is_told_of(
     wrong: str, says: str

@@ -29,7 +29,9 @@ class Task(HowAsked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._documents = Documents(self.spec, self.limit, self.samples, self.data)
+        self._documents = Documents(
+            self.spec, self.limit, self.samples, self.data, as_lm_eval=self.mode == "compat"
+        )
 
     @property
     def name(self) -> str:
@@ -109,6 +111,11 @@ class Task(HowAsked):
                 f"doc_to_decontamination_query must give text, got {query!r}"
             )
         return query
+
+    @property
+    def doc_digests(self) -> list[str]:
+        """Of the documents that are asked, in order; nothing of a prompt is made for it."""
+        return self._documents.digests
 
     def items(self) -> list[Item]:
         """All documents as they are asked. Raises TaskError that names the document at fault."""
