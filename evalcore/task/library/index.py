@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 _ONLY_IN_TASKS = ("dataset_path", "custom_dataset", "output_type", "doc_to_text")
 
 
+SHOWN = 3
+"""Names that a message lists."""
+
+
 class EntryKind(Enum):
     TASK = "task"
     GROUP = "group"
@@ -40,6 +44,14 @@ class Entry:
     tasks: set[str] = field(default_factory=set)
     """The tasks of a tag."""
 
+    def __str__(self) -> str:
+        """What stands behind the name, as messages say it."""
+        if self.kind is not EntryKind.TAG:
+            return str(self.path)
+        names = sorted(self.tasks)
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return f"the tag of {', '.join(names[:SHOWN])}{more}"
+
     def taken_apart(self, entries: Mapping[str, Entry]) -> list[Entry]:
         """The tasks of a tag, found in `entries`; a task or group is one thing."""
         return [entries[task] for task in sorted(self.tasks)] if self.tasks else [self]
@@ -50,6 +62,8 @@ class TaskIndex:
     """All names of one or more folders; in a later folder they override those of an earlier one."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    replaced: dict[str, Entry] = field(default_factory=dict)
+    """What a name stood for in an earlier folder, where a later one has it, too."""
     unreadable: dict[Path, str] = field(default_factory=dict)
     """Files that are no valid YAML or include what is not there, and why."""
 
@@ -70,7 +84,8 @@ def build_index(folders: Iterable[Path], reader: TaskFiles) -> TaskIndex:
         if not kept:
             keep(state, _as_plain(found, folder), reader.outside(folder))
         for name in found.entries.keys() & index.entries.keys():
-            log.info("%s from %s overrides the one indexed before", name, folder)
+            if found.entries[name] != index.entries[name]:  # the same folder, named twice
+                index.replaced[name] = index.entries[name]
         index.entries.update(found.entries)
         index.unreadable.update(found.unreadable)
     return index

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from evalcore.errors import TaskError, did_you_mean
 from evalcore.task.config import GroupSpec, TaskSpec
 from evalcore.task.library.families import TaskFiles
 from evalcore.task.library.family_list import FAMILY
-from evalcore.task.library.index import Entry, EntryKind, build_index, entries_at
+from evalcore.task.library.index import SHOWN, Entry, EntryKind, build_index, entries_at
 from evalcore.task.library.members import Members
 from evalcore.task.library.promptsource import SIGN, prompted
 from evalcore.task.old_names import renamed
@@ -24,7 +25,15 @@ from evalcore.task.old_names import renamed
 INSIDE = "::"
 """Between the name of a group, or of a task, and that of a part which only it has."""
 
+log = logging.getLogger(__name__)
+
 _FAMILY_NAME = re.compile(r"""^family:\s*['"]?([^'"\s]+)""", re.M)
+
+
+def _names_in(specs: Iterable[TaskSpec | GroupSpec]) -> Iterator[str]:
+    for spec in specs:
+        for part in spec.parts():
+            yield part.name
 
 
 class TaskLibrary:
@@ -36,6 +45,7 @@ class TaskLibrary:
         self.files = TaskFiles()
         index = build_index(self.folders, self.files)
         self._entries = index.entries
+        self._replaced = index.replaced
         self.unreadable = index.unreadable
         """Files that could not be read, and why; their names are unknown."""
 
@@ -87,9 +97,23 @@ class TaskLibrary:
             entries = self._entries_for(name)
             members = Members(self._entries, self.files, metadata or {})
             specs = [spec for entry in entries for spec in members.build(entry)]
-            selected.update({spec.name: spec for spec in self._meant(name, specs)})
+            meant = self._meant(name, specs)
+            asked = fnmatch.filter(sorted(self._replaced), name)
+            self._tell_replaced(dict.fromkeys([*asked, *_names_in(meant)]))
+            selected.update({spec.name: spec for spec in meant})
         self._refuse_task_twice(selected.values())
         return list(selected.values())
+
+    def _tell_replaced(self, names: Iterable[str]) -> None:
+        """Of names that are asked for: what else they stood for, but for a later folder."""
+        replaced = [name for name in names if name in self._replaced]
+        for name in replaced[:SHOWN]:
+            log.warning(
+                "%s is %s, which replaces %s", name, self._entries[name], self._replaced[name]
+            )
+        if len(replaced) > SHOWN:
+            others = len(replaced) - SHOWN
+            log.warning("so it is with %d more names under %s", others, self.folders[-1])
 
     def one(self, name: str, metadata: Mapping[str, Any] | None = None) -> TaskSpec | GroupSpec:
         """The single task or group of that name. Raises TaskError, also for a tag of several."""

@@ -308,6 +308,34 @@ def test_a_later_folder_overrides_an_earlier_one(tmp_path: Path) -> None:
     assert task_in(library, "a").description == "two"
 
 
+def test_a_name_that_a_later_folder_takes_over_is_told_where_it_is_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task of one's own that joins `ai2_arc` is all that there is of it then."""
+    ours = {f"{name}.yaml": CLOZE + f"task: {name}\ntag: [pair, all]" for name in "abcdef"}
+    write_tasks(tmp_path / "ours", ours | {"g.yaml": "group: g\ntask: [a, b, c, d, e, f]"})
+    own = {"x.yaml": CLOZE + "task: x\ntag: pair", "a.yaml": CLOZE + "task: a", "g.yaml": ""}
+    write_tasks(tmp_path / "own", own)
+    library = TaskLibrary([tmp_path / "ours", tmp_path / "own"])
+    library.select(["b", "all"])
+    asked = [record.getMessage() for record in caplog.records]
+    assert asked == [f"a is {tmp_path}/own/a.yaml, which replaces {tmp_path}/ours/a.yaml"]
+    caplog.clear()
+    assert [spec.name for spec in library.select(["pai*"])] == ["x"]
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told == "pair is the tag of x, which replaces the tag of a, b, c and 3 more"
+    caplog.clear()
+    library.select(["g"])
+    assert "a is " in caplog.text
+    caplog.clear()
+    TaskLibrary([tmp_path / "ours", tmp_path / "ours"]).select(["g"])
+    assert not caplog.records
+    write_tasks(tmp_path / "all", {f"{n}.yaml": CLOZE + f"task: {n}" for n in "abcdef"})
+    TaskLibrary([tmp_path / "ours", tmp_path / "all"]).select(["g"])
+    assert len(caplog.records) == 4
+    assert caplog.records[-1].getMessage().startswith("so it is with 3 more names under ")
+
+
 def test_the_old_key_group_in_a_task_file_is_a_tag(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
