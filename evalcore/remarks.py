@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from evalcore.keys import in_force
 from evalcore.lengths import NAMES, Lengths
 
 if TYPE_CHECKING:
@@ -158,6 +157,9 @@ def _tokenizers(records: Sequence[RunRecord]) -> list[str]:
 
 def on_own_generation(records: Sequence[RunRecord]) -> Iterator[str]:
     """Arguments that decide texts and that no task states."""
+    # Most runs begin without a record, and reading one takes a library that they need not import.
+    from evalcore.keys import in_force
+
     tasks: dict[str, list[str]] = {}
     for record in records:
         own = record.model.get("generation") or {}
