@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import json
 import math
 import os
 import subprocess
@@ -25,7 +26,9 @@ PYTEST = (sys.executable, "-m", "pytest", "-n", "logical", "--dist", "loadscope"
 DURATIONS = ("--durations=25", "--durations-min=1")
 
 TRIED_TWICE = ("tests/browser/", "tests/e2e/", "tests/runners/", "tests/chaos/")
-"""Tests of several processes, which a busy machine may fail: what fails is tried again, alone."""
+"""Tests of several processes, which a busy machine may fail: what fails is tried again, alone.
+
+As is any test that did not end: where it stood has been printed, and the others are heard."""
 MAX_FLAKY = 3
 NO_TESTS = 5
 """The exit status of pytest that found none."""
@@ -52,10 +55,12 @@ class Run:
             variables = {**environment, "PLUMBLINE_TESTS_FAILED": file.name}
             with self._timed(name):
                 status = _execute([*PYTEST, *options, *self.arguments], variables)
-            failures = file.read().split("\n")[:-1]
+            failures: dict[str, bool] = json.loads(file.read() or "{}")
         if status in (0, NO_TESTS):
             return
-        retried = failures and all(test.startswith(TRIED_TWICE) for test in failures)
+        retried = failures and all(
+            test.startswith(TRIED_TWICE) or not ended for test, ended in failures.items()
+        )
         if not retried or len(failures) + len(self.flaky) > MAX_FLAKY:
             self.failed.append(name)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import time
@@ -148,8 +149,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     processes.report_missing(terminalreporter)
     if file := os.environ.get("PLUMBLINE_TESTS_FAILED"):  # for `python -m tests`
         reports = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
-        failed = sorted({report.nodeid for report in reports})
-        Path(file).write_text("".join(f"{test}\n" for test in failed))
+        # Of one in which its process ended, or was ended for its time, xdist makes the report.
+        failed = {report.nodeid: not isinstance(report.longrepr, str) for report in reports}
+        Path(file).write_text(json.dumps(failed))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
