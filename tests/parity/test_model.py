@@ -17,6 +17,7 @@ import pytest
 from evalcore.model.base import Request
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from tests import tiny
+from tests.evalcore.model.asking import ends_texts
 from tests.parity import NEEDS_LM_EVAL, beside_hf
 from tests.parity.beside_hf import (
     POSITIONS,
@@ -38,6 +39,7 @@ TINY: dict[str, dict[str, Any]] = {
     "gpt_neox-words": {"architecture": "gpt_neox", "words": True},
     "gpt2": {"architecture": "gpt2"},
     "mamba": {"architecture": "mamba"},
+    "llama-ended": {"architecture": "llama"},
 }
 TRAINED = "novice-llama"
 
@@ -47,7 +49,8 @@ def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == TRAINED:
         return beside_hf.DEMO / TRAINED
     made = tmp_path_factory.mktemp(request.param)
-    return tiny.make(made, positions=POSITIONS, **TINY[request.param])
+    tiny.make(made, positions=POSITIONS, **TINY[request.param])
+    return ends_texts(made) if request.param == "llama-ended" else made
 
 
 @pytest.fixture(scope="module")
