@@ -55,9 +55,11 @@ _VALUES: dict[str, Callable[[Models], Texts]] = {
     "type": stated("kind"),
     "precision": precisions,
     "arch": lambda models: either(models.array("model_type"), stated("architecture")(models)),
-    "licence": stated("licence"),
+    "licence": lambda models: pc.ascii_lower(stated("licence")(models)),
     "engine": stated("backend"),
 }
+_SEVERAL = {"licence": ", "}
+"""Filters by values of which a model may have several, and what stands between them."""
 _HOLDS: dict[str, Callable[[Models], pa.ChunkedArray]] = {
     "merged": lambda models: models.array("merged"),
     "moe": lambda models: models.array("moe"),
@@ -89,7 +91,7 @@ class Facets(Catalogue):
 
     def __init__(self, models: Models) -> None:
         super().__init__(models)
-        self._codes: dict[str, tuple[list[Option], NDArray[np.intp]]] = {}
+        self._codes: dict[str, tuple[list[Option], list[frozenset[str]], NDArray[np.intp]]] = {}
         self._flags: dict[str, Flags] = {}
 
     @cached_property
@@ -126,21 +128,29 @@ class Facets(Catalogue):
         times = Counter(of_these.to_pylist())
         return [times[name] > 1 for name in names.to_pylist()]
 
-    def choices(self, name: str) -> tuple[list[Option], NDArray[np.intp]]:
-        """The values of a filter in their order, and for each model the place of its value."""
+    def choices(self, name: str) -> list[Option]:
+        """The values of a filter in their order."""
+        return self._values(name)[0]
+
+    def having(self, name: str, values: Sequence[str]) -> Flags:
+        """Which models have one of these values of a filter."""
+        _, parts, codes = self._values(name)
+        return np.array([not part.isdisjoint(values) for part in parts], np.bool_)[codes]
+
+    def _values(self, name: str) -> tuple[list[Option], list[frozenset[str]], NDArray[np.intp]]:
+        """The values in their order, what occurs of them together, and for each model the place of
+        what it has."""
         if name not in self._codes:
             values = _VALUES[name](self.models).combine_chunks().dictionary_encode()
-            distinct: list[str] = values.dictionary.to_pylist()
-            in_order = sorted(distinct)
-            places = {value: place for place, value in enumerate(in_order)}
-            codes = np.array([places[value] for value in distinct], np.intp)
-            codes = codes[values.indices.to_numpy()]
-            counts = np.bincount(codes, minlength=len(places)).tolist()
+            codes = values.indices.to_numpy()
+            parts = [_parts(name, text) for text in values.dictionary.to_pylist()]
+            counts: Counter[str] = Counter()
+            for part, count in zip(parts, np.bincount(codes, minlength=len(parts)), strict=True):
+                counts.update(dict.fromkeys(part, int(count)))
             options = [
-                Option(value, value_label(name, value), count)
-                for value, count in zip(in_order, counts, strict=True)
+                Option(value, value_label(name, value), counts[value]) for value in sorted(counts)
             ]
-            self._codes[name] = options, codes
+            self._codes[name] = options, parts, codes
         return self._codes[name]
 
     def flags(self, name: str) -> Flags:
@@ -196,9 +206,7 @@ def filtered(facets: Facets, wanted: Wanted) -> Filtered:
         problems.append(f"Nothing was searched: {error}")
     for name in CHOICES:
         if values := wanted.many(name):
-            options, codes = facets.choices(name)
-            chosen = np.array([option.value in values for option in options], np.bool_)
-            masks[name] = chosen[codes]
+            masks[name] = facets.having(name, values)
     try:
         if bounds := _bounds(wanted.size):
             masks["size"] = (facets.sizes >= bounds[0]) & (facets.sizes <= bounds[1])
@@ -209,6 +217,11 @@ def filtered(facets: Facets, wanted: Wanted) -> Filtered:
         if asked in (ONLY, HIDE):
             masks[name] = facets.flags(name) == (asked == ONLY)
     return Filtered(masks, hits, problems)
+
+
+def _parts(name: str, text: str) -> frozenset[str]:
+    separator = _SEVERAL.get(name)
+    return frozenset(text.split(separator) if separator else [text])
 
 
 def _bounds(size: str) -> tuple[float, float] | None:
@@ -253,7 +266,7 @@ def options(facets: Facets, wanted: Wanted) -> dict[str, list[Option]]:
     offered = {}
     for name in CHOICES:
         chosen = wanted.many(name)
-        known, _ = facets.choices(name)
+        known = facets.choices(name)
         occurring = {option.value for option in known}
         absent = [Option(v, value_label(name, v), 0) for v in chosen if v not in occurring]
         offered[name] = [

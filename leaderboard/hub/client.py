@@ -77,10 +77,17 @@ class Repository(Answer):
 
     @property
     def licence(self) -> str:
-        """As the card names it, several of them by commas; empty where it does not."""
-        stated = self.card.get("license")
+        """As the card names it, several of them by commas; empty where it does not.
+
+        In small letters and in order, so that the same licences are written alike; of one that the
+        Hub has no word for ("other") the name that the card gives it.
+        """
+        stated, own_name = self.card.get("license"), self.card.get("license_name")
         names = stated if isinstance(stated, list) else [stated]
-        return ", ".join(name for name in names if isinstance(name, str))
+        words = {name.strip().lower() for name in names if isinstance(name, str)}
+        if isinstance(own_name, str) and own_name.strip():
+            words = (words - {"other"}) | {own_name.strip().lower()}
+        return ", ".join(sorted(word.replace(",", " ") for word in words if word))
 
     @property
     def weight_files(self) -> frozenset[str]:

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from evalcore.digest import digest_of
+from evalcore.model.hf.quantisation import quantisation_of
 from leaderboard.hub.client import TEMPLATE, Repository
 from leaderboard.models.variant import Kind
 
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+EXPERTS = re.compile(r"(moe_)?(n|num)_((local|routed|moe|total)_)?experts|expert_(num|count)")
 """Keys of config.json for the number of experts, of which each token uses some."""
+CHOSEN = re.compile(
+    r"((moe_)?(n|num)_(activated_|selected_)?experts_per_tok(en)?|(num|n)_(activated|selected)_experts"
+    r"|num_experts_per_topk|moe_top_?k|top_k_experts|num_topk|moe_k)"
+)
+"""Keys for how many of them."""
+OTHER_PARTS = ("vision", "audio", "quantization")
+"""Parts of a configuration that say nothing of the part for texts."""
+DEEPEST = 3
 MERGE_TAGS = frozenset({"merge", "mergekit"})
 RELATIONS = ("finetune", "merge", "adapter", "quantized")
 REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
@@ -31,6 +40,8 @@ class Origin:
     """The first that is named."""
     merged: bool
     moe: bool
+    active_parameters: int | None
+    """Of a mixture of experts those that a token uses; None where nobody can tell."""
     weights_digest: str
     """Equal for the same weight files under two names; empty where the Hub tells no digests."""
     chat_template_digest: str | None
@@ -50,6 +61,7 @@ def origin_of(repository: Repository) -> Origin:
         base_model=next(iter(bases), ""),
         merged=merged,
         moe=_is_moe(repository),
+        active_parameters=_active_parameters(repository),
         weights_digest=digest_of(list(digests)) if digests else "",
         chat_template_digest=_template_digest(repository.chat_template),
     )
@@ -89,15 +101,32 @@ def _kind(repository: Repository, bases: Mapping[str, str], merged: bool) -> str
 
 
 def _is_moe(repository: Repository) -> bool:
-    config = repository.config or {}
-    return (
-        "moe" in repository.tags or _has_experts(config) or _has_experts(config.get("text_config"))
-    )
+    return "moe" in repository.tags or max(_counts(repository.config, EXPERTS), default=0) > 1
 
 
-def _has_experts(config: Any) -> bool:
-    counts = [config.get(key) for key in EXPERTS] if isinstance(config, dict) else []
-    return any(isinstance(count, int) and count > 1 for count in counts)
+def _active_parameters(repository: Repository) -> int | None:
+    """How many parameters a token uses, of a mixture of experts: all but the experts that are not
+    chosen for it. None where files and configuration do not tell."""
+    weights = repository.weights
+    experts, chosen = (set(_counts(repository.config, key)) - {0} for key in (EXPERTS, CHOSEN))
+    if weights is None or not weights.of_experts or len(experts) != 1 or len(chosen) != 1:
+        return None
+    each, used = max(experts), max(chosen)
+    if quantisation_of(repository.config or {}) or not 0 < used < each:
+        return None
+    return weights.count - weights.of_experts + weights.of_experts * used // each
+
+
+def _counts(config: Any, key: re.Pattern[str], deepest: int = DEEPEST) -> Iterator[int]:
+    """What a configuration and its parts say under such a key; of a list each number of it."""
+    if not isinstance(config, dict) or deepest < 1:
+        return
+    for name, value in config.items():
+        if key.fullmatch(name):
+            stated = value if isinstance(value, list) else [value]
+            yield from (n for n in stated if isinstance(n, int) and not isinstance(n, bool))
+        elif not name.startswith(OTHER_PARTS):
+            yield from _counts(value, key, deepest - 1)
 
 
 def _template_digest(template: str | None) -> str | None:

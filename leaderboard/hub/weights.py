@@ -33,6 +33,9 @@ BYTES = {**FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "F8_E4M3": 1,
 WHOLE = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8}
 """Bits of whole numbers, which hold packed weights."""
 
+OF_EXPERTS = re.compile(r"(^|\.)experts\.(?!.*(router|gate\.weight|bias_correction))")
+"""In the name of a tensor; shared experts, which every token uses, are called otherwise."""
+
 Read = Callable[[int], bytes]
 """The first so many bytes of a file, or fewer where it ends before."""
 
@@ -50,6 +53,8 @@ class Weights:
     """What they take in their files, and"""
     head_bytes: int = 0
     """what their tables take before them; 0 where no head was read."""
+    of_experts: int = 0
+    """How many of them are of experts, of which each token uses some, by the names in the heads."""
 
     @property
     def file_bytes(self) -> int:
@@ -100,7 +105,7 @@ def in_head(read: Read) -> Weights | None:
     if table is None:
         return None
     counts: Counter[str] = Counter()
-    data_bytes = 0
+    data_bytes = of_experts = 0
     for name, tensor in table.items():
         if name == "__metadata__":
             continue
@@ -109,16 +114,17 @@ def in_head(read: Read) -> Weights | None:
             return None
         counts[tensor["dtype"]] += size
         data_bytes = max(data_bytes, end)
+        of_experts += size if OF_EXPERTS.search(name) else 0
     total = sum(counts.values())
     if not 0 < total <= MAX_PARAMETERS:
         return None
-    return Weights(total, dict(counts), data_bytes, length + 8)
+    return Weights(total, dict(counts), data_bytes, length + 8, of_experts)
 
 
 def together(parts: Iterable[Weights | None]) -> Weights | None:
     """Of several files; None where that of one is not known."""
     counts: Counter[str] = Counter()
-    count = data_bytes = head_bytes = 0
+    count = data_bytes = head_bytes = of_experts = 0
     for part in parts:
         if part is None:
             return None
@@ -126,7 +132,8 @@ def together(parts: Iterable[Weights | None]) -> Weights | None:
         count += part.count
         data_bytes += part.data_bytes
         head_bytes += part.head_bytes
-    return Weights(count, dict(counts), data_bytes, head_bytes)
+        of_experts += part.of_experts
+    return Weights(count, dict(counts), data_bytes, head_bytes, of_experts)
 
 
 def _size(tensor: object) -> int | None:

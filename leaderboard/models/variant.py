@@ -124,6 +124,8 @@ class Variant(OfBoards):
     merged = models.BooleanField(default=False)
     moe = models.BooleanField(default=False)
     """Whether only some of its parameters are used for a token (mixture of experts)."""
+    active_parameters = models.BigIntegerField(null=True)
+    """How many; None where the Hub's files do not tell."""
     weights_digest = models.CharField(max_length=64, blank=True, db_index=True)
     """Digest over those of its weight files; equal for the same weights under two names."""
     created = models.DateTimeField(auto_now_add=True)

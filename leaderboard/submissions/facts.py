@@ -126,7 +126,9 @@ def facts_of(repository: Repository, adapter: Repository | None = None) -> Facts
     origin = origin_of(own)
     if adapter:
         base = origin.base_model or repository.repo_id
-        origin = replace(origin, moe=origin_of(repository).moe, base_model=base)
+        under = origin_of(repository)
+        active = under.active_parameters and under.active_parameters + of_adapter
+        origin = replace(origin, moe=under.moe, active_parameters=active, base_model=base)
     return Facts(
         repo_id=own.repo_id,
         commit=own.commit,

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.stats import Interval, mean_interval
+from leaderboard.board.filters import Facets
 from leaderboard.board.search import MOST_PARTS, Catalogue, Query, SearchError, parse
 from leaderboard.board.view import PAGE, View, view_of
 from leaderboard.board.wanted import DEFAULT_COLUMNS, Wanted
@@ -344,6 +345,22 @@ def test_ways_out_and_chips_keep_what_they_promise(filters: dict[str, str]) -> N
     for label, url, models in shown.ways_out:
         assert models == view_of(BOARD, asked(url)).found > 0
         assert (label, url) in shown.chips
+
+
+def test_a_model_of_several_licences_is_found_by_each_however_they_are_written() -> None:
+    licences = ("Apache-2.0", "apache-2.0, mit", "mit", "", "llama3.1")
+    board = synthetic_board(len(licences), 3)
+    models = [
+        replace(model, licence=licence)
+        for model, licence in zip(board.models, licences, strict=True)
+    ]
+    facets = Facets(Models.of(models))
+    options = {option.value: option.models for option in facets.choices("licence")}
+    assert options == {"apache-2.0": 2, "llama3.1": 1, "mit": 2, "not-stated": 1}
+    assert facets.having("licence", ["mit"]).tolist() == [False, True, True, False, False]
+    assert facets.having("licence", ["apache-2.0", "llama3.1"]).tolist() == [
+        True, True, False, False, True,
+    ]  # fmt: skip
 
 
 def test_filters_are_named_in_words() -> None:

@@ -98,6 +98,13 @@ MODELS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "chat-by-default-among-files": (default_among_named_files, "chat", ""),
     "experts": (config(num_local_experts=8), "", ""),
     "one-expert": (config(num_local_experts=1), "", ""),
+    "experts-in-a-part": (
+        config(ffn_config={"moe_num_experts": 16, "moe_top_k": 4}),
+        "",
+        "",
+    ),
+    "experts-by-layer": (config(text_config={"moe_num_experts": [64, 64]}), "", ""),
+    "experts-that-see": (config(vision_config={"num_experts": 8}, num_experts=0), "", ""),
     "experts-by-tag": (card(tags=["moe"]), "", ""),
     "odd-card": (card(base_model={"a": 1}, tags="merge, moe", license=["mit", "x"]), "", ""),
 }
@@ -127,9 +134,63 @@ def test_the_kind_is_what_card_and_tags_say(lab: None, name: str) -> None:
     found = origin(name)
     assert (found.kind, found.base_model) == (kind, base)
     assert found.merged == (kind == "merge")
-    assert found.moe == (name in ("experts", "experts-by-tag")), "more than one expert"
+    mixtures = ("experts", "experts-by-tag", "experts-in-a-part", "experts-by-layer")
+    assert found.moe == (name in mixtures), "more than one expert"
     template = TEMPLATE_DIGEST if kind == "chat" else ""
     assert found.chat_template_digest == template, "by its text, wherever it stands"
+
+
+@pytest.mark.parametrize(
+    ("stated", "active"),
+    [
+        ({"num_local_experts": 8, "num_experts_per_tok": 2}, 1_000 + 200 + 2 * 100),
+        ({"ffn_config": {"moe_num_experts": 8, "moe_top_k": 1}}, 1_000 + 200 + 100),
+        ({"num_local_experts": 8}, None),
+        ({"num_local_experts": [8, 4], "num_experts_per_tok": 2}, None),
+        ({"num_experts_per_tok": 2}, None),
+    ],
+    ids=str,
+)
+def test_the_parameters_that_a_token_uses_are_told_where_files_and_configuration_do(
+    own_hub: OwnHub, client: Client, ada: User, stated: dict[str, Any], active: int | None
+) -> None:
+    def mix(folder: Path) -> None:
+        awkward.change_config(folder, vocab_size=10, hidden_size=10, **stated)
+        experts = {
+            f"model.layers.0.block_sparse_moe.experts.{n}.w1.weight": [10, 10] for n in range(8)
+        }
+        shared = {"model.layers.0.mlp.shared_experts.up_proj.weight": [20, 10]}
+        shapes = {"model.embed_tokens.weight": [100, 10], **experts, **shared}
+        size = awkward.write_safetensors_header(folder / hub.WEIGHTS, shapes)
+        (folder / ".hub.yaml").write_text(json.dumps({"sizes": {hub.WEIGHTS: size}}))
+
+    own_hub.write("lab/mixture", mix)
+    found = precheck.check("lab/mixture").facts
+    assert found.parameters == 1_000 + 8 * 100 + 200
+    assert found.origin.active_parameters == active
+    variant = submit("lab/mixture", user=ada).variant
+    assert variant.active_parameters == active
+    for page in ("/submit?model=lab/mixture", "/models/lab/mixture"):
+        assert ("used for a token" in client.get(page).content.decode()) == (active is not None)
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"license": ["mit", "apache-2.0"]}, "apache-2.0, mit"),
+        ({"license": "Apache-2.0"}, "apache-2.0"),
+        ({"license": "other", "license_name": "Deepseek"}, "deepseek"),
+        ({"license": ["mit", "other"], "license_name": "a, b"}, "a  b, mit"),
+        ({"license": "other", "license_name": ["x"]}, "other"),
+        ({"license": [None, 3, ""]}, ""),
+    ],
+    ids=str,
+)
+def test_a_licence_is_told_in_one_way_however_the_card_writes_it(
+    own_hub: OwnHub, stated: dict[str, Any], told: str
+) -> None:
+    own_hub.write("lab/licensed", card(**stated))
+    assert precheck.check("lab/licensed").facts.licence == told
 
 
 def named_in_a_list(folder: Path) -> None:
