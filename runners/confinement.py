@@ -87,6 +87,8 @@ class Needs:
     """Whether it has the machine's network, as a download must; and then no GPU."""
     file_bytes: int = FILE_BYTES
     """The largest file that it may write."""
+    mapped_bytes: int = 0
+    """Of weights that it maps from their files: they count as memory, and take none."""
 
     @property
     def sockets(self) -> tuple[int, ...]:
@@ -155,13 +157,11 @@ def _processes() -> int:
 
 
 def _limits(way: Way, needs: Needs) -> dict[str, int]:
-    memory = host_memory()
     limits = {
         "RLIMIT_FSIZE": needs.file_bytes,
         "RLIMIT_NOFILE": OPEN_FILES,
-        # Private memory, not addresses: CUDA reserves terabytes of these. Twice, as weights that
-        # are mapped from their files count, too.
-        "RLIMIT_DATA": 2 * memory + OWN_MEMORY,
+        # Private memory, not addresses: CUDA reserves terabytes of these.
+        "RLIMIT_DATA": _memory() + needs.mapped_bytes + OWN_MEMORY,
         # With neither a process table nor a user of its own all threads of this user are counted.
         "RLIMIT_NPROC": _processes()
         + (0 if way.namespaces or way.own_user else _threads_of_this_user()),
@@ -169,6 +169,16 @@ def _limits(way: Way, needs: Needs) -> dict[str, int]:
     if needs.cpu_seconds is not None:
         limits["RLIMIT_CPU"] = needs.cpu_seconds
     return limits
+
+
+def _memory() -> int:
+    """What the machine has to give just now: a process takes gigabytes between two looks at it.
+
+    A GPU's driver counts as private memory what is none, so that there it is twice all of it.
+    """
+    if has_cuda():
+        return 2 * host_memory()
+    return min(host_memory(), psutil.virtual_memory().available)
 
 
 def _threads_of_this_user() -> int:

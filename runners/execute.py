@@ -202,6 +202,7 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
             write=[*own, journal],
             cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
             loopback=backends.backend() == VLLM,
+            mapped_bytes=variant.needed_bytes,
         )
         return needs, environment
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalcore.record import RunRecord
 from evalcore.verify.validation import OtherFiles
-from leaderboard.queue.records import OtherTask
+from leaderboard.queue import records
 
 RECORD_BYTES = 64 << 20
 CHECKED_WITHIN = 1800.0
@@ -92,7 +92,7 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
     """Whether a record and its sample file belong together and to the task that is here.
 
     A process of its own looks, with little memory: `evalcore.verify.validation` says at what.
-    Meanwhile `attend` is called again and again. Raises OtherTask for other task files than these,
+    Meanwhile `attend` is called again and again. Raises records.OtherTask for other task files than these,
     ValueError for files that no engine writes.
     """
     command = [sys.executable, "-m", "evalcore.verify.validation", str(samples)]
@@ -111,7 +111,9 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
         raise ValueError(f"the check of its files ended with {process.returncode}: {end[:300]}")
     wrong = json.loads(said)
     if wrong:
-        raise (OtherTask if wrong["kind"] == OtherFiles.__name__ else ValueError)(wrong["said"])
+        raise (records.OtherTask if wrong["kind"] == OtherFiles.__name__ else ValueError)(
+            wrong["said"]
+        )
 
 
 def _answer_of(

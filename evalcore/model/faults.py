@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -75,6 +77,29 @@ def models_fault(
         if _passes(problem) or is_ours:
             raise
         raise _error(problem, what, folder, name) from problem
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Iterator[None]:
+    """What takes longer ends in ModelError, "`what` took more than …".
+
+    A list of special tokens, say, of which a library compares each with all others. Outside the
+    main thread, where Python hears no signal, nothing is ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise ModelError(f"{what} took more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 libraries_fault = partial(models_fault, only_libraries=True)

@@ -23,6 +23,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
@@ -31,6 +32,7 @@ import evalcore
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from runners import confinement, landlock, prepare, seccomp, shown, worker
+from runners.capacity import host_memory
 from runners.confinement import LIMITS_ALONE, WAYS, Needs, Way
 from tests.runners import escapes, rows
 from tests.runners.place import STARTS_WITHIN, printed, wait_until
@@ -116,6 +118,28 @@ def test_with_a_loopback_a_process_reaches_itself_and_nobody_else(
         assert told.stdout.split() == ["reached" if loopback else "refused", "refused"]
     else:  # without a loopback there is not even an address to listen on
         assert not loopback, told.stderr
+
+
+RESERVES = """
+import mmap, sys
+NO_RESERVE = 0x4000
+try:
+    mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | NO_RESERVE)
+    print("given")
+except (OSError, MemoryError):
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(("beyond", "said"), [(-2 << 30, "given"), (6 << 30, "refused")])
+def test_a_process_is_given_no_more_memory_than_the_machine_has_just_now(
+    tmp_path: Path, way: Way, beyond: int, said: str
+) -> None:
+    """Else it fills the machine between two looks at it, and the system ends whom it likes."""
+    here = min(host_memory(), psutil.virtual_memory().available)
+    needs = Needs(folder=tmp_path / "work", write=[tmp_path / "work"])
+    told = started(way, needs, "-c", RESERVES, str(here + beyond))
+    assert told.stdout.strip() == said, told.stderr
 
 
 WRITES = """

@@ -10,10 +10,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from evalcore.errors import ModelError
-from evalcore.model.faults import models_fault
+from evalcore.model.faults import models_fault, within
 from evalcore.model.hf.gguf import alone, check_metadata
 from evalcore.model.hf.snapshot import Arguments, Snapshot
 
+TOKENIZER_SECONDS = 180.0
+"""The slowest of those that people use takes ten."""
 SAFE = (".safetensors", ".safetensors.index.json")
 
 
@@ -38,7 +40,8 @@ def load_tokenizer(arguments: Arguments, snapshot: Snapshot) -> Any:
         options["gguf_file"] = snapshot.file
     elif snapshot.commit is not None:
         options["config"] = _configuration_with_id(arguments, snapshot)
-    with errors_named(snapshot), alone(snapshot) as folder:
+    budget = within(TOKENIZER_SECONDS, f"{snapshot.name}: loading the tokenizer")
+    with budget, errors_named(snapshot), alone(snapshot) as folder:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options, **code_options(arguments))
     longest = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:

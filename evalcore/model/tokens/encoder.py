@@ -17,6 +17,7 @@ from typing import Any
 from evalcore.digest import digest_of
 from evalcore.errors import ModelError
 from evalcore.model.base import EncodedRequest, Request
+from evalcore.model.faults import libraries_fault
 from evalcore.model.tokens.specials import AddedTokens, added_tokens
 from evalcore.model.tokens.texts import Texts
 
@@ -81,7 +82,8 @@ class Encoder:
     @cached_property
     def added(self) -> AddedTokens:
         """What the tokenizer adds to every text, by the policy on BOS."""
-        return added_tokens(self.tokenizer, self._add_bos_token)
+        with libraries_fault("its tokenizer fails"):
+            return added_tokens(self.tokenizer, self._add_bos_token)
 
     @property
     def specials_behind(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from evalcore.errors import InfraError, ModelError
 from evalcore.formats.lmeval.results import folder_name
 from evalcore.model.base import Request
 from evalcore.model.faults import libraries_fault, models_fault
+from evalcore.model.hf import description
 from evalcore.model.hf.huggingface import HuggingFaceLM
 from evalcore.model.hf.quantisation import quantisation_of
 from evalcore.model.hf.snapshot import Arguments
@@ -115,6 +116,17 @@ def test_a_broken_file_is_the_models_fault(folder, file, content, said):
     if content is not None:
         (folder / file).write_text(content)
     with pytest.raises(ModelError, match=said):
+        use(folder)
+
+
+def test_a_tokenizer_that_takes_minutes_to_load_is_the_models_fault(folder, monkeypatch):
+    """A library compares each special token of this list with all others."""
+    file = folder / "tokenizer_config.json"
+    stated = json.loads(file.read_text())
+    stated["extra_special_tokens"] = {f"t{n}": f"<special {n}>" for n in range(30_000)}
+    file.write_text(json.dumps(stated))
+    monkeypatch.setattr(description, "TOKENIZER_SECONDS", 0.5)
+    with pytest.raises(ModelError, match=r"loading the tokenizer took more than 0\.5 s"):
         use(folder)
 
 
