@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import Process as Runner
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -30,6 +31,7 @@ from honcho.process import Popen, Process
 from leaderboard import environment as env
 from runners.devices import groups
 from runners.prctl import die_with_parent, hide_from_peers
+from runners.respawn import PAUSE
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -38,6 +40,9 @@ STOP_SECONDS = 8
 its runs back, and everything ends within ten seconds. honcho's own five were too few for that."""
 LEAVING = 5.0
 """Seconds for the site of a supervisor that was killed to leave its port."""
+
+KILLED_WITHIN, MOST_KILLS = 60.0, 5
+"""A part that is killed more than so many times in so many seconds ends the tree."""
 
 Parts = dict[str, list[str]]
 """The commands of a tree, by the name that stands before their lines in the log."""
@@ -257,6 +262,8 @@ class TiedProcess(Process):  # type: ignore[misc]
 class Tree(Manager):  # type: ignore[misc]
     """honcho's manager, which here also stops well while it starts and kills what does not stop.
 
+    And a part that was killed begins again; one that ends by itself ends the tree.
+
     Its own `terminate` fails before all processes have started, and it counts the seconds until
     it kills from the first process that has ended, so that it waits for ever if none does.
     """
@@ -265,6 +272,7 @@ class Tree(Manager):  # type: ignore[misc]
         super().__init__()
         self._process_ctor = TiedProcess
         self._stopping = False
+        self._killed: dict[str, list[float]] = {}
         self.ended_first: str | None = None
 
     def terminate(self) -> None:
@@ -272,9 +280,50 @@ class Tree(Manager):  # type: ignore[misc]
         if self._all_started():
             super().terminate()
 
+    def _all_stopped(self) -> bool:
+        """Not where a part that was killed is about to begin again, though it is the only one."""
+        ends = map(_end_of, self._processes.values())
+        return self._stopping and all(status is not None for status in ends)
+
     def _any_stopped(self) -> bool:
         for name, process in self._processes.items():
-            if process.get("returncode") is not None and not self._stopping:
+            if self._stopping:
+                break
+            status = _end_of(process)
+            if status is not None and status < 0 and self._may_begin_again(name):
+                self._begin_again(name, process, status)
+            elif status is not None:
                 self.ended_first = name
                 self._stopping = True
         return self._stopping
+
+    def _may_begin_again(self, name: str) -> bool:
+        """Unless it was killed again and again just after its start."""
+        now = monotonic()
+        recent = [at for at in self._killed.get(name, []) if now - at < KILLED_WITHIN]
+        self._killed[name] = [*recent, now]
+        return len(recent) < MOST_KILLS
+
+    def _begin_again(self, name: str, process: dict[str, Any], status: int) -> None:
+        """A part that somebody killed with what starts it again: kill -9, or out of memory."""
+        self._system_print(f"{name} was killed (rc={status}); starting it again\n")
+        if self.returncode == status:
+            self.returncode = None
+        sleep(PAUSE)
+        if self._stopping:
+            return
+        for known in ("pid", "returncode"):
+            process.pop(known, None)
+        process["process"] = Runner(name=name, target=process["obj"].run, args=(self.events, True))
+        process["process"].start()
+
+
+def _end_of(process: dict[str, Any]) -> int | None:
+    """How a part ended, negative where it was killed; None while it runs.
+
+    honcho's own process tells it, unless that one was killed.
+    """
+    if (told := process.get("returncode")) is not None:
+        return int(told)
+    status: int | None = process["process"].exitcode
+    return status if status is not None and status < 0 else None

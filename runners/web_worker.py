@@ -14,8 +14,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.workers.base import Worker
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import create_server
 
+from runners.overload import BoundedDispatcher
 from runners.prctl import die_with_parent
 from runners.slow_clients import let_go
 
@@ -39,7 +42,7 @@ class Buffered(Worker):  # type: ignore[misc]
 
     def run(self) -> None:
         die_with_parent()  # the port is free as soon as the master is gone, however it went
-        server = create_server(
+        server = make_server(
             without_body_to_head(self.wsgi),
             sockets=[listener.sock for listener in self.sockets],
             threads=self.cfg.threads,
@@ -68,6 +71,37 @@ class Buffered(Worker):  # type: ignore[misc]
             self._looked = now
             let_go(server, now)
         self.notify()
+
+
+class OneLength(HTTPRequestParser):  # type: ignore[misc]
+    """A request's head that states how long its body is once, or not at all.
+
+    A proxy that goes by the one header and a server that goes by the other see two different
+    requests in the same bytes, of which the proxy has not looked at the second.
+    """
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Raises ParsingError, after which the connection is closed."""
+        super().parse_header(header_plus)
+        headers = self.headers  # of which waitress takes Transfer-Encoding away for HTTP/1.1
+        if self.chunked and "CONTENT_LENGTH" in headers:
+            raise ParsingError("Content-Length and Transfer-Encoding are both given")
+        if "TRANSFER_ENCODING" in headers:
+            raise ParsingError("Transfer-Encoding is not of this version of HTTP")
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    parser_class = OneLength
+
+
+def make_server(application: WSGIApplication, *, threads: int, **adjustments: Any) -> Any:
+    """waitress's server with our parser, and a queue that has an end."""
+    dispatcher = BoundedDispatcher()
+    dispatcher.set_thread_count(threads)
+    adjustments["threads"] = threads
+    server = create_server(application, _dispatcher=dispatcher, **adjustments)
+    server.channel_class = Channel
+    return server
 
 
 def without_body_to_head(application: WSGIApplication) -> WSGIApplication:
