@@ -7,10 +7,20 @@ ModelError names what does not): what downloads both looks into neither.
 from __future__ import annotations
 
 from evalcore.model.hf.bases import stated_base
-from leaderboard.hub import client, files, model_id
+from leaderboard.hub import cleaning, client, files, model_id
 from leaderboard.hub.client import Repository
 from leaderboard.hub.model_id import Asked
 from leaderboard.web import Problem, Refused
+
+# peft 0.21; a test compares them.
+_IN_LAYERS = """
+ADALORA ADAMSS ADAPTION_PROMPT BEFT BOFT C3A DEFT DELORA FOURIERFT FROD GLORA GRALORA HIRA HRA IA3
+LILY LN_TUNING LOHA LOKR LORA MISS OFT OSF PEANUT POLY PSOFT PVERA RANDLORA ROAD SHADOW SHIRA
+SUPERTUNING TINYLORA TRAINABLE_TOKENS UNILORA VBLORA VERA WAVEFT XLORA
+"""
+_PROMPTS = "CARTRIDGE CPT MULTITASK_PROMPT_TUNING PREFIX_TUNING PROMPT_TUNING P_TUNING"
+IN_LAYERS, PROMPTS = frozenset(_IN_LAYERS.split()), frozenset(_PROMPTS.split())
+"""Kinds of adapters: prompts are trained tokens before the text, and no layers."""
 
 
 def problems_with(repository: Repository) -> list[Problem]:
@@ -27,6 +37,18 @@ def problems_with(repository: Repository) -> list[Problem]:
     elif repository.weights is None or repository.weights.count < 1:
         code = "unknown_size"
         message = f"The {client.ADAPTER_WEIGHTS} of {repo_id} cannot be read, or holds no weights."
+    elif (kind := cleaning.text(repository.adapter_config.get("peft_type"), 40)) in PROMPTS:
+        code, remedy = "adapter_of_prompts", "Submit an adapter that lies in the model's layers."
+        message = (
+            f"{repo_id} is an adapter of the kind {kind}: tokens before the text, which are not "
+            "evaluated."
+        )
+    elif kind not in IN_LAYERS:
+        code = "unknown_adapter"
+        message = (
+            f"The {client.ADAPTER_CONFIG} of {repo_id} says peft_type: "
+            f"{kind or 'nothing'}, and the installed peft knows no such kind."
+        )
     else:
         return files.wrong_size(repository)
     return [Problem("model", code, message, remedy)]

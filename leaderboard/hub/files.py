@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evalcore.model.hf.quantisation import LIBRARIES, method_of, quantisation_of
-from leaderboard.hub import architectures, client
+from leaderboard.hub import architectures, cleaning, client
 from leaderboard.hub.client import Repository
 from leaderboard.web import Problem
 
@@ -97,6 +97,9 @@ TORCH_DTYPES = frozenset({
     "float8_e5m2", "float8_e8m0fnu", "int8", "uint8", "int16", "int32", "int64",
 })  # fmt: skip
 """What PyTorch calls the precisions in which weights are stored."""
+
+WITH_ROWS_OF_THEIR_OWN = frozenset({"moshi"})
+"""Model types whose table has more rows than the vocabulary has tokens."""
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "embedding_size", "word_embed_proj_dim")
 """Keys of config.json for the length of a token's vector; the shortest is meant."""
@@ -234,6 +237,7 @@ def _config_problems(repository: Repository) -> list[Problem]:
     else:
         found = architectures.problem_with(config, repo_id, repository.commit)
         found = found or _dtype_problem(repo_id, config) or _vocabulary_problem(repository, config)
+        found = found or _table_problem(repository, config)
         return [found] if found else []
     return [Problem("model", code, message, remedy)]
 
@@ -253,6 +257,23 @@ def _dtype_problem(repo_id: str, config: dict[str, Any]) -> Problem | None:
                     "Write float32, bfloat16 or float16: that in which the weights are stored.",
                 )
     return None
+
+
+def _table_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:
+    """A table of tokens that has another length than the configuration says does not load."""
+    words, weights = cleaning.count(config.get("vocab_size"), MOST_TOKENS), repository.weights
+    known = architectures.named_in(config) in architectures.NATIVE and not quantisation_of(config)
+    if not known or config.get("model_type") in WITH_ROWS_OF_THEIR_OWN or not words:
+        return None
+    if weights is None or weights.table_rows in (0, words):
+        return None
+    return Problem(
+        "model",
+        "other_table",
+        f"The table of tokens of {repository.repo_id} has {weights.table_rows:,} rows, and its "
+        f"config.json says vocab_size: {words:,}.",
+        "Save the model again with save_pretrained(), which writes both alike.",
+    )
 
 
 def _vocabulary_problem(repository: Repository, config: dict[str, Any]) -> Problem | None:

@@ -36,6 +36,12 @@ WHOLE = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8}
 OF_EXPERTS = re.compile(r"(^|\.)experts\.(?!.*(router|gate\.weight|bias_correction))")
 """In the name of a tensor; shared experts, which every token uses, are called otherwise."""
 
+TABLE = re.compile(
+    r"(transformer|model|gpt_neox|backbone)\.(decoder\.)?"
+    r"(embed_tokens|wte|embed_in|word_embeddings|embeddings)\.weight"
+)
+"""The name of the table that a text is read by, in models of text alone."""
+
 Read = Callable[[int], bytes]
 """The first so many bytes of a file, or fewer where it ends before."""
 
@@ -55,6 +61,8 @@ class Weights:
     """what their tables take before them; 0 where no head was read."""
     of_experts: int = 0
     """How many of them are of experts, of which each token uses some, by the names in the heads."""
+    table_rows: int = 0
+    """Of the table that a text is read by, by its name in the heads; 0 where none is told."""
 
     @property
     def file_bytes(self) -> int:
@@ -105,7 +113,7 @@ def in_head(read: Read) -> Weights | None:
     if table is None:
         return None
     counts: Counter[str] = Counter()
-    data_bytes = of_experts = 0
+    data_bytes = of_experts = table_rows = 0
     for name, tensor in table.items():
         if name == "__metadata__":
             continue
@@ -115,16 +123,18 @@ def in_head(read: Read) -> Weights | None:
         counts[tensor["dtype"]] += size
         data_bytes = max(data_bytes, end)
         of_experts += size if OF_EXPERTS.search(name) else 0
+        if TABLE.fullmatch(name) and len(tensor["shape"]) == 2:
+            table_rows = tensor["shape"][0]
     total = sum(counts.values())
     if not 0 < total <= MAX_PARAMETERS:
         return None
-    return Weights(total, dict(counts), data_bytes, length + 8, of_experts)
+    return Weights(total, dict(counts), data_bytes, length + 8, of_experts, table_rows)
 
 
 def together(parts: Iterable[Weights | None]) -> Weights | None:
     """Of several files; None where that of one is not known."""
     counts: Counter[str] = Counter()
-    count = data_bytes = head_bytes = of_experts = 0
+    count = data_bytes = head_bytes = of_experts = table_rows = 0
     for part in parts:
         if part is None:
             return None
@@ -133,7 +143,8 @@ def together(parts: Iterable[Weights | None]) -> Weights | None:
         data_bytes += part.data_bytes
         head_bytes += part.head_bytes
         of_experts += part.of_experts
-    return Weights(count, dict(counts), data_bytes, head_bytes, of_experts)
+        table_rows = max(table_rows, part.table_rows)
+    return Weights(count, dict(counts), data_bytes, head_bytes, of_experts, table_rows)
 
 
 def _size(tensor: object) -> int | None:

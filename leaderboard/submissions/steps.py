@@ -118,11 +118,12 @@ KINDS = (
     _Kind(WEIGHTS, frozenset({
         "pickle_only", "gguf_only", "no_safetensors", "missing_shard", "empty_weights",
         "wrong_size", "unknown_size", "quantised", "other_count", "model_and_adapter",
+        "adapter_of_prompts", "unknown_adapter",
     }), _weights),
     _Kind("Architecture", frozenset({
         "no_config", "broken_config", "no_architecture", "unknown_architecture", "not_generative",
         "encoder_decoder", "unknown_model_type", "unknown_stored_dtype", "impossible_size",
-        "vocabulary_too_large", "custom_code", "own_code", "no_worker_for_code",
+        "vocabulary_too_large", "other_table", "custom_code", "own_code", "no_worker_for_code",
     }), _architecture),
     _Kind("Tokenizer", frozenset({"no_tokenizer"}), _tokenizer),
     _Kind("Chat template", frozenset({"no_template", "no_default_template"}), _asked),

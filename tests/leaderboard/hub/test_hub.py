@@ -155,7 +155,7 @@ def test_the_parameters_that_a_token_uses_are_told_where_files_and_configuration
     own_hub: OwnHub, client: Client, ada: User, stated: dict[str, Any], active: int | None
 ) -> None:
     def mix(folder: Path) -> None:
-        awkward.change_config(folder, vocab_size=10, hidden_size=10, **stated)
+        awkward.change_config(folder, vocab_size=100, hidden_size=10, **stated)
         experts = {
             f"model.layers.0.block_sparse_moe.experts.{n}.w1.weight": [10, 10] for n in range(8)
         }
@@ -387,6 +387,11 @@ def lose_a_shard(folder: Path) -> None:
         (config(vocab_size=10**7), "vocabulary_too_large", "10000000 tokens"),
         (writes("config.json", "[" * 200_000), "broken_config", ""),
         (config(architectures=[]), "no_architecture", "does not say which architecture"),
+        (
+            config(vocab_size=303),
+            "other_table",
+            "has 300 rows, and its config.json says vocab_size",
+        ),
         (config(model_type="hexaflow"), "unknown_model_type", "says model_type: hexaflow, and"),
         (config(model_type="clip"), "unknown_model_type", "(LlamaForCausalLM) is named"),
         (config(model_type=None), "unknown_model_type", "does not say which model_type"),

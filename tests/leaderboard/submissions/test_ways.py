@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from leaderboard.hub import adapters
 from leaderboard.hub.weights import Weights
 from leaderboard.models import HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.packing import (
@@ -60,6 +61,8 @@ def models(hub_of_own_models: OwnHub) -> None:
     pickled = adapter("pickled", BASE)
     (pickled / "adapter_model.safetensors").rename(pickled / "adapter_model.bin")
     (adapter("broken", BASE) / "adapter_config.json").write_text("{")
+    for name, kind in (("prompts", "PREFIX_TUNING"), ("unknown", "LORAX"), ("nameless", ["LORA"])):
+        tiny.change_config(adapter(name, BASE), "adapter_config.json", peft_type=kind)
     hub.write(CHATTY, lambda folder: (folder / "chat_template.jinja").write_text(TEMPLATE))
     for name, packed in (("gptq", GPTQ), ("odd", {"quant_method": "odd"})):
         awkward.change_config(hub.write(f"ways/{name}"), quantization_config=packed)
@@ -117,6 +120,9 @@ def test_another_base_than_the_adapter_names_is_told() -> None:
         ("ways/stacked", Way(), ("base", "adapter")),
         ("ways/pickled", Way(), ("model", "no_safetensors")),
         ("ways/broken", Way(), ("model", "broken_config")),
+        ("ways/prompts", Way(), ("model", "adapter_of_prompts")),
+        ("ways/unknown", Way(), ("model", "unknown_adapter")),
+        ("ways/nameless", Way(), ("model", "unknown_adapter")),
         ("ways/odd", Way(), ("model", "quantised")),
         ("ways/gptq", Way(packing="8bit"), ("packing", "packed_already")),
         (BASE, Way(packing="3bit"), ("packing", "unknown_packing")),
@@ -127,6 +133,19 @@ def test_what_does_not_go_together_is_refused_at_its_field(
     model: str, way: Way, problem: tuple[str, str]
 ) -> None:
     assert refused(model, way) == problem
+
+
+def test_the_kinds_of_adapters_are_those_of_peft() -> None:
+    from peft.config import PromptLearningConfig
+    from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+
+    prompts = {
+        kind.value
+        for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()
+        if issubclass(config, PromptLearningConfig)
+    }
+    assert prompts == adapters.PROMPTS
+    assert {kind.value for kind in PEFT_TYPE_TO_CONFIG_MAPPING} - prompts == adapters.IN_LAYERS
 
 
 def test_packed_weights_need_a_worker_that_computes_them() -> None:
