@@ -30,6 +30,8 @@ from leaderboard.templatetags.figures import (
     ends,
     half_in_points,
     percent,
+    precise,
+    precise_interval,
 )
 from leaderboard.web import Scale
 
@@ -244,7 +246,7 @@ def _percents(values: Sequence[float]) -> list[str]:
 def _briefly(values: Sequence[float], metric: str) -> list[str]:
     """The value with three decimals, for those who hover."""
     if not is_share(metric):
-        return [f"{value!r}" for value in values]
+        return [precise(value) for value in values]
     return [f"{100 * value:.3f}" for value in values]
 
 
@@ -258,7 +260,8 @@ def _at_length(board: Board, column: int, look: Look, scores: Scores) -> list[st
         if draws > 1:
             spread = float(board.sd_of_draws[row, column])
             title += (
-                f", mean of {draws} draws of examples, standard deviation between draws {spread}"
+                f", mean of {draws} draws of examples, standard deviation between draws "
+                f"{precise(spread)}"
             )
         titles.append(title)
     return titles
@@ -266,7 +269,7 @@ def _at_length(board: Board, column: int, look: Look, scores: Scores) -> list[st
 
 def _in_full(scores: Scores) -> list[str]:
     sides = (side.tolist() for side in scores.sides)
-    return [f"{v!r}, 95% interval {low!r} to {high!r}" for v, low, high in zip(*sides, strict=True)]
+    return [precise_interval(*of_row) for of_row in zip(*sides, strict=True)]
 
 
 def _tenths(values: Floats, scales: Sequence[Scale], step: int) -> NDArray[np.int64]:

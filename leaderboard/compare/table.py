@@ -10,7 +10,7 @@ from leaderboard.compare.differences import By, Compared, Found, claimed
 from leaderboard.compare.lineup import Number, Side, Task
 from leaderboard.compare.pair import Difference, How, Tally
 from leaderboard.compare.words import p_value, reading, signed, state
-from leaderboard.templatetags.figures import margin_in
+from leaderboard.templatetags.figures import margin_in, precise_interval
 from leaderboard.web import Address
 
 MIDDLE, HALF = 50.0, 46.0
@@ -95,7 +95,7 @@ def told(
         reading=text,
         value="0" if alone else signed(found.value, metric),
         half="" if alone else margin_in(found, metric),
-        full=f"{found.value!r}, 95% interval {found.low!r} to {found.high!r}",
+        full=precise_interval(found.value, found.low, found.high),
         mark=axis.mark(found) if axis else None,
         state=state(found, metric, by),
         who=("other" if found.ahead else "base") if claimed(found, by) else "",

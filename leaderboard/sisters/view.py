@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import SisterAnalysis, SisterGap, Suite, Variant
 from leaderboard.tasks import sisters
+from leaderboard.templatetags.figures import precise_interval
 from leaderboard.web import Address, Scale
 
 BETTER, WORSE, NAME = "better", "worse", "name"
@@ -97,7 +98,7 @@ class Line:
         """For those who hover."""
         found = self.found
         return (
-            f"{found.gap!r}, 95% interval {found.low!r} to {found.high!r}; "
+            f"{precise_interval(found.gap, found.low, found.high)}; "
             f"p {found.p_value:.3g}, adjusted for all models"
         )
 

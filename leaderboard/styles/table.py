@@ -31,7 +31,7 @@ from leaderboard.board import (
 from leaderboard.models.task import Style
 from leaderboard.snapshot import Model, Score, Scores
 from leaderboard.styles.view import MODEL, Group, View, wanted
-from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points
+from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points, precise
 from leaderboard.templatetags.marks import axis, plumb_line, style_mark
 from leaderboard.web import SCALE_STEP, Scale
 
@@ -332,7 +332,7 @@ def _spreads(view: View, group: Group, scale: Scale, rows: np.ndarray) -> Iterat
         left, right = scale.x(low), scale.x(high)
         yield Spread(
             *texts,
-            f"lowest {low!r}, median {middle!r}, highest {high!r}",
+            f"lowest {precise(low)}, median {precise(middle)}, highest {precise(high)}",
             f"{left:.1f}",
             f"{right - left:.1f}",
             [(style, f"{scale.x(v):.1f}") for style, v in zip(styles, of_row, strict=True)],

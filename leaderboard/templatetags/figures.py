@@ -112,12 +112,22 @@ def unit(metric: str) -> str:
 
 
 @register.filter
+def precise(value: float) -> str:
+    """For those who hover: six figures, more than any interval resolves. Files have all of them."""
+    return f"{value:.6g}"
+
+
+def precise_interval(value: float, low: float, high: float) -> str:
+    return f"{precise(value)}, 95% interval {precise(low)} to {precise(high)}"
+
+
+@register.filter
 def exactly(number: object) -> str:
-    """The number and its interval in full, and what was cut short, for those who hover."""
+    """The number with its interval, and what was cut short, for those who hover."""
     value, low, high = (getattr(number, name) for name in ("value", "low", "high"))
     counts: Lengths | None = getattr(number, "lengths", None)
     told = f"; {counts.told}" if counts and counts.told else ""
-    return f"{value!r}, 95% interval {low!r} to {high!r}{told}"
+    return f"{precise_interval(value, low, high)}{told}"
 
 
 @register.filter

@@ -209,7 +209,7 @@ def test_a_cell_has_its_interval_and_its_run_or_says_why_there_is_no_number(
     for run in models["middle"].runs.filter(task__style="cloze"):
         result = run.results.get(metric="acc", subset="")
         link = re.search(rf'<a href="/runs/{run.pk}" title="([^"]+)">([^<]+)</a>', html)
-        assert repr(result.value) in link[1]
+        assert f"{result.value:.6g}, 95% interval" in link[1]
         assert link[2] == f"{100 * result.value:.1f}"
     why = "other questions than this column’s (n = 30)"
     other = row_of(html, models["other"].pk)

@@ -117,7 +117,7 @@ def test_the_differences_and_the_exact_test_are_those_of_the_paired_scores(
     html = get(client, pair)
     found = differences(html)
     for one, by_task in zip(found, expected, strict=False):
-        assert one == pytest.approx((by_task.difference, by_task.low, by_task.high))
+        assert one == pytest.approx((by_task.difference, by_task.low, by_task.high), abs=1e-6)
     corrected = holm([one.p_value for one in expected])
     assert p_values(html)[:2] == ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in corrected]
     html = get(client, f"{pair}&task=facts")
@@ -286,7 +286,7 @@ def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
     html = get(client, address_of_runs(*runs))
     expected = paired_difference(scores(weak, "facts"), scores(strong, "facts"))
     (found,) = differences(html)
-    assert found == pytest.approx((expected.difference, expected.low, expected.high))
+    assert found == pytest.approx((expected.difference, expected.low, expected.high), abs=1e-6)
     assert "Both were asked the same thing. Computed otherwise: engine and device." in text_of(html)
     assert crosstab(html)
     assert "512 tokens" in text_of(html)
@@ -636,7 +636,7 @@ def test_parts_have_the_differences_of_their_own_questions(
         assert cells[3] == f"{value} ±{100 * (one.high - one.low) / 2:.1f}"
         full = re.search(r'title="(\S+), 95% interval (\S+) to (\S+)"', titles[name])
         exact = [float(number) for number in full.groups()]
-        assert exact == pytest.approx([one.difference, one.low, one.high], abs=1e-12)
+        assert exact == pytest.approx([one.difference, one.low, one.high], abs=1e-6)
         assert cells[5] == ("< 0.001" if p < 0.001 else f"{p:.3f}")
         claimed = p <= 0.05 and (one.high < 0 or one.low > 0)
         assert (cells[6].endswith("ahead")) == claimed

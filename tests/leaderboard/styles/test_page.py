@@ -157,7 +157,7 @@ def test_benchmarks_stand_side_by_side_with_their_styles_under_them(
     assert heads == [("6", "Facts"), ("6", "Sums")]
     for run in models["texts"].runs.all():
         result = run.results.get(metric="acc", subset="")
-        assert f'<a href="/runs/{run.pk}" title="{result.value!r}, 95% interval' in html
+        assert f'<a href="/runs/{run.pk}" title="{result.value:.6g}, 95% interval' in html
     first = models["texts"].runs.get(task__name="facts").results.get(metric="acc", subset="")
     half = max(first.high - first.value, first.value - first.low)
     assert cells(table(html), "Cloze")[0] == f"{100 * first.value:.1f} ±{100 * half:.1f}"

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
-import psycopg2.errors
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from django.views.defaults import bad_request, permission_denied, server_error
 
-from leaderboard.models import ApiToken, Submission, Suite, User
-from leaderboard.web import service
+from leaderboard.models import User
 from tests.leaderboard import factories as make
-from tests.leaderboard.conftest import TINY
 from tests.leaderboard.rows import once_per_module
 
 SHOWN: dict[str, Any] = {"PLUMBLINE_SUITE": "demo", "PLUMBLINE_OPEN_SUBMIT": True}
@@ -43,6 +37,7 @@ def site() -> dict[str, Any]:
     submission = make.make_submission(make.make_variant("lab/one"), suite)
     done, running, failed = submission.runs.order_by("task__name")
     make.finish(done)
+    make.evaluated("lab/three", suite, {"cloze": 0.7, "mmlu": 0.4, "hybrid": 0.5})
     make.fail(failed, "ModelError", "no vector")
     make.start(running, 3, 90)
     waiting = make.queued_run(make.make_variant("lab/two"), suite.entries.all()[0])
@@ -53,6 +48,7 @@ def site() -> dict[str, Any]:
         *("/models/lab/one", f"/submissions/{submission.pk}", "/accounts/login", "/healthz"),
         *("/suites", "/suites/demo", "/suites/demo/cite.bib", "/og/demo.png", "/pool", "/method"),
         *("/backends", "/charts", "/charts-by-size.csv", f"{run}/recount"),
+        *("/compare?m=lab%2Fone%2Clab%2Fthree", "/compare?m=lab%2Fone%2Clab%2Fthree&doc=3"),
         *("/about", "/changelog", "/tasks/facts", "/sitemap.xml", "/sitemap-models.xml"),
         *(run, f"{run}?outcome=wrong", f"{run}?doc=3", f"{run}/progress", "/robots.txt"),
         *(f"{run}/record.json", f"{run}/samples.jsonl", f"{run}/samples.parquet"),
@@ -103,6 +99,11 @@ def test_every_page_keeps_its_content_policy_in_its_own_markup(site: dict[str, A
             html = response.content.decode()
             for forbidden in (" style=", " onclick=", "javascript:", "data:image", "<style"):
                 assert forbidden not in html, (address, forbidden)
+
+
+def test_no_number_has_more_figures_than_a_reader_can_use(pages: dict[str, str]) -> None:
+    for address, html in pages.items():
+        assert not re.findall(r'title="[^"]*\d\.\d{8,}', html), address
 
 
 def test_every_page_has_a_title_of_its_own_ordered_headings_and_a_way_past_the_navigation(
@@ -244,62 +245,3 @@ def test_the_sitemap_has_every_page_that_may_be_indexed_and_no_other(
     assert "Disallow: /runs/" in robots
     for address in ("/sitemap-nosuch.xml", "/sitemap-tasks.xml?p=99"):
         assert client.get(address).status_code == 404
-
-
-# A full disk
-
-
-@pytest.fixture
-def full_disk(transactional_db: None) -> Iterator[None]:
-    """SQLite has no room left: each new submission and session takes a page more than it may."""
-    if connection.vendor != "sqlite":
-        pytest.skip("a PostgreSQL server of its own would have to be filled")
-    tables = (Submission._meta.db_table, "django_session")
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE filling (bytes)")
-        for table in tables:
-            cursor.execute(
-                f"CREATE TRIGGER fill_{table} BEFORE INSERT ON {table} "
-                "BEGIN INSERT INTO filling VALUES (zeroblob(1000000)); END"
-            )
-        cursor.execute("PRAGMA page_count")
-        cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0] + 100}")
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA max_page_count = 1073741823")
-        for table in tables:
-            cursor.execute(f"DROP TRIGGER fill_{table}")
-        cursor.execute("DROP TABLE filling")
-
-
-def test_a_full_disk_is_told_with_what_to_do(
-    opened: Suite, full_disk: None, ada: User, caplog: pytest.LogCaptureFixture
-) -> None:
-    token = ApiToken.make(ada, "job", timezone.now() + timedelta(days=1))[1]
-    User.objects.create_user("bo", password="a long pass phrase")
-    visitor = Client(raise_request_exception=False)
-    account = {"login": "bo", "password": "a long pass phrase"}
-    for address, sent in (("/submit", {"model": TINY}), ("/accounts/login", account)):
-        answer = visitor.post(address, sent)
-        assert answer.status_code == 503, address
-        assert (answer["Retry-After"], answer["Cache-Control"]) == ("60", "no-store")
-        assert "The disk of this site is full" in answer.content.decode()
-    program = Client(headers={"Authorization": f"Bearer {token}"}, raise_request_exception=False)
-    answer = program.post("/api/submissions", {"model": TINY}, content_type="application/json")
-    assert answer.status_code == 503
-    (problem,) = answer.json()["problems"]
-    assert problem["code"] == "disk_full"
-    assert "database or disk is full" in caplog.text
-    assert visitor.get("/submit").status_code == 200
-    assert not Submission.objects.exists()
-
-
-def test_a_full_disk_is_known_by_its_cause_on_every_database_and_in_files() -> None:
-    cause = psycopg2.errors.DiskFull("could not extend file")
-    cause.__setstate__({"pgcode": "53100"})
-    error = OperationalError("could not extend file")
-    error.__cause__ = cause
-    assert service.is_disk_full(error)
-    assert service.is_disk_full(OSError(errno.ENOSPC, "No space left on device"))
-    assert not service.is_disk_full(OperationalError("database is locked"))
-    assert not service.is_disk_full(OSError(errno.EACCES, "Permission denied"))
