@@ -16,6 +16,7 @@ from evalcore.model.hf.description import errors_named, load_configuration
 from evalcore.model.hf.ears import Ears
 from evalcore.model.hf.image_arguments import NOT_TAKEN_WITH_MEDIA, TYPES_WITH_MEDIA
 from evalcore.model.hf.media_lm import MediaLM
+from evalcore.model.hf.processor import place_of
 from evalcore.model.hf.repository import PROCESSOR
 from evalcore.model.hf.snapshot import Arguments, Snapshot, download, refuse_code
 
@@ -100,7 +101,8 @@ def _processor(snapshot: Snapshot) -> Any:
         )
     with errors_named(snapshot):
         kind: Any = AutoProcessor
-        found: Any = kind.from_pretrained(snapshot.folder, trust_remote_code=False)
+        place, pinned = place_of(snapshot)
+        found: Any = kind.from_pretrained(place, trust_remote_code=False, **pinned)
     if not hasattr(found, "feature_extractor") or not hasattr(found, "tokenizer"):
         raise ModelError(
             f"{snapshot.name}: its processor ({type(found).__name__}) reads no sounds beside a "

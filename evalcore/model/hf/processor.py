@@ -37,8 +37,9 @@ def load_processor(arguments: ImageArguments, snapshot: Snapshot) -> Any:
         )
     with errors_named(snapshot):
         kind = AutoProcessor if is_torchvision_available() else _without_videos(snapshot)
+        place, pinned = place_of(snapshot)
         found: Any = kind.from_pretrained(
-            snapshot.folder, trust_remote_code=False, **arguments.pixels
+            place, trust_remote_code=False, **pinned, **arguments.pixels
         )
     if not hasattr(found, "image_processor") or not hasattr(found, "tokenizer"):
         raise ModelError(
@@ -46,6 +47,16 @@ def load_processor(arguments: ImageArguments, snapshot: Snapshot) -> Any:
             "text: --model hf evaluates the text model alone"
         )
     return found
+
+
+def place_of(snapshot: Snapshot) -> tuple[Any, dict[str, Any]]:
+    """What a processor is loaded by: of a repository its ID, as transformers has rules for some,
+    at the commit that was downloaded, from where it lies."""
+    if snapshot.commit is None:
+        return snapshot.folder, {}
+    pinned = {"revision": snapshot.commit, "local_files_only": True}
+    inside = {"subfolder": snapshot.subfolder} if snapshot.subfolder else {}
+    return snapshot.name, {**pinned, **inside}
 
 
 def _without_videos(snapshot: Snapshot) -> Any:

@@ -28,6 +28,7 @@ from tests.evalcore.model.asking import answers_of, load_by
 from tests.evalcore.toys import write_toys
 from tests.hub import ROOT, client_environment, get_json, serve, set_faults
 from tests.quantised import write_gguf
+from tests.senses import make_seeing
 
 PROGRAM = """
 import json, os, pathlib, sys
@@ -432,16 +433,18 @@ def test_the_option_of_lm_evaluation_harness_is_the_argument(served: str, tmp_pa
 READ_BY_ID = """
 import json, sys
 from transformers import AutoTokenizer
-from evalcore.model.hf.choice import HuggingFace
+from evalcore.model.registry import backend_of
 
 text = "Which of these is made of wood?"
 for name, stated, mode in json.loads(sys.argv[1]):
+    backend = "hf-multimodal" if "image_width" in stated else "hf"
     arguments = {"pretrained": name, "dtype": "float32", **stated}
-    lm = HuggingFace.from_arguments(arguments, device="cpu", mode=mode)
+    lm = backend_of(backend).from_arguments(arguments, device="cpu", mode=mode)
     theirs = AutoTokenizer.from_pretrained(stated.get("tokenizer", name))
     print(json.dumps([lm.encoder.text(text), theirs(text)["input_ids"]]))
 """
 
+SEES = {"image_width": 28, "image_height": 28}
 OWN_SPLIT = pre_tokenizers.Sequence(
     [
         pre_tokenizers.Split(Regex(r"\p{L}{1,2}"), "isolated"),
@@ -455,11 +458,14 @@ def with_rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Models whose class of tokenizer splits words otherwise than their tokenizer.json."""
     models = tmp_path_factory.mktemp("hub") / "models"
     named = tiny.make(models / "deepseek-ai" / "deepseek-coder-tiny")
-    file = named / "tokenizer.json"
-    own: Any = Tokenizer.from_file(str(file))
-    own.pre_tokenizer = OWN_SPLIT
-    own.save(str(file))
-    tiny.change_config(named, "tokenizer_config.json", tokenizer_class="GPT2Tokenizer")
+    seeing = make_seeing(models / "stepfun-ai" / "step-3.7-tiny", architecture="qwen2_vl")
+    for folder in (named, seeing):
+        file = folder / "tokenizer.json"
+        own: Any = Tokenizer.from_file(str(file))
+        own.pre_tokenizer = OWN_SPLIT
+        own.save(str(file))
+        tiny.change_config(folder, "tokenizer_config.json", tokenizer_class="GPT2Tokenizer")
+    shutil.copytree(seeing, models / "somebody" / "seeing")
     shutil.copytree(named, models / "somebody" / "copy")
     shutil.copytree(named, models / "allenai" / "dolma2-tokenizer")
     alone = models / "somebody" / "tokenizer-alone"
@@ -482,6 +488,8 @@ def test_a_tokenizer_is_the_one_that_transformers_gives_for_the_id(
             ("somebody/copy", {}),
             ("somebody/copy", {"tokenizer": "allenai/dolma2-tokenizer"}),
             ("somebody/copy", {"tokenizer": "somebody/tokenizer-alone"}),
+            ("stepfun-ai/step-3.7-tiny", SEES),
+            ("somebody/seeing", SEES),
         )
     ]
     for offline in ("0", "1"):
@@ -497,7 +505,8 @@ def test_a_tokenizer_is_the_one_that_transformers_gives_for_the_id(
             assert ours == theirs
             lengths.append(len(ours))
         assert lengths[0] == lengths[2] > lengths[1] == lengths[3]
-        assert lengths[4:] == lengths[:4]
+        assert lengths[4] > lengths[5]
+        assert lengths[6:] == lengths[:6]
 
 
 def test_a_rule_for_an_id_and_a_file_that_is_ignored_are_remarked(
