@@ -295,3 +295,71 @@ def test_several_right_answers_end_the_run_there_for_mutual_information(tmp_path
         toy.theirs(_drawn)
     for mode in ("compat", "strict"):
         assert toy.ours(_drawn, mode=mode)[0]["acc_mutual_info,none"] == 1.0
+
+
+DRAWING = {
+    "order": """
+import random
+def p(docs):
+    rows = list(range(len(docs)))
+    random.shuffle(rows)
+    return docs.select(rows)
+""",
+    "choices, in map": """
+import random
+def p(docs):
+    def mixed(doc):
+        order = random.sample(range(3), 3)
+        choices = [doc["choices"][place] for place in order]
+        return {"choices": choices, "answer": order.index(doc["answer"])}
+    return docs.map(mixed)
+""",
+    "by a generator of the module's own": """
+import random
+own = random.Random(42)
+def p(docs):
+    return docs.select(own.sample(range(len(docs)), len(docs)))
+""",
+    "as datasets shuffles": "def p(docs):\n    return docs.shuffle()\n",
+}
+
+
+@pytest.mark.parametrize("limit", [None, 0.5])
+@pytest.mark.parametrize("pool", ["train", "test"])
+@pytest.mark.parametrize("code", DRAWING.values(), ids=DRAWING)
+def test_what_process_docs_draws_is_what_it_draws_there(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, code: str, pool: str, limit: float | None
+) -> None:
+    """The examples are processed first, and the documents more than once; it scores another draw
+    than it asks, where we score what was asked."""
+    import lm_eval
+    from lm_eval.api.model import LM
+    from lm_eval.tasks import TaskManager
+
+    class Asked(LM):  # type: ignore[misc]
+        def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
+            self.seen = [list(request.args) for request in requests]
+            return [(-1.0, False)] * len(requests)
+
+        def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
+            raise NotImplementedError
+
+        generate_until = loglikelihood_rolling
+
+    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
+    toy.code(code)
+    keys = {**toy.data(train=capitals(9), test=capitals(8)), "fewshot_split": pool}
+    toy.spec(functions={"process_docs": "p"}, **keys)
+    model = Asked()
+    lm_eval.simple_evaluate(
+        model, tasks=["capitals"], num_fewshot=2, limit=limit, bootstrap_iters=0,
+        task_manager=TaskManager(include_path=str(toy.folder / "tasks"), include_defaults=False),
+    )  # fmt: skip
+    for _ in range(2):  # whatever ran before
+        compat = toy.ours(shots=2, limit=limit, functions={"process_docs": "p"}, **keys)
+        assert asked(compat) == model.seen
+    strict = [
+        toy.ours("strict", shots=2, limit=limit, functions={"process_docs": "p"}, **keys)
+        for _ in range(2)
+    ]
+    assert asked(strict[0]) == asked(strict[1])

@@ -20,6 +20,7 @@ from evalcore.errors import TaskError, said_of
 from evalcore.task.asking.fewshot import Question
 from evalcore.task.asking.likeness import AskedBy
 from evalcore.task.asking.prompt import Doc, call
+from evalcore.task.asking.replayed import Calls, drawing, may_draw
 from evalcore.task.config import TaskSpec
 from evalcore.task.data.dataset import TaskData, load_data
 from evalcore.task.data.rows import Rows
@@ -43,6 +44,8 @@ class Documents:
     """The rows to score, in any order, instead of all."""
     given: TaskData | None = None
     """The data to read instead of those that the task names."""
+    as_lm_eval: bool = False
+    """Whether `process_docs` that draws is called as often as lm-eval calls it."""
 
     @cached_property
     def data(self) -> TaskData:
@@ -61,10 +64,38 @@ class Documents:
     @cached_property
     def whole(self) -> Sequence[Doc]:
         """The scored split, processed, without the limit."""
-        docs = undecoded(self._processed(self.split, self.spec.process_docs))
+        docs = undecoded(
+            self._replayed[0]
+            if self._replayed
+            else self._processed(self.split, self.spec.process_docs)
+        )
         if not len(docs):
             raise TaskError(f"{self.data.described}: the split {self.split} has no document")
         return docs
+
+    @cached_property
+    def _replayed(self) -> tuple[Sequence[Doc], Sequence[Doc] | None] | None:
+        """The scored documents, and the pool where it is made by a function: as lm-eval has made
+        them when it asks. None where nothing draws, or the calls are ours to make."""
+        process, of_pool = self.spec.process_docs, self._processing_of_pool
+        if not self.as_lm_eval or process is None or not may_draw(process):
+            return None
+        pool = None
+        calls, data, few = Calls(), self.data.split(self.split), self.pool_split
+        with drawing(process):
+            if few != INLINE and of_pool is not None:
+                pool = self._checked(of_pool, calls.of(of_pool, self.data.split(few)))
+            calls.of(process, data)
+            calls.names_drawn()
+            # It is looked at to count for a share, and to check the rows, besides.
+            for _ in range((self.limit is not None and self.limit < 1) + bool(self.samples)):
+                calls.of(process, data)
+            return self._checked(process, calls.of(process, data)), pool
+
+    @property
+    def _processing_of_pool(self) -> FunctionRef | None:
+        few = self.spec.fewshot
+        return few.process_docs if few.split else self.spec.process_docs
 
     @cached_property
     def rows(self) -> Sequence[int]:
@@ -128,7 +159,9 @@ class Documents:
                     f"mappings from column to value, got {samples!r}"
                 )
             return samples
-        process = few.process_docs if few.split else self.spec.process_docs
+        if self._replayed and self._replayed[1] is not None:
+            return undecoded(self._replayed[1])
+        process = self._processing_of_pool
         if self.pool_split == self.split and process == self.spec.process_docs:
             return self.whole
         return undecoded(self._processed(self.pool_split, process))
@@ -215,14 +248,20 @@ class Documents:
             if process is None:
                 return data.rows(split)
             docs = data.split(split)
+        if may_draw(process):
+            with drawing(process):
+                return self._checked(process, call(process, docs))
         with FixedRandomness(), _processed_anew(process):
-            processed: Sequence[Doc] = call(process, docs)
+            return self._checked(process, call(process, docs))
+
+    def _checked(self, process: FunctionRef, processed: Any) -> Sequence[Doc]:
         if not hasattr(processed, "__len__") or not hasattr(processed, "__getitem__"):
             raise TaskError(
                 f"The task {self.spec.name}: process_docs: {process} must return the documents (a "
                 f"data set or a list), it gave {type(processed).__name__}"
             )
-        return processed
+        documents: Sequence[Doc] = processed
+        return documents
 
 
 @contextmanager

@@ -53,11 +53,12 @@ _turns = _Turns()
 _State = tuple[Any, Any]
 
 
-def _state() -> _State:
+def state() -> _State:
+    """That of the global generators of Python and numpy."""
     return random.getstate(), np.random.get_state()
 
 
-def _set_state(state: _State) -> None:
+def set_state(state: _State) -> None:
     random.setstate(state[0])
     np.random.set_state(state[1])
 
@@ -71,22 +72,22 @@ class FixedRandomness:
 
     def __enter__(self) -> Self:
         self._outermost = _turns.take()
-        self._others = _state()
+        self._others = state()
         random.seed(0)
         np.random.seed(1234)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        _set_state(self._others)
+        set_state(self._others)
         _turns.give()
 
     def let_others(self) -> None:
         """Between two steps of long work: who waits goes first, and no draw of ours is another."""
         if not self._outermost or not _turns.are_awaited:
             return
-        own = _state()
-        _set_state(self._others)
+        own = state()
+        set_state(self._others)
         _turns.give()
         _turns.take()
-        self._others = _state()
-        _set_state(own)
+        self._others = state()
+        set_state(own)
