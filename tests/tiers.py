@@ -79,8 +79,12 @@ GROUPS = {
             "tests/evalcore/peer/test_names.py",
             "tests/parity/test_recorded_responses.py",
             "tests/tasks/test_same_as_lm_eval.py",
+            "tests/tasks/test_taken_at_the_door.py",
         ),
-        touched_by=("evalcore/task/", "evalcore/peer/", "evalcore/authoring/", "tasks/"),
+        touched_by=(
+            *("evalcore/task/", "evalcore/peer/", "evalcore/authoring/", "evalcore/verify/"),
+            "tasks/",
+        ),
     ),
     "chaos": Group(
         about="rounds in which something fails while a model is evaluated",
