@@ -320,8 +320,9 @@ def _weights(
     if len(names) > hub_weights.MOST_HEADS:
         sizes = [answer.sizes[name] for name in names]
         held = sum(size for size in sizes if size is not None)
+        tensors = len(index.get("weight_map", ()))
         for counted in (answer.weights, hub_weights.from_index(index, dtype_in(config))):
-            if counted is not None and counted.fits(held, len(names)):
+            if counted is not None and counted.fits(held, tensors):
                 return counted, {}
     with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
         found = pool.map(

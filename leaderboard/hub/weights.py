@@ -20,6 +20,8 @@ FIRST_BYTES = 100_000
 MAX_HEAD_BYTES = 25_000_000
 MOST_HEADS = 32
 """Files of weights whose heads are all read; of more the Hub's count is taken where it fits."""
+MOST_BYTES_OF_AN_ENTRY = 500
+"""Of a tensor in a head: its name, precision, shape and place."""
 MAX_FILE_BYTES = 2**50
 MAX_PARAMETERS = 10**15
 """No count beyond it is believed; the largest models have some 10**12."""
@@ -69,12 +71,12 @@ class Weights:
         """How long a file is that is whole, as its head says."""
         return self.head_bytes + self.data_bytes
 
-    def fits(self, held: int, files: int) -> bool:
-        """Whether so many files of so many bytes together can hold what was counted."""
+    def fits(self, held: int, tensors: int) -> bool:
+        """Whether files of so many bytes together, with so many tensors, hold what was counted."""
         if sum(self.by_dtype.values()) != self.count or not self.by_dtype.keys() <= BYTES.keys():
             return False
         stored = sum(BYTES[name] * n for name, n in self.by_dtype.items())
-        return stored <= held <= stored + files * MAX_HEAD_BYTES
+        return stored <= held <= stored + tensors * MOST_BYTES_OF_AN_ENTRY
 
     def unpacked(self, quantisation: str) -> int:
         """Parameters of weights that are packed so ("gptq 4-bit"): each whole number that is wider

@@ -456,12 +456,14 @@ def test_the_weights_own_heads_say_how_many_parameters_whatever_the_hub_counts(
 def test_of_very_many_files_the_hubs_count_is_taken_where_they_can_hold_it(
     spoil: Spoil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    in_head = hub_weights.in_head
     monkeypatch.setattr(hub_weights, "MOST_HEADS", 1)
-    monkeypatch.setattr(hub_weights, "MAX_HEAD_BYTES", 10_000)
+    monkeypatch.setattr(hub_weights, "in_head", None)
     assert spoil(in_shards(lambda _: None)).facts.parameters == 37_792
 
     def miscount(folder: Path) -> None:
-        told = {"total": 20_000, "parameters": {"F32": 20_000}}
+        monkeypatch.setattr(hub_weights, "in_head", in_head)
+        told = {"total": 35_000, "parameters": {"F32": 35_000}}
         (folder / ".hub.yaml").write_text(json.dumps({"info": {"safetensors": told}}))
 
     found = spoil(in_shards(miscount))
