@@ -62,7 +62,8 @@ def _unanswerable(records: Sequence[RunRecord]) -> Iterator[str]:
     if counts:
         yield (
             f"{_named([*counts])}: of {sum(counts.values())} documents the right answer is none of "
-            "the choices; they score 0, as in lm-evaluation-harness: `evalcore validate` says more"
+            "the choices; they score 0, as in lm-evaluation-harness where that does not end at "
+            "them: `evalcore validate` says more"
         )
 
 

@@ -216,6 +216,8 @@ class ItemBuilder:
         told_apart = self._strict or self._spec.output_type == "multiple_choice"
         if not told_apart or self._spec.process_results is not None:
             return
+        if kind and not self._strict and not isinstance(self._first_answer, list):
+            return  # what follows the choices is text there, whatever it reads as
         several = isinstance(answer, list)
         # In lm-eval a list of one stands for its entry; at any other mixture it stops.
         is_entry = several and len(answer) == 1 and not self._strict

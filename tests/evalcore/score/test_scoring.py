@@ -321,6 +321,22 @@ def test_an_answer_may_be_a_scalar_or_an_array_of_numpy_or_torch(tmp_path, given
 
 
 @peer
+@pytest.mark.parametrize("tail", ["[1, 'a']", "['x']", "[]", "7"])
+def test_what_follows_choices_that_are_contexts_may_read_as_a_list(tmp_path, tail):
+    rows = [
+        {"choices": ["a", "bb", f"c{n}"], "answer": n % 3, "tail": tail if n == 2 else "is so"}
+        for n in range(6)
+    ]
+    keys = CHOICES.replace('"{{question}}"', "answer").replace(
+        "target: answer", "target: '{{tail}}'"
+    )
+    scene = Scene(tmp_path, rows, f"{keys}    metric_list: [{{metric: acc}}]\n")
+    numbers, failures = scene.ours(chances)
+    assert not failures
+    assert numbers["acc,none"] == scene.theirs(chances)["acc,none"]
+
+
+@peer
 def test_after_an_exact_match_of_several_answers_lm_eval_s_metrics_see_a_list(tmp_path):
     rows = [{"question": "1", "answer": ["a", "x"]}]
     code = "def is_list(references, predictions): return float(isinstance(predictions[0], list))\n"
