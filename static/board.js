@@ -76,6 +76,15 @@
     detail.path = address.pathname + address.search + address.hash;
   });
 
+  // A page compares six models: a seventh cannot be ticked until one of them is not.
+  function limit() {
+    var note = root.querySelector('.tray [data-full]'), full = ticked().length >= 6;
+    if (!note) return;
+    note.hidden = !full;
+    root.querySelectorAll('.boardform [type=checkbox][name=m]').forEach(function (box) { box.disabled = full && !box.checked; });
+  }
+  root.addEventListener('change', function (event) { if (event.target.name === 'm') limit(); });
+
   function label() {
     root.querySelectorAll('.pick').forEach(function (menu) {
       var chosen = menu.querySelector('[data-chosen]'), count = menu.querySelector('[data-count]');
@@ -168,6 +177,7 @@
     asked = form ? short(form) : '';
     sliders();
     label();
+    limit();
     if (keys) { keys.hidden = false; keys.querySelector('input').checked = keysOn(); }
     if (marked && !location.hash) marked.scrollIntoView({ block: 'center' });
   }

@@ -41,7 +41,7 @@ def models(names: Sequence[str], board: Board) -> tuple[list[int], list[Problem]
         elif found[0] not in rows:
             rows.append(found[0])
     if len(rows) > MOST:
-        problems.append(_too_many("m", "models", [board.models[row].repo_id for row in rows]))
+        problems.append(_too_many("models", [board.models[row].repo_id for row in rows]))
     return rows[:MOST], problems
 
 
@@ -58,7 +58,7 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
         except ValueError:
             problems.append(
                 Problem(
-                    f"run: “{_cut(name)}” is not a run. A run has an address such as "
+                    f"“{_cut(name)}” is not a run. A run has an address such as "
                     "/runs/0b7e…; put what follows /runs/ here."
                 )
             )
@@ -67,11 +67,11 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
     for key in dict.fromkeys(keys):
         run = found.get(key)
         if run is None:
-            problems.append(Problem(f"run: there is no run {key}. Copy its address from its page."))
+            problems.append(Problem(f"There is no run {key}. Copy its address from its page."))
         elif run.recall is not None:
             problems.append(
                 Problem(
-                    f"run: {run.variant.hub_model.repo_id} on {_title(run)} was recalled: "
+                    f"{run.variant.hub_model.repo_id} on {_title(run)} was recalled: "
                     f"{run.recall.reason}. Compare the run that replaces it.",
                     run.get_absolute_url(),
                     "See the run",
@@ -80,7 +80,7 @@ def runs(names: Sequence[str], base: str) -> tuple[list[Run], list[Problem]]:
         elif run.state not in MEASURED:
             problems.append(
                 Problem(
-                    f"run: {run.variant.hub_model.repo_id} on {_title(run)} is "
+                    f"{run.variant.hub_model.repo_id} on {_title(run)} is "
                     f"{run.get_state_display().lower()}, so it has no answers to compare.",
                     run.get_absolute_url(),
                     "See the run",
@@ -102,7 +102,7 @@ def _of_one_benchmark(
         if run not in same:
             problems.append(
                 Problem(
-                    f"run: {run.variant.hub_model.repo_id} was asked {_title(run)}, the baseline "
+                    f"{run.variant.hub_model.repo_id} was asked {_title(run)}, the baseline "
                     f"{_title(first)}. Two benchmarks have no question in common.",
                     f"{reverse('compare')}?run={run.pk}",
                     f"Compare others on {_title(run)}",
@@ -110,7 +110,7 @@ def _of_one_benchmark(
             )
     if len(same) > MOST:
         repo_ids = [run.variant.hub_model.repo_id for run in same]
-        problems.append(_too_many("run", "runs", repo_ids))
+        problems.append(_too_many("runs", repo_ids))
     return same[:MOST], problems
 
 
@@ -118,21 +118,21 @@ def _title(run: Run) -> str:
     return str(getattr(run, "title"))  # noqa: B009
 
 
-def _too_many(field: str, what: str, repo_ids: Sequence[str]) -> Problem:
+def _too_many(what: str, repo_ids: Sequence[str]) -> Problem:
     left_out = ", ".join(repo_ids[MOST:])
     return Problem(
-        f"{field}: {len(repo_ids)} {what} are asked for, and a page compares two to {MOST}. Not "
-        f"shown: {left_out}. Remove one of the others to see them."
+        f"A page compares two to {MOST} {what}, and {len(repo_ids)} are chosen. Not shown: "
+        f"{left_out}. Remove one of the others to see them."
     )
 
 
 def _unknown_model(name: str, board: Board) -> Problem:
     if name.isdigit():
-        what = f"no model has the number {_cut(name)}"
+        what = f"No model has the number {_cut(name)}"
     else:
-        what = f"no model has the ID “{_cut(name)}”"
+        what = f"No model has the ID “{_cut(name)}”"
     return Problem(
-        f"m: {what} on {board.title} {board.version}. Tick models on the board, or search below."
+        f"{what} on {board.title} {board.version}. Tick models on the board, or search below."
     )
 
 

@@ -135,7 +135,7 @@ def _models(address: Address) -> Request:
         return Request(None, 0, [], None, suite, None, [])
     rows, problems = compare_chosen.models(names, board)
     if address["at"] and not wanted.moment:
-        problems.append(Problem(f"at: “{address['at'][:20]}” is no date. Write it as 2026-01-31."))
+        problems.append(Problem(f"“{address['at'][:20]}” is no date. Write it as 2026-01-31."))
     base = _base([str(board.models[row].variant) for row in rows], address)
     return Request(
         lineup=compare_models.lineup(board, column_keys(board), rows) if len(rows) > 1 else None,

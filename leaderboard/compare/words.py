@@ -91,7 +91,7 @@ def verdict(compared: Compared) -> Verdict | None:
 
 
 def headline(compared: Compared) -> str:
-    """The verdict without its full stop; the names alone where there is none."""
+    """The verdict, which names all, without its full stop; the names alone where there is none."""
     said = verdict(compared)
     return said.sentence.rstrip(".") if said else _names([s.name for s in compared.lineup.sides])
 
@@ -108,7 +108,7 @@ def _pair(found: Difference, metric: str, base: str, other: str, basis: str) -> 
     if not found.clear:
         return Verdict(
             "even",
-            "These two cannot be told apart: the difference is "
+            f"{base} and {other} cannot be told apart: the difference is "
             f"{signed(found.value, metric)}{unit} ({bounds(found, metric)}).",
             basis,
         )
@@ -152,8 +152,8 @@ def _over_tasks(compared: Compared, against: Against) -> Verdict:
     told = tally.better + tally.worse + tally.equal
     return Verdict(
         "ok" if tally.better or tally.worse else "even",
-        f"{other} is ahead on {tally.better} of {told} tasks and behind on {tally.worse}; on "
-        f"{tally.equal} the two cannot be told apart.",
+        f"{other} is ahead of {compared.lineup.sides[compared.base].name} on {tally.better} of "
+        f"{told} tasks and behind on {tally.worse}; on {tally.equal} the two cannot be told apart.",
         f"There is no difference of averages: {why}.",
     )
 

@@ -50,7 +50,7 @@ def draw(found: Known) -> bytes:
         told += f" · {suite.title} {suite.version}"
     shown = positions_of(own.board, own.row) if own else []
     if len(shown) > ROWS:
-        told += f" · strongest and weakest of {len(shown)} benchmarks"
+        told += f" · highest and lowest ranks of {len(shown)} benchmarks"
     sheet = canvas.Canvas.headed(found.model.repo_id, told, notice=suite.notice if suite else "")
     if shown:
         _profile(sheet, chosen(shown))

@@ -18,6 +18,8 @@ from leaderboard.web import Scale
 
 FIELD = Scale.plain(0, 1, start=2, end=98)
 """From the last of the field to its first."""
+MIN_BENCHMARKS = 3
+"""Of two, one would be the highest and the other the lowest, whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Extremes:
-    """The benchmarks on which a model leaves most and fewest of the others behind."""
+    """The benchmarks on which a model leaves most and fewest of the others behind.
 
-    strongest: Position
-    weakest: Position
+    By ranks and not by scores: a benchmark may be easy for all.
+    """
+
+    highest: Position
+    lowest: Position
     of: int
     """Benchmarks that they were picked from."""
 
     @property
     def overlap(self) -> bool:
         """Whether the ranges share a position, so that the two may be equally strong."""
-        return self.strongest.bounds[0] <= self.weakest.bounds[1]
+        return self.highest.bounds[0] <= self.lowest.bounds[1]
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,8 @@ def _rows(by_style: Iterable[Sequence[Position]]) -> list[Row]:
 
 
 def _extremes(own: Sequence[Position]) -> Extremes | None:
-    """In the styles that count; None for fewer than two benchmarks, or where all are level."""
-    if len(own) < 2:
+    """In the styles that count; None for too few benchmarks, or where all are level."""
+    if len(own) < MIN_BENCHMARKS:
         return None
-    strongest, weakest = max(own, key=lambda one: one.at), min(own, key=lambda one: one.at)
-    return Extremes(strongest, weakest, len(own)) if strongest.at > weakest.at else None
+    highest, lowest = max(own, key=lambda one: one.at), min(own, key=lambda one: one.at)
+    return Extremes(highest, lowest, len(own)) if highest.at > lowest.at else None

@@ -73,6 +73,16 @@ def test_ticks_survive_other_pages_and_lead_to_the_comparison(visit: Open) -> No
     with page.expect_request(re.compile("/compare")) as asked:
         page.get_by_role("button", name="Compare the ticked models").click()
     assert set(map(int, re.findall(r"m=(\d+)", asked.value.url))) == ticked
+    page = visit().go("/")
+    boxes = page.locator(".board tbody [name=m]")
+    for place in range(6):
+        boxes.nth(place).check()
+    expect(page.get_by_text("Six are ticked, the most that a page compares.")).to_be_visible()
+    expect(boxes.nth(6)).to_be_disabled()
+    expect(boxes.nth(5)).to_be_enabled()
+    boxes.nth(5).uncheck()
+    expect(boxes.nth(6)).to_be_enabled()
+    expect(page.get_by_text("Six are ticked")).to_be_hidden()
     page = visit().go(f"/?page=2&m={ticked.pop()}&m={ticked.pop()}")
     page.get_by_role("link", name=f"Untick {first}").click()
     expect(page.get_by_role("link", name=re.compile("^Untick"))).to_have_count(0)

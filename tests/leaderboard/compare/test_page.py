@@ -168,9 +168,11 @@ def test_the_verdict_comes_first_and_says_who_is_ahead_and_by_how_much(
 def test_models_that_cannot_be_told_apart_are_not_ranked(client: Client, suite: Suite) -> None:
     skill = {"cloze": 0.5, "mmlu": 0.5}
     alike = [make.evaluated(f"lab/{name}", suite, skill, n=N) for name in ("one", "other")]
-    html = text_of(get(client, compared(suite, *alike)))
-    assert "These two cannot be told apart: the difference is " in html
+    page = get(client, compared(suite, *alike))
+    html = text_of(page)
+    assert "one and other cannot be told apart: the difference is " in html
     assert " is ahead of " not in html
+    assert 'property="og:title" content="one and other cannot be told apart: ' in page
 
 
 @pytest.mark.parametrize(
@@ -316,8 +318,8 @@ def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
 ) -> None:
     address = pair.replace("%2C", "%2C999999%2Clab%2Fnobody%2C")
     html = text_of(get(client, address))
-    assert "no model has the number 999999 on Workshop 1.0" in html
-    assert "no model has the ID “lab/nobody”" in html
+    assert "No model has the number 999999 on Workshop 1.0" in html
+    assert "No model has the ID “lab/nobody”" in html
     assert "strong is ahead of weak" in html
     assert "strong is ahead of weak" in text_of(get(client, "/compare?m=lab%2Fstrong%2Clab%2Fweak"))
     waiting = make.make_submission(make.make_variant("lab/waiting"), suite).runs.get(
@@ -333,7 +335,7 @@ def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
     html = text_of(get(client, "/compare?run=" + "%2C".join(keys)))
     assert "lab/waiting on Facts is queued, so it has no answers to compare." in html
     assert "lab/weak was asked Sums, the baseline Facts." in html
-    assert "there is no run 00000000-0000-0000-0000-000000000000" in html
+    assert "There is no run 00000000-0000-0000-0000-000000000000" in html
     assert "“no-run” is not a run" in html
     assert "strong is ahead of weak" in html
 
@@ -343,7 +345,8 @@ def test_more_than_six_are_too_many(client: Client, db: None, settings: Any) -> 
     suite = make.make_suite("letters", benchmarks=("letters",), styles=("cloze",))
     variants = [make.evaluated(f"lab/m{place}", suite, {"cloze": 0.5}, n=12) for place in range(7)]
     html = text_of(get(client, compared(suite, *variants)))
-    assert "7 models are asked for, and a page compares two to 6. Not shown: lab/m6." in html
+    assert "A page compares two to 6 models, and 7 are chosen. Not shown: lab/m6." in html
+    assert " m: " not in html
     assert "m0 and 5 others" in html
 
 
@@ -566,7 +569,7 @@ def test_what_is_not_there_is_named_and_refused_in_words(client: Client, pair: s
     assert "part: Facts has no part “poetry”. Choose one from the table." in html
     for address, words in (
         ("/compare.csv", "name two to six models"),
-        ("/compare.csv?m=1%2C999999", "no model has the number 999999"),
+        ("/compare.csv?m=1%2C999999", "No model has the number 999999"),
         (pair.replace("compare", "compare.csv", 1) + "&task=none", "There are facts, sums."),
     ):
         response = client.get(address)

@@ -430,6 +430,28 @@ def test_the_first_screen_names_whom_it_cannot_be_told_apart_from(
     assert "shown to be worse" in words(html.split('id="similar"')[1])
 
 
+def test_the_highest_and_the_lowest_rank_are_called_so_and_picked_from_three_benchmarks_or_more(
+    client: Client, settings: Any
+) -> None:
+    """A rank is among the models of a benchmark: the lowest may be on the one with most percent."""
+    settings.PLUMBLINE_SUITE = "few"
+    for names, told in ((("letters", "words"), False), (("letters", "words", "lines"), True)):
+        suite = make.make_suite("few", version=str(len(names)), benchmarks=names, styles=("cloze",))
+        for place, name in enumerate(("one", "two", "three")):
+            variant = make.make_variant(f"lab/{name}-{len(names)}")
+            for number, entry in enumerate(suite.entries.filter(own=True).order_by("position")):
+                # Each is last on one of the benchmarks.
+                skill = 0.2 if number == place else 0.9 - 0.2 * place
+                make.finish(make.queued_run(variant, entry), skill=skill, n=60)
+        make.publish(suite)
+        html = get(client, f"/models/lab/one-{len(names)}")
+        assert "Strongest" not in html
+        assert "weakest" not in html
+        assert ("Highest rank" in html) == told
+        assert ("Lowest rank" in html) == told
+        assert ("Its highest rank is on" in html) == told
+
+
 def test_a_board_of_one_model_and_one_benchmark_has_no_field(client: Client, settings: Any) -> None:
     settings.PLUMBLINE_SUITE = "alone"
     suite = make.make_suite("alone", benchmarks=("letters",))

@@ -29,7 +29,9 @@ from tests.leaderboard import factories as make
 from tests.leaderboard.conftest import characters, get, text_of
 from tests.leaderboard.rows import once_per_module
 
-HOSTILE = '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }} \x1b[2J\u202e'
+HOSTILE = (
+    '<script>alert("x")</script>\n\n</pre><img src=x onerror=alert(1)> {{ 7|add:7 }} \x1b[2J\u202e'
+)
 
 
 pytestmark = pytest.mark.django_db
