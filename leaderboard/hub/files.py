@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evalcore.model.hf import repository as engine
 from evalcore.model.hf.quantisation import LIBRARIES, method_of, quantisation_of
 from leaderboard.hub import architectures, cleaning, client
 from leaderboard.hub.client import Repository
@@ -90,6 +91,8 @@ TOKENIZERS = (
     {"vocab.txt"},
 )
 """Files of which one set must be there."""
+NEVER_EMPTY = (client.TOKENIZER, "tokenizer.json")
+"""Files that hold at least a pair of braces where they are there."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 TORCH_DTYPES = frozenset({
@@ -116,6 +119,7 @@ def problems_with(repository: Repository) -> list[Problem]:
     if any(problem.code in OF_ANOTHER_KIND for problem in weights):
         return [*weights, *sizes]
     problems = [*weights, *_config_problems(repository), *_left_over_adapter(repository)]
+    problems += _file_sizes(repository)
     if not any(files <= repository.files for files in TOKENIZERS):
         problems.append(
             Problem(
@@ -204,6 +208,27 @@ def other_count(repository: Repository) -> list[Problem]:
 
 def _first(files: frozenset[str], endings: tuple[str, ...]) -> str | None:
     return min((name for name in files if name.endswith(endings)), default=None)
+
+
+def _file_sizes(repository: Repository) -> list[Problem]:
+    """Of the small files that are loaded one that is empty, or larger than any is downloaded."""
+    for name, size in sorted(repository.sizes.items()):
+        most = _most_bytes(name)
+        if most is None or size is None or 0 < size <= most:
+            continue
+        if size == 0 and name not in NEVER_EMPTY:
+            continue
+        what = "is empty" if size == 0 else f"has {size:,} bytes, of which {most:,} are the most"
+        message = f"{name} of {repository.repo_id} {what}."
+        remedy = "Save it again with save_pretrained(), and push it."
+        return [Problem("model", "file_size", message, remedy)]
+    return []
+
+
+def _most_bytes(name: str) -> int | None:
+    if name == client.TEMPLATE or name.startswith(client.NAMED_TEMPLATES):
+        return engine.LARGEST_TEMPLATE
+    return engine.LARGEST_SMALL_FILE if name in engine.TOKENIZER else None
 
 
 def _left_over_adapter(repository: Repository) -> list[Problem]:

@@ -392,6 +392,12 @@ def lose_a_shard(folder: Path) -> None:
             "other_table",
             "has 300 rows, and its config.json says vocab_size",
         ),
+        (writes("tokenizer.json", ""), "file_size", "tokenizer.json of org/hostile is empty"),
+        (
+            writes(".hub.yaml", "sizes: {tokenizer.json: 300000000}"),
+            "file_size",
+            "has 300,000,000 bytes, of which 268,435,456 are the most",
+        ),
         (config(model_type="hexaflow"), "unknown_model_type", "says model_type: hexaflow, and"),
         (config(model_type="clip"), "unknown_model_type", "(LlamaForCausalLM) is named"),
         (config(model_type=None), "unknown_model_type", "does not say which model_type"),
