@@ -50,6 +50,12 @@ def digest_with(tmp_path: Path, **keys: Any) -> str:
     return config_digest(World(tmp_path).spec(dataset_path="org/data", **keys))
 
 
+def test_superglue_goes_under_its_tag_of_lm_eval(library: TaskLibrary) -> None:
+    """Its diagnostics, which have a test split only, are no part of it there."""
+    found = [spec.name for spec in library.select(["super-glue-lm-eval-v1"])]
+    assert found == ["boolq", "cb", "copa", "multirc", "record", "sglue_rte", "wic", "wsc"]
+
+
 def test_the_digest_of_a_task_is_that_of_what_it_asks_and_scores(tmp_path: Path) -> None:
     plain = digest_with(tmp_path)
     for same in (
