@@ -292,7 +292,7 @@ class ClassDocuments(Documents):
         with code_of_others(f"The task {self.spec.name}: {self.split}_docs"):
             docs = _indexable(self.instance.eval_docs)
         if not len(docs):
-            raise TaskError(f"{self.data.described}: the split {self.split} has no document")
+            raise TaskError(f"{self._place}: {self.spec.python_class} gives no document")
         return docs
 
     @property

@@ -70,8 +70,15 @@ class Documents:
             else self._processed(self.split, self.spec.process_docs)
         )
         if not len(docs):
-            raise TaskError(f"{self.data.described}: the split {self.split} has no document")
+            raise TaskError(f"{self._place}: {self._why_empty}")
         return docs
+
+    @property
+    def _why_empty(self) -> str:
+        rows, process = len(self.data.rows(self.split)), self.spec.process_docs
+        if process is not None and rows:
+            return f"process_docs: {process} leaves none of the {rows} documents of {self.split}"
+        return f"{self.data.described}: the split {self.split} has no document"
 
     @cached_property
     def _replayed(self) -> tuple[Sequence[Doc], Sequence[Doc] | None] | None:

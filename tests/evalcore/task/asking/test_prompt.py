@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -211,6 +212,24 @@ def test_a_value_without_a_digest_is_an_error_with_document_and_column(world: Wo
     task = world.task(**data, shots=2, functions={"process_docs": "add"})
     with pytest.raises(TaskError, match="example 1 of train: the column 'price': object"):
         task.items()
+
+
+@pytest.mark.parametrize("mode", ["compat", "strict"])
+def test_a_split_without_documents_is_told_with_its_task_and_who_emptied_it(
+    world: World, mode: Mode
+) -> None:
+    data = world.data(train=[DOC], test=[DOC, DOC])
+    for code in ("docs.select([])", "[]", "random.sample([], 0)"):
+        world.code(f"import random\ndef none(docs): return {code}\n")
+        task = world.task(mode=mode, **data, functions={"process_docs": "none"})
+        said = r"The task capitals.*process_docs: !function code.none leaves none of the 2"
+        with pytest.raises(TaskError, match=said):
+            task.items()
+    columns: dict[str, list[str]] = {"question": [], "choices": [], "answer": []}
+    datasets.Dataset.from_dict(columns).save_to_disk(str(world.folder / "empty"))
+    keys = {"dataset_path": str(world.folder / "empty"), "test_split": "train"}
+    with pytest.raises(TaskError, match=r"The task capitals.*the split train has no document"):
+        world.task(mode=mode, **keys).items()
 
 
 HALF = "'What is \\ud83d here?'"
