@@ -84,8 +84,8 @@ class BoundedDispatcher(ThreadedTaskDispatcher):  # type: ignore[misc]
     def _is_full(self) -> bool:
         if len(self.queue) >= MAX_WAITING:
             return True
-        waiting = next((task.requests for task in self.queue if task.requests), None)
-        return bool(waiting) and time.monotonic() - waiting[0].queued_at > MAX_WAIT_SECONDS
+        first = next((task.requests[0] for task in self.queue if task.requests), None)
+        return first is not None and time.monotonic() - first.queued_at > MAX_WAIT_SECONDS
 
     def _count_refused(self) -> None:
         """One line a minute: a line for each would be more work than the answer."""

@@ -268,6 +268,8 @@ class Tree(Manager):  # type: ignore[misc]
     it kills from the first process that has ended, so that it waits for ever if none does.
     """
 
+    returncode: int | None
+
     def __init__(self) -> None:
         super().__init__()
         self._process_ctor = TiedProcess

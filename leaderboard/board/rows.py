@@ -14,9 +14,9 @@ from leaderboard.board.filters import facets_of
 from leaderboard.board.search import precision_of
 from leaderboard.board.view import View
 from leaderboard.board.wanted import TALL
-from leaderboard.models import HubModel
+from leaderboard.models import HubModel, Variant
 from leaderboard.models.variant import Kind, way_of
-from leaderboard.snapshot import STANDINGS, Model, Models, Standing
+from leaderboard.snapshot import STANDINGS, Board, Model, Models, Standing
 from leaderboard.templatetags.figures import day_of, ordinal, parameters
 
 _RECALLED = STANDINGS.index(Standing.RECALLED)
@@ -75,6 +75,7 @@ def lines_of(
     pins = [board.models[row].variant for row in view.pins]
     pin_url = wanted.url(pin=",".join(map(str, [*pins, HERE])), at_model="")
     ranks = board.ranks
+    copies = _same_weights(board, [model.variant for model in listed])
     recalled = (board.standing[np.array(rows, np.intp)] == _RECALLED).sum(axis=1)
     lines = []
     for place, (row, model, average, one_of_several) in enumerate(
@@ -97,7 +98,7 @@ def lines_of(
                 facts=_facts(model, several=one_of_several),
                 way=way_of(model),
                 more=_more(model) if wanted.rows == TALL else "",
-                notes=_notes(model, int(recalled[place])),
+                notes=_notes(model, int(recalled[place]), copies.get(model.variant, [])),
                 flag=model.flag_reason,
                 average=average,
                 cells=mark_safe("".join([column[place] for column in columns])),  # noqa: S308
@@ -147,8 +148,36 @@ def _more(model: Model) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def _notes(model: Model, recalled: int) -> list[str]:
+def _same_weights(board: Board, shown: Sequence[int]) -> dict[int, list[str]]:
+    """By shown variant the other models of the board that are the same files under another name."""
+    mark = "weights_digest", "adapter_base", "adapter_base_commit"
+    own = dict[int, tuple[str, ...]]()
+    for variant, *digests in Variant.objects.filter(pk__in=shown).values_list("pk", *mark):
+        if digests[0]:
+            own[variant] = tuple(digests)
+    if not own:
+        return {}
+    digests = {digest for digest, *_ in own.values()}
+    rows = Variant.objects.filter(weights_digest__in=digests).order_by("pk")
+    names: dict[tuple[str, ...], list[str]] = {}
+    for variant, name, *of in rows.values_list("pk", "hub_model__repo_id", *mark):
+        if variant in board.row_of:
+            names.setdefault(tuple(of), []).append(name)
+    return {
+        variant: [
+            name
+            for name in dict.fromkeys(names.get(of, []))
+            if name != board.models.value(board.row_of[variant], "repo_id")
+        ]
+        for variant, of in own.items()
+    }
+
+
+def _notes(model: Model, recalled: int, copies: Sequence[str]) -> list[str]:
     notes = []
+    if copies:
+        others = f" and {len(copies) - 1:,} more" if len(copies) > 1 else ""
+        notes.append(f"the same weights as {copies[0]}{others}")
     if recalled:
         told = (
             "result was recalled and counts" if recalled == 1 else "results were recalled and count"

@@ -18,6 +18,7 @@ from leaderboard.board.view import View, view_of
 from leaderboard.board.wanted import Wanted
 from leaderboard.models import Run, Suite, SuiteEntry, Variant
 from leaderboard.snapshot import Board
+from leaderboard.web import kept
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
 from tests.leaderboard.pages import csv_rows, download, get, json_file, model_names, row_of, text_of
@@ -197,6 +198,24 @@ def test_a_flagged_model_and_one_that_left_the_hub_keep_their_rows_and_say_why(
 
 
 # Cells
+
+
+def test_equal_weights_under_two_names_say_so_in_both_rows(
+    client: Client, models: dict[str, Variant]
+) -> None:
+    copied, original, left = models["middle"], models["strong"], models["weak"]
+    same = Variant.objects.filter(pk__in=(copied.pk, original.pk))
+    same.update(weights_digest="d" * 64)
+    absent = make.make_variant("lab/on-no-board")
+    Variant.objects.filter(pk__in=(left.pk, absent.pk)).update(weights_digest="e" * 64)
+    kept.forget()
+    html = get(client)
+    assert "the same weights as lab/strong" in text_of(row_of(html, copied.pk))
+    assert "the same weights as lab/middle" in text_of(row_of(html, original.pk))
+    assert html.count("the same weights as") == 2
+    same.filter(pk=copied.pk).update(adapter_base="lab/weak", adapter_base_commit="a" * 40)
+    kept.forget()
+    assert "the same weights as" not in get(client), "an adapter on another model"
 
 
 def test_a_cell_has_its_interval_and_its_run_or_says_why_there_is_no_number(
