@@ -227,6 +227,19 @@ def test_an_interval_for_other_parts_is_only_of_a_mean_over_all_questions() -> N
     assert if_other_parts(whole(value=weighted, n=total + 1), parts) is None
 
 
+def test_many_parts_are_shown_by_the_hundred(client: Client, fragile: Run) -> None:
+    """A record may have thousands; each is on a page, and no page grows with them."""
+    own = fragile.results.get(metric="acc", subset="")
+    for number in range(230):
+        own.pk, own.subset = None, f"subject {number:03}"
+        own.save()
+    pages = [get(client, f"/runs/{fragile.pk}?parts={page}") for page in (1, 2, 3)]
+    shown = [re.findall(r"subset=subject%20(\d+)", page) for page in pages]
+    assert [len(numbers) <= 100 for numbers in shown] == [True] * 3
+    assert sorted(sum(shown, [])) == [f"{number:03}" for number in range(230)]
+    assert f"/runs/{fragile.pk}?parts=3#parts" in pages[1]
+
+
 def test_energy_is_called_an_estimate_by_rated_power_or_unknown(
     client: Client, waiting: Run
 ) -> None:
