@@ -253,9 +253,12 @@ class Writer:
 
     @property
     def _pad(self) -> int:
-        """Any token will do: the mask hides it."""
+        """Any token will do that the model has: the mask hides it. A tokenizer may have been given
+        a pad token for which the model has no row."""
+        rows = len(self._model.get_input_embeddings().weight)
         for name in ("pad_token_id", "unk_token_id", "eos_token_id"):
-            if (token := getattr(self._tokenizer, name, None)) is not None:
+            token = getattr(self._tokenizer, name, None)
+            if token is not None and int(token) < rows:
                 return int(token)
         return 0
 

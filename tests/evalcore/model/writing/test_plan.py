@@ -54,6 +54,18 @@ def texts_of(model, contexts, how, *, seed=1234, repeats=1):
     return [answer.text for answer in answers_of(model, requests, seed=seed)]
 
 
+def test_a_pad_token_that_the_model_has_no_row_for_pads_nothing(folder, model):
+    """`[PAD]` was given to the tokenizer alone, as many were; texts that end early are padded."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    network = model._model
+    assert tokenizer.pad_token_id == len(network.get_input_embeddings().weight)
+    for how in ({"no_repeat_ngram_size": 2}, {"num_beams": 2}, {"repetition_penalty": 1.3}):
+        other = HuggingFaceLM(model=network, tokenizer=tokenizer)
+        given = {**GREEDY, "until": ["e"], **how}
+        assert texts_of(other, CONTEXTS, given) == texts_of(model, CONTEXTS, given)
+
+
 def likeliest(model, context, count):
     """Token after token, the likeliest one, by the plainest computation there is."""
     (one,) = model.encode([Request("generate_until", context, generation={"max_gen_toks": count})])

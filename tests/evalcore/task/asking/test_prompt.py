@@ -9,7 +9,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,11 +224,14 @@ def test_a_split_without_documents_is_told_with_its_task_and_who_emptied_it(
         said = r"The task capitals.*process_docs: !function code.none leaves none of the 2"
         with pytest.raises(TaskError, match=said):
             task.items()
-    columns: dict[str, list[str]] = {"question": [], "choices": [], "answer": []}
-    datasets.Dataset.from_dict(columns).save_to_disk(str(world.folder / "empty"))
-    keys = {"dataset_path": str(world.folder / "empty"), "test_split": "train"}
-    with pytest.raises(TaskError, match=r"The task capitals.*the split train has no document"):
-        world.task(mode=mode, **keys).items()
+    world.code(
+        "import datasets\ndef made(**_): return {'test': datasets.Dataset.from_dict({'q': []})}\n"
+    )
+    task = world.task(
+        mode=mode, training_split=None, fewshot_split=None, functions={"custom_dataset": "made"}
+    )
+    with pytest.raises(TaskError, match=r"The task capitals.*the split test has no document"):
+        task.items()
 
 
 HALF = "'What is \\ud83d here?'"
