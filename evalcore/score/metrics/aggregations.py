@@ -7,8 +7,8 @@ in AGGREGATIONS; where lm-evaluation-harness departs from the usual definition, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
 from typing import Any
@@ -158,15 +158,38 @@ class Aggregation:
     """Makes of the metric's items those that are aggregated."""
 
     def of(self, items: Items) -> float:
-        """Raises TaskError if there is no number, whatever the function does."""
+        """Raises TaskError if there is no number, whatever the function does; SeveralNumbers where
+        it gives them by name."""
         with code_of_others(f"the aggregation {self}"):
-            value = float(self.function(self.prepare(items)))
+            given = self.function(self.prepare(items))
+            if isinstance(given, Mapping) and given:
+                raise SeveralNumbers(self, list(given))
+            value = float(given)
         if not np.isfinite(value):
             raise TaskError(f"the aggregation {self} gives {value}")
         return value
 
     def __str__(self) -> str:
         return self.name or str(getattr(self.function, "__name__", self.function))
+
+
+class SeveralNumbers(TaskError):
+    """An aggregation gives a mapping: one number under each name."""
+
+    def __init__(self, aggregation: Aggregation, names: Sequence[Any]) -> None:
+        super().__init__(f"the aggregation {aggregation} gives several numbers")
+        self._aggregation, self._names = aggregation, names
+
+    def each(self) -> Iterator[tuple[str, Aggregation]]:
+        """The names, each with what gives its number alone."""
+        function = self._aggregation.function
+        for name in self._names:
+            one = partial(_under, function, name)
+            yield str(name), replace(self._aggregation, function=one)
+
+
+def _under(function: Callable[[Items], Any], name: Any, items: Items) -> Any:
+    return function(items)[name]
 
 
 def aggregation_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -14,6 +14,7 @@ from evalcore.keys import comparability_key
 from evalcore.lengths import Lengths
 from evalcore.model.base import Mode
 from evalcore.record import Failure, ResultRow
+from evalcore.score.metrics.aggregations import Aggregation, SeveralNumbers
 from evalcore.score.numbers.uncertainty import (
     Measured,
     measure,
@@ -81,7 +82,7 @@ class _Maker:
                 continue
             try:
                 compat_stderr = self._compat_stderr(task, column, items)
-                rows.append(self._row_of_task(task, subset, column, compat_stderr))
+                rows += self._rows_of_task(task, subset, column, compat_stderr)
             except TaskError as error:
                 self._fail(task.name, column, error.reason)
         return rows
@@ -96,7 +97,7 @@ class _Maker:
                 if column in failed:
                     continue
                 try:
-                    yield self._row_of_task(part, name, column, None)
+                    yield from self._rows_of_task(part, name, column, None)
                 except TaskError as error:
                     self._fail(task.name, column, f"subset {name}: {error.reason}")
 
@@ -153,12 +154,30 @@ class _Maker:
             ),
         )
 
-    def _row_of_task(
+    def _rows_of_task(
         self, task: ScoredTask, subset: str, column: Column, compat_stderr: float | None
-    ) -> ResultRow:
-        """Raises TaskError if the aggregation gives no number."""
-        measured, arguments = _measured(task, column, self.seed), task.measures.arguments(column[0])
-        return self._row(task.name, subset, column, measured, [task], compat_stderr, arguments)
+    ) -> list[ResultRow]:
+        """One, or one for each name under which the aggregation gives a number (`metric/name`).
+
+        Raises TaskError if it gives none.
+        """
+        arguments = task.measures.arguments(column[0])
+        whole = task.measures.aggregation(column[0])
+        try:
+            measured = _measured(task, column, whole, self.seed)
+        except SeveralNumbers as several:
+            rows = []
+            for name, one in several.each():
+                try:
+                    measured = _measured(task, column, one, self.seed)
+                except TaskError as error:
+                    self._fail(task.name, (f"{column[0]}/{name}", column[1]), error.reason)
+                    continue
+                told = {**arguments, "number": name}
+                row = self._row(task.name, subset, column, measured, [task], None, told)
+                rows.append(replace(row, metric=f"{column[0]}/{name}"))
+            return rows
+        return [self._row(task.name, subset, column, measured, [task], compat_stderr, arguments)]
 
     def _compat_stderr(
         self, task: ScoredTask, column: Column, items: Sequence[Any]
@@ -179,9 +198,8 @@ class _Maker:
         self.failures.append(Failure(task=task, metric=metric, filter=filter, reason=reason))
 
 
-def _measured(task: ScoredTask, column: Column, seed: int) -> Measured:
+def _measured(task: ScoredTask, column: Column, aggregation: Aggregation, seed: int) -> Measured:
     items, clusters = task.items[column], task.clusters(column)
-    aggregation = task.measures.aggregation(column[0])
     value = aggregation.of(items)
     if aggregation.name == "mean":
         return measure([float(item) for item in items], clusters)

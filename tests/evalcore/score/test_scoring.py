@@ -337,6 +337,22 @@ def test_what_follows_choices_that_are_contexts_may_read_as_a_list(tmp_path, tai
 
 
 @peer
+def test_an_aggregation_may_give_several_numbers_by_name(tmp_path):
+    numbers = "{'all': sum(items) / len(items), 'first': items[0], 'of': 'two'}"
+    code = f"def shares(items): return {numbers}\n"
+    keys = "    metric_list: [{metric: acc, aggregation: !function code.shares}]\n"
+    scene = Scene(tmp_path, capitals(8), f"{CHOICES}{keys}", code)
+    for mode in ("compat", "strict"):
+        numbers, failures = scene.ours(chances, mode=mode)
+        theirs = scene.theirs(chances)["acc,none"]
+        assert numbers["acc/all,none"] == theirs["all"]
+        assert numbers["acc/first,none"] == theirs["first"]
+        assert "acc,none" not in numbers
+        assert failures.keys() == {"acc/of"}
+        assert "could not convert string to float: 'two'" in failures["acc/of"]
+
+
+@peer
 def test_after_an_exact_match_of_several_answers_lm_eval_s_metrics_see_a_list(tmp_path):
     rows = [{"question": "1", "answer": ["a", "x"]}]
     code = "def is_list(references, predictions): return float(isinstance(predictions[0], list))\n"
