@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from evalcore.model.faults import reason_of
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.company import each_token_alone
 from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.memory import SHARE, end_where_divided, free_bytes, release
@@ -162,7 +162,7 @@ def _in_float32(model: Any, trial: Callable[[], T]) -> tuple[T | None, str]:
         end_where_divided(problem)
         return None, "out of memory"
     except Exception as error:  # the model itself is not for it
-        return None, reason_of(error)
+        return None, set_aside("to check a model in float32", error)
 
 
 def _why_not_in_float32(model: Any) -> str | None:
