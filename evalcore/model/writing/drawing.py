@@ -39,7 +39,7 @@ class StopAt(StoppingCriteria):
         of each answer as `unsearched` says."""
         self._rule = StopRule(tokenizer, plan)
         self._width = width
-        self._unsearched = [count for count in unsearched for _ in range(beams)]
+        self._unsearched = list(unsearched)
         self._beams = beams > 1
         # compat looks for stops at the first beam only.
         self._first_beam_decides = self._beams and plan.mode == "compat"
@@ -49,9 +49,9 @@ class StopAt(StoppingCriteria):
     def __call__(self, input_ids: Tensor, scores: Any, **_options: Any) -> Tensor:  # noqa: ARG002
         new = input_ids[:, self._width :].tolist()
         if self._beams and not self._first_beam_decides:
-            done = [
-                *map(self._stops_now, range(len(new)), new)
-            ]  # beams change places: nothing is kept
+            # Beams change places: nothing is kept. Of each request there are more than go on.
+            each = len(new) // len(self._unsearched)
+            done = [self._stops_now(row // each, tokens) for row, tokens in enumerate(new)]
         else:
             for place, row in enumerate(new[:1] if self._first_beam_decides else new):
                 if place not in self.ended and self._stops_now(place, row):

@@ -66,6 +66,16 @@ def test_a_pad_token_that_the_model_has_no_row_for_pads_nothing(folder, model):
         assert texts_of(other, CONTEXTS, given) == texts_of(model, CONTEXTS, given)
 
 
+def test_beams_write_in_strict_and_end_at_their_stops(folder, model):
+    """Each step proposes more beams than go on: the model was said to have no positions."""
+    strict = load(folder, mode="strict")
+    beams = {"num_beams": 3, "max_gen_toks": 12, "until": []}
+    whole = texts_of(model, CONTEXTS, beams)
+    assert texts_of(strict, CONTEXTS, beams) == whole
+    for text in texts_of(strict, CONTEXTS, {**beams, "until": ["e", "o"]}):
+        assert not set(text) & set("eo")
+
+
 def likeliest(model, context, count):
     """Token after token, the likeliest one, by the plainest computation there is."""
     (one,) = model.encode([Request("generate_until", context, generation={"max_gen_toks": count})])
