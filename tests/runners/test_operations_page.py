@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from demo.__main__ import make_account
 from tests import generated
-from tests.runners.place import ROOT, printed
+from tests.runners.place import ROOT, STARTS_WITHIN, printed, wait_until
+from tests.services import free_port
 
 PAGE = ROOT / "docs" / "operations.md"
 BOARD = """
@@ -36,13 +38,16 @@ def commands(*titles: str) -> str:
 
 
 def ran(*command: str, **variables: str) -> str:
-    environment = {
+    return printed(command, environment(**variables))
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": os.environ["HOME"],
         "PLUMBLINE_SUITE": "generated",
         **variables,
     }
-    return printed(command, environment)
 
 
 @pytest.fixture
@@ -84,6 +89,83 @@ def test_manage_py_finds_what_the_tree_keeps_in_its_home(tmp_path: Path) -> None
     health = [sys.executable, "-m", "runners.health"]
     told = subprocess.run(health, env=home, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr[:12]) == (1, "no evaluate@")
+
+
+OWN = {
+    "/var/lib/plumbline": "{home}",
+    "/etc/plumbline": "{home}",
+    "0.3.1": "0.1.0",  # by which the invented results are
+    "NAME@VERSION": "{task}",
+}
+"""What a reader replaces by their own, and the test by its."""
+ELSEWHERE = {
+    "make setup": "has made the environment of these tests",
+    "evalcore pin --update": "asks the Hub and rewrites tasks/pins.lock",
+    "export PLUMBLINE_DATABASE_URL": "tests/runners/test_services.py has such servers",
+    "export PLUMBLINE_BROKER_URL": "the same",
+    "export PLUMBLINE_S3_BUCKET": "tests/leaderboard/samples has such a bucket",
+}
+"""Lines by how they begin, and why they are not run here."""
+BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def site_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    generated.copy_to(home)
+    return home
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[-1][:40])
+def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) -> None:
+    """In the order of the page, on one site, in an environment with nothing else set."""
+    home = {"PLUMBLINE_HOME": str(site_home), "PLUMBLINE_PORT": str(free_port())}
+    for written, own in OWN.items():
+        if written in block:
+            task = a_task(site_home) if "task" in own else ""
+            block = block.replace(written, own.format(home=site_home, task=task))
+    lines = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
+    lines = [line for line in lines if not line.startswith(tuple(ELSEWHERE))]
+    *before, last = lines
+    if not last.startswith("python -m runners") or last.endswith(".prepare"):
+        ran("bash", "-c", "\n".join(["set -e", *lines]), **home)
+        return
+    script = "\n".join(["set -e", *before, f"exec {last}"])
+    with (site_home / "said").open("w") as said:
+        started = subprocess.Popen(
+            ["bash", "-c", script], cwd=ROOT, env=environment(**home), stdout=said, stderr=said,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def told() -> str:
+        return (site_home / "said").read_text()[-3000:]
+
+    def at_work() -> bool:
+        assert started.poll() is None, told()
+        if last.endswith("evaluate"):
+            health = [sys.executable, "-m", "runners.health"]
+            done = subprocess.run(health, env=environment(**home), cwd=ROOT, check=False)
+            return done.returncode == 0
+        return "the site is at http" in told()
+
+    try:
+        wait_until(at_work, STARTS_WITHIN, told)
+        started.terminate()
+        assert started.wait(STARTS_WITHIN) == 0, told()
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+
+
+def a_task(home: Path) -> str:
+    """That has results on this site."""
+    code = (
+        "from leaderboard.models import Run; "
+        "task = Run.objects.filter(state='done').order_by('pk')[0].task; "
+        "print(f'{task.name}@{task.version}')"
+    )
+    said = ran("python", "manage.py", "shell", "-c", code, PLUMBLINE_HOME=str(home))
+    return said.splitlines()[-1]
 
 
 def test_the_demo_makes_an_operator_once_and_says_the_password_once(

@@ -1,0 +1,79 @@
+"""Commands of the README and the docs as printed, with no variable set but what a shell has.
+
+Those of docs/operations.md are in tests/runners/test_operations_page.py, that of docs/api.md with
+the API. A Hub of this machine stands in for huggingface.co.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import awkward, generated
+from tests.hub import TEST_DATA, serve
+from tests.runners.place import ROOT, printed
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what commands write into, with the environment that `make setup` makes."""
+    folder = tmp_path / "checkout"
+    for name in ("evalcore", "tasks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[str]:
+    with serve([TEST_DATA, awkward.build(tmp_path / "hub")]) as address:
+        yield address
+
+
+def block(page: str, begins: str) -> str:
+    """The page's code block that begins so."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    (found,) = (text for text in blocks if text.startswith(begins))
+    return f"set -e\n{found}"
+
+
+def run(commands: str, folder: Path, **variables: str) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder), "PYTHONPATH": str(folder), **variables}
+    return printed(["bash", "-c", f"cd {folder}\n{commands}"], environment)
+
+
+def test_the_readmes_run_ends_with_numbers_that_verify(checkout: Path, hub: str) -> None:
+    command = block("README.md", ".venv/bin/evalcore run").replace("ORG/NAME", "awkward/tiny-llama")
+    said = run(command, checkout, HF_ENDPOINT=hub, HF_HUB_DISABLE_TELEMETRY="1")
+    assert "arc_challenge_mmlu" in said
+    (results,) = checkout.glob("results/**/results_*.json")
+    assert json.loads(results.read_text())["n-samples"]["arc_easy"]["effective"] >= 200
+    assert run("evalcore verify results", checkout).count("level rescore: agrees") == 2
+
+
+def test_new_tasks_are_made_and_all_are_exported_as_the_page_says(checkout: Path) -> None:
+    run(block("docs/tasks.md", "evalcore new-task"), checkout)
+    for name in ("riddles", "sums"):
+        assert (checkout / "tasks" / name / "README.md").is_file()
+    assert not (ROOT / "tasks" / "riddles").exists()
+    shutil.rmtree(checkout / "tasks" / "riddles")
+    shutil.rmtree(checkout / "tasks" / "sums")
+    export, lm_eval = block("docs/tasks.md", "evalcore export").strip().splitlines()[1:]
+    run(export, checkout)
+    assert lm_eval.startswith("lm_eval run --include_path lm_eval_tasks")
+    assert len(list((checkout / "lm_eval_tasks").rglob("*.yaml"))) > 3000
+
+
+def test_a_worker_drains_what_waits_and_ends(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    generated.copy_to(home)
+    command = block("docs/launching.md", "python -m runners worker --drain")
+    run(command, ROOT, HOME=str(home), PLUMBLINE_HOME=str(home), PLUMBLINE_SUITE="generated")
