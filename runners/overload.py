@@ -93,7 +93,8 @@ class BoundedDispatcher(ThreadedTaskDispatcher):  # type: ignore[misc]
         now = time.monotonic()
         if now - self._logged >= LOG_SECONDS:
             logger.warning(
-                "overload: %d requests were answered 503, since as many as may wait did",
+                "overload: requests are answered 503 at once, since as many as may wait do; so far "
+                "since the last such line: %d",
                 self._number_refused,
             )
             self._number_refused, self._logged = 0, now

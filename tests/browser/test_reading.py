@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from leaderboard.models import Suite
+from evalcore.verify import recount as verify
+from leaderboard.models import Run, Suite
+from leaderboard.web import background
 from tests.browser.conftest import TINY, Open, board_of_130, evaluate_the_rest
 from tests.browser.looks import PHONE, WIDE, broken, count_of_names, look_once
 from tests.leaderboard import engine_runs
@@ -339,3 +343,25 @@ def test_all_of_it_works_without_javascript(
     assert download.value.suggested_filename == "lab__texts_facts_samples.jsonl"
     download.value.save_as(tmp_path / "samples.jsonl")
     assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 40
+
+
+def test_a_count_that_takes_long_comes_to_its_page_with_and_without_script(
+    visit: Open, site: Suite, monkeypatch: pytest.MonkeyPatch, shot: Shots
+) -> None:
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 0.1)
+    count = verify.recount
+
+    def count_slowly(*arguments: Any, **options: Any) -> Any:
+        time.sleep(2.5)
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(verify, "recount", count_slowly)
+    first, second = Run.objects.filter(state="done").order_by("pk")[:2]
+    for run, script in ((first, True), (second, False)):
+        page = visit(java_script_enabled=script).go(f"/runs/{run.pk}/recount")
+        expect(page.get_by_text("It is being counted.")).to_be_visible()
+        if script:
+            shot(page, "it is being counted")
+        expect(page.locator("#recount .verdict")).not_to_contain_text("It is being counted.")
+        expect(page.locator("#recount .verdict")).to_be_visible()
+        assert page.get_by_text("It is being counted.").count() == 0
