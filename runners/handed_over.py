@@ -92,8 +92,8 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
     """Whether a record and its sample file belong together and to the task that is here.
 
     A process of its own looks, with little memory: `evalcore.verify.validation` says at what.
-    Meanwhile `attend` is called again and again. Raises records.OtherTask for other task files than these,
-    ValueError for files that no engine writes.
+    Meanwhile `attend` is called again and again. Raises records.OtherTask for other task files than
+    these, ValueError for files that no engine writes.
     """
     command = [sys.executable, "-m", "evalcore.verify.validation", str(samples)]
     with subprocess.Popen(
