@@ -63,11 +63,13 @@ def keep_personal_pages_private(get_response: Answer) -> Answer:
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         signed_in = settings.SESSION_COOKIE_NAME in request.COOKIES
-        if has_vary_header(response, "Cookie") and (signed_in or "Cache-Control" not in response):
-            private = {"private": True}
-            if "Cache-Control" not in response:
-                private["no_cache"] = True
-            patch_cache_control(response, **private)
+        said = response.get("Cache-Control", "")
+        if not has_vary_header(response, "Cookie") or "no-store" in said:
+            return response
+        if not said:
+            patch_cache_control(response, private=True, no_cache=True)
+        elif signed_in:
+            patch_cache_control(response, private=True)
         return response
 
     return answer
