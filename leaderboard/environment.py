@@ -6,11 +6,23 @@ import ipaddress
 import math
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import django
 from django.core.exceptions import ImproperlyConfigured
+
+
+def start_django() -> None:
+    """Read the site's settings, for a program of its own. Ends it with a sentence where one is
+    missing or wrong."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
+    try:
+        django.setup()
+    except ImproperlyConfigured as problem:
+        sys.exit(f"plumbline: {problem}")
 
 
 def text(name: str, default: str) -> str:

@@ -5,16 +5,14 @@ For the check of a container: 0 where it was, 1 with a sentence where not.
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 
-import django
+from leaderboard.environment import start_django
 
 
 def main() -> int:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
-    django.setup()
+    start_django()
     from leaderboard.queue import live_workers
 
     names = f"evaluate@{socket.gethostname()}/"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import compileall
-import os
 import sys
 from pathlib import Path
 
-import django
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 import evalcore
+from leaderboard.environment import start_django
 
 
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
-    django.setup()
+    start_django()
     from leaderboard.catalogue import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published

@@ -186,9 +186,14 @@ def test_the_demo_makes_an_operator_once_and_says_the_password_once(
     assert "password " + password[1] not in said
 
 
-def test_where_no_key_is_kept_a_sentence_says_how_to_come_to_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [["manage.py", "pool"], ["-m", "runners.health"], ["-m", "runners.prepare"]]
+)
+def test_where_no_key_is_kept_a_sentence_says_how_to_come_to_one(
+    tmp_path: Path, words: list[str]
+) -> None:
     told = subprocess.run(
-        [sys.executable, "manage.py", "pool"],
+        [sys.executable, *words],
         env={"PLUMBLINE_HOME": str(tmp_path)},
         cwd=ROOT,
         capture_output=True,
