@@ -98,7 +98,7 @@ def record_of(
         samples=SampleFile(file="", sha256="", rows=len(samples)),
         engine={"name": "evalcore", "version": VERSION, "scoring_version": SCORING_VERSION},
         model=model.info.as_json(),
-        groups=_groups(spec),
+        groups=groups_of(spec),
         configs={
             leaf.name: _config(leaf, task) for leaf, task in zip(spec.leaves(), tasks, strict=True)
         },
@@ -281,7 +281,8 @@ def _shots(spec: TaskSpec | GroupSpec, tasks: Sequence[Task]) -> Shots:
     return different.pop() if len(different) == 1 else shots
 
 
-def _groups(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
+def groups_of(spec: TaskSpec | GroupSpec) -> dict[str, Any]:
+    """The groups of a task as a record has them; none for a plain task."""
     return {
         group.name: {
             "alias": group.alias,

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from time import monotonic
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 from django.conf import settings
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 
 from evalcore.record import RunRecord
 from evalcore.verify.validation import OtherFiles
@@ -26,6 +27,73 @@ RECORD_BYTES = 64 << 20
 CHECKED_WITHIN = 1800.0
 """Seconds; a check of 14,000 questions takes three."""
 LOOKS_EACH = 0.5
+
+
+Word = Annotated[str, StringConstraints(max_length=300)]
+Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+FileName = Annotated[
+    str, StringConstraints(pattern=r"^[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,250}$")
+]
+
+
+class _Dataset(BaseModel):
+    path: Word
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    documents: int
+    split: Word
+    name: Word | None
+
+
+class _Meter(BaseModel):
+    source: Word
+    part: Word
+    joules: Amount
+
+
+class _Spread(BaseModel):
+    metric: Word
+    filter: Word
+    k: int
+    lowest: Figure
+    median: Figure
+    highest: Figure
+    mean: Figure
+    sd: Figure | None
+
+
+class _Model(BaseModel):
+    architecture: Word = ""
+    bos_policy: Word = ""
+    max_length: int = 0
+    parameters: int = 0
+    softmax_dtype: Word = ""
+    tokenizer_digest: Word = ""
+    truncation_policy: Word = ""
+    vocabulary: int | None = None
+
+
+class _Requests(BaseModel):
+    total: int
+    journalled: int
+    truncated: int
+
+
+class _File(BaseModel):
+    file: FileName
+
+
+class Shapes(BaseModel):
+    """What pages read of the fields that a record leaves open; other keys in them are free."""
+
+    datasets: dict[str, _Dataset]
+    distribution: list[_Spread]
+    energy: list[_Meter]
+    model: _Model
+    requests: _Requests
+    samples: _File
+    seconds: Amount
+    timing: dict[str, Amount]
 
 
 @contextmanager
@@ -73,7 +141,8 @@ def read_record(text: bytes) -> RunRecord:
     type, a number that is none. What the numbers say is for `leaderboard.queue.records`."""
     try:
         _shape().validate_json(text, strict=True)
-        fields = json.loads(text, parse_constant=_no_number)
+        _shapes().validate_json(text, strict=True)
+        fields = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the file"
@@ -128,6 +197,15 @@ def _answer_of(
             attend()
         if monotonic() > latest:
             raise ValueError(f"the check of its files took {CHECKED_WITHIN / 60:.0f} minutes")
+
+
+@cache
+def _shapes() -> TypeAdapter[Shapes]:
+    return TypeAdapter(Shapes)
+
+
+def _finite(digits: str) -> float:
+    return number if isfinite(number := float(digits)) else _no_number(digits)
 
 
 def _no_number(name: str) -> float:

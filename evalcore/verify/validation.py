@@ -20,31 +20,59 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from evalcore.assembly import groups_of
 from evalcore.errors import EvalError
 from evalcore.keys import run_key_of
 from evalcore.record import LARGEST_GROUP, SAMPLE_SCHEMA, RunRecord
+from evalcore.score.withholding import tasks_without_text
 from evalcore.task.config import GroupSpec, TaskSpec
-from evalcore.task.identity.digest import config_digest, docs_digest, resolved_config
+from evalcore.task.identity.digest import (
+    config_digest,
+    doc_digest,
+    docs_digest,
+    json_ready,
+    resolved_config,
+)
 from evalcore.task.library.load import TaskLibrary
 from evalcore.verify.recount import recount
-from evalcore.verify.specs import SCORING
+from evalcore.verify.specs import SCORING, has_code
 
 MEMORY = 4 << 30
 """Bytes for the whole check; 600,000 questions take a half."""
 MOST_QUESTIONS = 2_000_000
-LARGEST_FILE = 32 << 30
+LARGEST_FILE = 8 << 30
 """Bytes of all questions, unpacked."""
+LARGEST_FOOTER = 16 << 20
 AT_ONCE = 20
 """Questions that are unpacked together: a page may hold one long text for all of them."""
 MOST_PARTS = 2_000
 """Different tasks, and different subsets; FLORES has 400."""
-LONGEST = {"task": 200, "split": 200, "doc_digest": 64, "cluster": 2_000, "subset": 200}
-"""Characters."""
-ALWAYS_THERE = ("task", "doc_id", "doc_digest", "responses", "scores")
+LONGEST_TEXT = 4 << 20
+"""Bytes; a prompt of a million tokens."""
+LONGEST = {
+    **{"task": 200, "split": 200, "doc_digest": 64, "subset": 200, "why_null": 20_000},
+    **{"shots.split": 200, "filtered.filter": 200, "scores.metric": 200, "scores.filter": 200},
+    **{"responses.key": 64, "responses.kind": 40, "responses.finish_reason": 40},
+    **{"responses.path": 100, "responses.thinking": 40, "responses.token_texts": 1 << 16},
+    **{"arguments.kind": 40, "images.digest": 64, "sounds.digest": 64, "images.thumbnail": 1 << 17},
+}
+"""Bytes of a text where it is no question's, by column; other texts may have `LONGEST_TEXT`."""
+MOST = {
+    **{"shots": 1_000, "choices": 10_000, "gold": 10_000, "arguments": 10_000, "images": 256},
+    **{"sounds": 256, "filtered": 100, "scores": 200, "overlaps": 1_000, "loglikelihoods": 100_000},
+    **{"responses": 100_000, "responses.token_ids": 1 << 18, "responses.token_logprobs": 1 << 18},
+    "responses.token_texts": 1 << 18,
+}
+"""Elements of a list."""
+HIGHEST_NUMBER = 10**9
+"""Of a document."""
+ALWAYS_THERE = ("task", "doc_id", "doc_digest", "doc", "arguments", "responses", "scores")
 COUNTS = ("n_context_tokens", "n_truncated", "n_thought_tokens")
 AS_JSON = ("doc", "answer")
-DEEPEST = 100
+DEEPEST = 200
 """Lists within lists, and mappings within mappings."""
+SAME_IN_BOTH = ("interval", "higher_is_better", "comparability_key")
+"""What a number says beside its figures."""
 
 
 class Contradiction(ValueError):
@@ -64,9 +92,10 @@ def check(record: RunRecord, samples: Path, library: TaskLibrary, *, seed: int) 
     """
     task = _task_of(record, library)
     try:
+        _check_footer(samples)
         with pq.ParquetFile(samples) as file:
             _check_shape(record, file)
-            digests = list(_checked(file, {leaf.name for leaf in task.leaves()}))
+            digests = list(_checked(file, task, set(record.without_text)))
     except MemoryError:
         raise Contradiction("the sample file unpacks to more than a run has") from None
     except (OSError, pa.ArrowException) as problem:
@@ -76,17 +105,35 @@ def check(record: RunRecord, samples: Path, library: TaskLibrary, *, seed: int) 
             f"the record says that its questions are {record.docs_digest[:12]}, "
             f"the sample file has {found[:12]}"
         )
-    found_again = recount(record, samples, library, seed=seed)
-    if found_again.differences:
-        raise Contradiction(f"counted again: {_short(found_again.differences[0])}")
+    _check_numbers(record, samples, library, task, seed)
+
+
+def _check_numbers(
+    record: RunRecord, samples: Path, library: TaskLibrary, task: TaskSpec | GroupSpec, seed: int
+) -> None:
+    if len({row.place for row in record.results}) != len(record.results) or record.clean_results:
+        raise Contradiction("results: a number stands twice, or on documents that nobody chose")
+    again = recount(record, samples, library, seed=seed, spec=task)
+    if again.differences:
+        raise Contradiction(f"counted again: {_short(again.differences[0])}")
+    by_code = any(
+        has_code({k: resolved_config(leaf).get(k) for k in SCORING}) for leaf in task.leaves()
+    )
+    failed = [f"{failure.task} {failure.metric}" for failure in record.failures]
+    for left in again.left:
+        if not (by_code or record.without_text or any(left.startswith(one) for one in failed)):
+            raise Contradiction(f"not counted again: {_short(left)}")
     for row in record.results:
-        # The run keys of a group's parts are in no record.
-        again = found_again.rows.get(row.place) if row.task == record.task else None
-        if again is not None and again.comparability_key != row.comparability_key:
-            raise Contradiction(
-                f"{row.metric}: its comparability key is {row.comparability_key[:12]}, "
-                f"what was asked gives {again.comparability_key[:12]}"
-            )
+        if (other := again.rows.get(row.place)) is None:
+            continue
+        for name in SAME_IN_BOTH:
+            # The run keys of a group's parts are in no record.
+            if name == "comparability_key" and row.task != record.task:
+                continue
+            if (stated := getattr(row, name)) != (found := getattr(other, name)):
+                raise Contradiction(
+                    f"{row.metric}: {name} is {stated!s:.20}, and not {found!s:.20}"
+                )
 
 
 def _task_of(record: RunRecord, library: TaskLibrary) -> TaskSpec | GroupSpec:
@@ -99,14 +146,29 @@ def _task_of(record: RunRecord, library: TaskLibrary) -> TaskSpec | GroupSpec:
         raise OtherFiles(f"{record.task}: its files here are others than those of the record")
     if run_key_of(record) != record.run_key:
         raise Contradiction("the record's own fields give another run key than the one it states")
+    if record.engine.get("name") != "evalcore" or record.settings.get("predict_only"):
+        raise Contradiction("it is no run of this engine that was scored")
+    if record.groups != json_ready(groups_of(task)):
+        raise Contradiction("groups: they are not those of the task's file")
+    if record.without_text != tasks_without_text(task):
+        raise Contradiction("without_text: the task's file says otherwise")
     leaves = {leaf.name: resolved_config(leaf) for leaf in task.leaves()}
     if leaves.keys() != record.configs.keys():
         raise Contradiction("configs: they are of other tasks than those that were asked")
     for name, config in leaves.items():
-        for key in SCORING:
-            if config.get(key) != record.configs[name].get(key):
+        stated = record.configs[name]
+        for key in sorted({*config, *stated} - {"metadata"}):  # a class states its own version
+            if config.get(key) != stated.get(key):
                 raise Contradiction(f"configs: {key} of {name} is not what its file says")
     return task
+
+
+def _check_footer(samples: Path) -> None:
+    """A file's last bytes say how long the description is that a reader takes into memory."""
+    with samples.open("rb") as file:
+        file.seek(max(0, samples.stat().st_size - 8))
+        if int.from_bytes(file.read(4), "little") > LARGEST_FOOTER:
+            raise Contradiction("the sample file describes itself at length")
 
 
 def _check_shape(record: RunRecord, file: pq.ParquetFile) -> None:
@@ -126,11 +188,16 @@ def _check_shape(record: RunRecord, file: pq.ParquetFile) -> None:
             f"the sample file has {rows} questions, the record says {record.samples.rows}, "
             f"and {MOST_QUESTIONS:,} is the most"
         )
+    groups = (file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))
+    if not all(groups):
+        raise Contradiction("the sample file has groups without a question")
 
 
-def _checked(file: pq.ParquetFile, tasks: set[str]) -> Iterator[str]:
+def _checked(file: pq.ParquetFile, task: TaskSpec | GroupSpec, withheld: set[str]) -> Iterator[str]:
     """The digest of each question, once all that its row says has been looked at."""
+    leaves, in_group = {leaf.name: leaf for leaf in task.leaves()}, isinstance(task, GroupSpec)
     parts: set[tuple[str, str | None]] = set()
+    last: dict[str, int] = {}
     whole = 0
     for number in range(file.num_row_groups):
         size = 0
@@ -141,11 +208,22 @@ def _checked(file: pq.ParquetFile, tasks: set[str]) -> Iterator[str]:
                     f"questions that are read together unpack to more than "
                     f"{LARGEST_GROUP >> 20} MiB"
                 )
+            for column in batch.schema:
+                _check_column(column.name, batch.column(column.name))
             if wrong := _missing_or_below_0(batch):
                 raise Contradiction(wrong)
-            for row in batch.select(_LOOKED_AT).to_pylist():
-                if wrong := _wrong_in(row, tasks):
+            for row, lengths in zip(
+                batch.select(_LOOKED_AT).to_pylist(), _lengths(batch), strict=True
+            ):
+                leaf = leaves.get(row["task"])
+                wrong = _wrong_in(row, lengths, leaf)
+                if leaf and not wrong and leaf.name not in withheld:
+                    wrong = _wrong_in_document(row, leaf, in_group=in_group)
+                if not last.get(row["task"], -1) < row["doc_id"] < HIGHEST_NUMBER:
+                    wrong = "its number does not follow that of the one before"
+                if wrong:
                     raise Contradiction(f"document {row['doc_id']}: {wrong}")
+                last[row["task"]] = row["doc_id"]
                 parts.add((row["task"], row["subset"]))
                 yield row["doc_digest"]
             if len(parts) > MOST_PARTS:
@@ -155,7 +233,43 @@ def _checked(file: pq.ParquetFile, tasks: set[str]) -> Iterator[str]:
             raise Contradiction(f"it unpacks to more than {LARGEST_FILE >> 30} GiB")
 
 
-_LOOKED_AT = [*LONGEST, *AS_JSON, "doc_id", "filtered"]
+_LOOKED_AT = [
+    *("task", "doc_id", "doc_digest", "doc", "answer", "cluster", "subset", "filtered", "pick"),
+    *("repeats", "several_answers", "prompt"),
+]
+
+
+def _check_column(name: str, values: pa.Array) -> None:
+    """Raises Contradiction for a text or a list that is longer than any, or lacks an element."""
+    kind = values.type
+    if pa.types.is_list(kind):
+        longest = pc.max(pc.list_value_length(values)).as_py() or 0
+        if longest > MOST[name]:
+            raise Contradiction(f"{name} has {longest:,} elements, and {MOST[name]:,} is the most")
+        inner = values.flatten()
+        if inner.null_count and name != "loglikelihoods":
+            raise Contradiction(f"{name}: an element is missing")
+        _check_column(name, inner)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            _check_column(f"{name}.{field.name}", values.field(field.name))
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        longest, most = (
+            pc.max(pc.binary_length(values)).as_py() or 0,
+            LONGEST.get(name, LONGEST_TEXT),
+        )
+        if longest > most:
+            raise Contradiction(f"{name} has {longest:,} bytes, and {most:,} is the most")
+
+
+def _lengths(batch: pa.RecordBatch) -> Iterator[dict[str, int]]:
+    """Of each question how many choices, arguments and responses it has, and different scores."""
+    names = ("choices", "arguments", "responses")
+    counted = [pc.fill_null(pc.list_value_length(batch.column(name)), 0) for name in names]
+    scores = batch.column("scores").to_pylist()
+    for *lengths, of_row in zip(*(one.to_pylist() for one in counted), scores, strict=True):
+        named = {(score["metric"], score["filter"]) for score in of_row}
+        yield {**dict(zip(names, lengths, strict=True)), "twice": len(of_row) - len(named)}
 
 
 def _missing_or_below_0(batch: pa.RecordBatch) -> str:
@@ -171,19 +285,39 @@ def _missing_or_below_0(batch: pa.RecordBatch) -> str:
     return ""
 
 
-def _wrong_in(row: dict[str, Any], tasks: set[str]) -> str:
+def _wrong_in(row: dict[str, Any], lengths: dict[str, int], task: TaskSpec | None) -> str:
     """What is wrong with a question; empty for nothing."""
-    for name, most in LONGEST.items():
-        if row[name] is not None and len(row[name]) > most:
-            return f"{name} has {len(row[name]):,} characters, and {most:,} is the most"
-    if row["task"] not in tasks:
-        return f"it is of task {row['task']}, which was not asked"
+    if task is None:
+        return f"it is of task {row['task']:.80}, which was not asked"
     for name in AS_JSON:
         if row[name] is not None and (why := _not_json(name, row[name])):
             return f"{name}: {why}"
     for of_filter in row["filtered"] or ():
         if why := _not_json("filtered", of_filter["values"]):
             return f"filtered: {why}"
+    if lengths["responses"] != lengths["arguments"] * (row["repeats"] or 1):
+        return f"{lengths['responses']} responses to {lengths['arguments']} requests"
+    if lengths["twice"]:
+        return "a score stands twice"
+    if row["pick"] is not None and not -1 <= row["pick"] < max(lengths["choices"], 1):
+        return f"pick is {row['pick']} of {lengths['choices']} choices"
+    if row["prompt"] is None or row["several_answers"] is None:
+        return "it has no prompt, or does not say whether several answers are right"
+    return ""
+
+
+def _wrong_in_document(row: dict[str, Any], task: TaskSpec, *, in_group: bool) -> str:
+    """What is not as the question's document has it; empty for nothing."""
+    doc = json.loads(row["doc"])
+    if (found := doc_digest(doc)) != row["doc_digest"]:
+        return f"doc_digest is {row['doc_digest'][:12]}, that of its document {found[:12]}"
+    for name in ("cluster", "subset"):
+        column = getattr(task.about, name)
+        value = str(doc[column]) if column in doc else column
+        if name == "subset" and in_group:
+            value = value or task.name
+        if row[name] != value:
+            return f"{name} is {row[name]!s:.40}, and not {value!s:.40}"
     return ""
 
 

@@ -43,9 +43,16 @@ def computed_by(record: RunRecord) -> str:
 
 MOST_NUMBERS = 5_000
 """Rows of results: MMLU has 366."""
-LARGEST = {"environment": 1 << 16, "configs": 1 << 24, "results": 1 << 24, "clean_results": 1 << 24}
-LARGEST_FIELD = 1 << 21
-"""Characters of a field as JSON; a chat template is among them."""
+LARGEST = {
+    **{"environment": 1 << 16, "chat": 1 << 20, "configs": 1 << 24, "results": 1 << 24},
+    **{"groups": 1 << 22, "generation": 1 << 22, "datasets": 1 << 22},
+}
+LARGEST_FIELD = 1 << 18
+"""Characters of any other field as JSON."""
+LARGEST_NUMBER = 1e100
+"""A perplexity may be astronomic; its square is to be a number."""
+LONGEST_WORD = 40
+"""Characters of how an interval was made."""
 
 
 def check(run: Run, record: RunRecord) -> None:
@@ -134,6 +141,10 @@ def _wrong_in(run: Run, row: ResultRow) -> str:
     error = 0.0 if row.stderr is None else row.stderr
     if not all(map(isfinite, (row.value, row.low, row.high, error))):
         return f"{bounds}: not finite"
+    if max(map(abs, (row.value, row.low, row.high, error))) > LARGEST_NUMBER:
+        return f"{bounds}: larger than any"
+    if len(row.interval) > LONGEST_WORD:
+        return f"interval has {len(row.interval):,} characters"
     if not row.low <= row.value <= row.high or error < 0:
         return f"{bounds}: the value is not in its interval, or the error below 0"
     if row.n < 1:

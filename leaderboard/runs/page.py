@@ -26,7 +26,7 @@ from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.runs.funnel import funnel
 from leaderboard.runs.peers import Peers
-from leaderboard.samples import Damaged, Unavailable
+from leaderboard.samples import Damaged, Unavailable, as_written
 from leaderboard.samples import store as artifacts
 from leaderboard.web import Address, Scale, kept, part
 
@@ -86,7 +86,7 @@ def _page(
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
     browser = None
     if samples:
-        with suppress(Damaged):
+        with suppress(Damaged), as_written(samples):
             browser = browse(samples, address, searchable=searchable, peers=others)
     if redirect := address.redirect():
         return redirect

@@ -21,7 +21,7 @@ from leaderboard.samples.question import (
 )
 from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
 from leaderboard.samples.store import StoredFile, path_of
-from leaderboard.samples.unavailable import Damaged, Unavailable
+from leaderboard.samples.unavailable import Damaged, Unavailable, as_written
 from leaderboard.samples.vectors import Layout, Vector, by_result
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "StoredFile",
     "Unavailable",
     "Vector",
+    "as_written",
     "by_result",
     "checking",
     "costs",

@@ -131,12 +131,13 @@ def _read(path: Path) -> Facts:
 
 def _facts_in(path: Path) -> Facts:
     with pq.ParquetFile(path) as file:
-        table = file.read(columns=list(_COLUMNS), use_threads=False)
+        blocks = [_without_texts(file, block) for block in range(file.num_row_groups)]
+    table = pa.concat_tables(blocks)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     tasks, task = _coded(columns["task"])
     parts, part = _coded(pc.coalesce(columns["subset"], columns["task"]))
     responses = _Lists.of(columns["responses"])
-    choices, gold = _Lists.of(columns["choices"]), _Lists.of(columns["gold"])
+    choices, gold = _Lists.of_sizes(columns["choices"]), _Lists.of(columns["gold"])
     likelihoods = _numbers(responses.values.field("loglikelihood"))
     right, margin = _likelihoods(likelihoods, responses, choices, gold)
     lengths = _numbers(responses.values.field("n_context_tokens"))
@@ -160,6 +161,13 @@ def _facts_in(path: Path) -> Facts:
     )
 
 
+def _without_texts(file: pq.ParquetFile, block: int) -> pa.Table:
+    """Of choices how many there are: their texts are never together in memory."""
+    table = file.read_row_group(block, columns=list(_COLUMNS), use_threads=False)
+    at = table.schema.get_field_index("choices")
+    return table.set_column(at, "choices", pc.list_value_length(table["choices"]))
+
+
 @dataclass(frozen=True)
 class _Lists:
     """A column of lists: all their values one after the other, and where each list begins."""
@@ -174,6 +182,12 @@ class _Lists:
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
         return cls(column.flatten(), sizes, np.cumsum(sizes) - sizes)
 
+    @classmethod
+    def of_sizes(cls, column: Any) -> _Lists:
+        """Lists of which nobody reads the values."""
+        sizes = pc.fill_null(column, 0).to_numpy().astype(np.int64)
+        return cls(None, sizes, np.cumsum(sizes) - sizes)
+
     @property
     def rows(self) -> NDArray[np.int64]:
         """For each value the row that its list stands in."""
@@ -182,7 +196,7 @@ class _Lists:
     @property
     def within(self) -> NDArray[np.int64]:
         """For each value its place in its list."""
-        return np.arange(len(self.values)) - np.repeat(self.starts, self.sizes)
+        return np.arange(self.sizes.sum()) - np.repeat(self.starts, self.sizes)
 
 
 def _likelihoods(

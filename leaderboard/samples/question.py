@@ -19,6 +19,8 @@ _ENDED = {
     "length": "cut at its longest length",
 }
 _JPEG = "data:image/jpeg;base64,"
+MOST_TOKENS = 2_000
+"""Of one text, on a page; the file has them all."""
 SHORT_CONTINUATION = 4
 """Continuations up to this length (letters) are shown side by side after the prompt."""
 
@@ -71,6 +73,8 @@ class Scored:
     loglikelihood: float
     tokens: tuple[Token, ...]
     """Of a long text the sums of its windows."""
+    more: int
+    """Tokens beyond those that a page shows."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +295,8 @@ def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
             label=letter(place) if place < letters else str(place + 1),
             text=argument["continuation"],
             loglikelihood=response["loglikelihood"],
-            tokens=_tokens(response, withheld),
+            tokens=_tokens(response, withheld)[:MOST_TOKENS],
+            more=max(0, len(response["token_logprobs"]) - MOST_TOKENS),
         )
         for place, (argument, response) in enumerate(asked)
         if response.get("text") is None and response.get("token_logprobs")

@@ -232,7 +232,9 @@ def matrix(results: Sequence[int], kept: dict[int, Packed] | None = None) -> Mat
     if len({layout.docs_digest for layout in layouts.values()}) > 1:
         asked = {pk: layouts[digest].docs_digest for pk, (digest, _, _) in found.items()}
         raise OtherQuestions(_not_asked_as_others(asked))
-    layout = next(iter(layouts.values()))
+    # Of equal questions, layouts may differ in their parts: that of most, and of as many the first.
+    usual = Counter(found[pk][0] for pk in results if pk in found).most_common(1)[0][0]
+    layout = layouts[usual]
     scores = np.full((len(results), layout.n), np.nan, dtype=np.float32)
     for place, pk in enumerate(results):
         if pk in found:
@@ -240,7 +242,8 @@ def matrix(results: Sequence[int], kept: dict[int, Packed] | None = None) -> Mat
             if len(values) != layout.n:
                 raise OtherQuestions([pk])
             scores[place] = values
-    return Matrix(layout, scores, next(iter(found.values()))[1])
+    weighting = next(found[pk][1] for pk in results if pk in found)
+    return Matrix(layout, scores, weighting)
 
 
 def _not_asked_as_others(asked: Mapping[int, str]) -> list[int]:

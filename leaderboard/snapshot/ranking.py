@@ -58,6 +58,9 @@ class Part:
         if np.isin(self.column.results_of(self.variants), list(lacking)).any():
             return False
         try:
+            layout, _, _ = self.scores(self.variants[:50])
+            if _is_one_cluster(layout):
+                return False
             self.block(self.variants[:1])
         except vectors.OtherQuestions:
             raise
@@ -71,7 +74,8 @@ class Part:
         return block(
             scores,
             weight=self.weight,
-            clusters=layout.cluster,
+            # A model whose file names one cluster for all ends no window of the others.
+            clusters=None if _is_one_cluster(layout) else layout.cluster,
             strata=layout.strata,
             by_part=by_part,
         )
@@ -120,6 +124,11 @@ class Part:
         if entry.part_chances:
             return np.array([entry.part_chances[task] for task in layout.tasks])[layout.task]
         return np.full(layout.n, entry.task.chance or 0.0)
+
+
+def _is_one_cluster(layout: vectors.Layout) -> bool:
+    """Whether its questions say nothing of others."""
+    return layout.cluster is not None and layout.cluster.min() == layout.cluster.max()
 
 
 def variance_of(scores: Scores) -> Floats:

@@ -145,7 +145,12 @@ def record(run: Run, *results: ResultRow, **fields: Any) -> RunRecord:
             "commit": run.variant.commit,
             "dtype": run.variant.dtype,
         },
-        "datasets": {run.task.name: {"path": "plumbline/demo", "commit": "e" * 40}},
+        "datasets": {
+            run.task.name: {
+                **{"path": "plumbline/demo", "name": None, "split": "test"},
+                **{"commit": "e" * 40, "documents": 100},
+            }
+        },
         "environment": {"python": "3.11"},
         "requests": {"total": 400, "journalled": 0, "truncated": 0},
         "paths": {"plain": 400},

@@ -90,9 +90,14 @@ def record_of(task: str, shots: int, **fields: Any) -> Any:
         "samples": SampleFile(file="", sha256="", rows=QUESTIONS),
         "engine": {"name": "evalcore", "version": VERSION, "scoring_version": SCORING_VERSION},
         "model": {},
-        "datasets": {task: {"commit": "e" * 40}},
+        "datasets": {
+            task: {
+                **{"path": "standin/questions", "name": None, "split": "test"},
+                **{"commit": "e" * 40, "documents": QUESTIONS},
+            }
+        },
         "environment": {},
-        "requests": {},
+        "requests": {"total": 2 * QUESTIONS, "journalled": 0, "truncated": 0},
         "paths": {},
         "configs": {task: resolved_config(spec)},
     }

@@ -406,6 +406,38 @@ def test_a_record_with_a_field_of_another_type_or_a_number_that_is_none_is_refus
             read_record(text.replace(right, wrong).encode())
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("requests", {}, "requests.total"),
+        ("datasets", {"arc": {"commit": ["e"]}}, "datasets.arc"),
+        ("energy", [{}], "energy.0.source"),
+        ("energy", [{"source": "RAPL", "part": "cpu", "joules": 10**400}], "energy.0.joules"),
+        ("timing", {"answers": "soon"}, "timing.answers"),
+        ("seconds", -1.0, "seconds"),
+        ("distribution", [{"metric": "m"}], "distribution.0"),
+        ("model", {"bos_policy": ["a"]}, "model.bos_policy"),
+        ("model", {"max_length": {"a": 1}}, "model.max_length"),
+        ("samples", {"file": "../../.bashrc", "sha256": "a" * 64, "rows": 1}, "samples.file"),
+        ("samples", {"file": "a\x1b]0;x\n.parquet", "sha256": "a" * 64, "rows": 1}, "samples.file"),
+    ],
+)
+def test_what_a_page_reads_of_a_record_has_its_form(field: str, value: Any, says: str) -> None:
+    told = rows.record(rows.unsaved()).as_json()
+    assert read_record(json.dumps(told).encode())
+    with pytest.raises(ValueError, match=f"record: {says}"):
+        read_record(json.dumps({**told, field: value}).encode())
+
+
+@pytest.mark.django_db
+def test_a_number_too_large_for_one_is_none() -> None:
+    told = json.dumps(rows.record(rows.unsaved()).as_json())
+    assert '"seconds": 1.0' in told
+    with pytest.raises(ValueError, match="record"):
+        read_record(told.replace('"seconds": 1.0', '"seconds": 1e999').encode())
+
+
 def test_a_log_ends_without_progress_bars_and_with_lines_as_they_were_drawn_last(
     tmp_path: Path,
 ) -> None:

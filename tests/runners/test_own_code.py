@@ -203,7 +203,7 @@ def test_what_a_model_makes_of_its_files_is_not_stored(
     trust(settings, f"somebody/forging@{commit_of(site, 'forging')}")
     run = evaluated(one_run(submitted("forging")), worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")
-    assert "the record says that its questions are" in run.error_message
+    assert "doc_digest is 000000000000, that of its document" in run.error_message
     assert not run.results.exists()
     assert not run.artifacts.exists()
     assert not list(artifacts.storage().here.rglob("incoming-*"))

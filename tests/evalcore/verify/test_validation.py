@@ -104,8 +104,38 @@ def long_subset(rows):
     rows[3]["subset"] = "x" * 5_000_000
 
 
-def many_parts(rows):
-    return [{**rows[0], "subset": f"part {number}"} for number in range(2_500)]
+def another_subset(rows):
+    rows[0]["subset"] = "part 3"
+
+
+def backwards(rows):
+    rows[:2] = rows[1::-1]
+
+
+def in_one_cluster(rows):
+    for row in rows:
+        row["cluster"] = "a"
+
+
+def picked_nothing(rows):
+    rows[1]["pick"] = 99
+
+
+def answers_of_nobody(rows):
+    rows[-1]["responses"] *= 3
+
+
+def twice(rows):
+    rows[0]["scores"].append(rows[0]["scores"][0])
+
+
+def long_thumbnail(rows):
+    image = {"digest": "d" * 64, "width": 1, "height": 1, "thumbnail": b"x" * 200_000}
+    rows[0]["images"] = [image]
+
+
+def missing_sound(rows):
+    rows[0]["sounds"] = [None]
 
 
 def in_no_task(rows):
@@ -139,17 +169,24 @@ def null(rows):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (other_questions, "its? questions are|the record says that its questions are"),
-        (half, "questions are"),
+        (other_questions, "doc_digest is 000000000000"),
+        (half, "the record says that its questions are"),
         (right_all_along, "counted again"),
         (another_document, "doc_digest"),
-        (long_subset, "subset has 5,000,000 characters"),
-        (many_parts, "more than 2,000 parts"),
+        (long_subset, "subset has 5,000,000 bytes"),
+        (another_subset, "subset is part 3, and not toy_likely"),
+        (backwards, "does not follow that of the one before"),
+        (in_one_cluster, "cluster is a, and not None"),
+        (picked_nothing, "pick is 99 of"),
+        (answers_of_nobody, "responses to"),
+        (twice, "a score stands twice"),
+        (long_thumbnail, "images.thumbnail has"),
+        (missing_sound, "sounds: an element is missing"),
         (in_no_task, "another_task, which was not asked"),
         (below_0, "n_context_tokens is -5"),
         (no_json, "document 0: doc: no JSON"),
         (deep, "document 0: doc: no JSON"),
-        (nested, "nested more than 100 times"),
+        (nested, "nested more than 200 times"),
         (digits, "document 0: doc: no JSON"),
         (null, "document 0"),
     ],
@@ -158,6 +195,13 @@ def null(rows):
 def test_samples_that_are_not_the_runs_are_refused(run, tasks, change, says):
     change_rows(run, change)
     with pytest.raises(Contradiction, match=says):
+        looked_at(run, tasks)
+
+
+def test_what_a_record_says_of_its_time_saves_no_false_score(run, tasks):
+    change_rows(run, right_all_along)
+    write_record(run, timing={"scores": 1e6})
+    with pytest.raises(Contradiction, match="counted again"):
         looked_at(run, tasks)
 
 
@@ -183,6 +227,15 @@ def empty(table):
     return table.slice(0, 0)
 
 
+def of_many_responses(table):
+    """A million and a half of them in one row; the others have as many as requests."""
+    responses = table["responses"].combine_chunks()
+    first = responses[0].as_py()
+    at = table.schema.get_field_index("responses")
+    rows = [first * 800_000, *responses[1:].to_pylist()]
+    return table.set_column(at, "responses", pa.array(rows, responses.type))
+
+
 def without_responses(table):
     at = table.schema.get_field_index("responses")
     return table.set_column(at, "responses", pa.nulls(len(table), table["responses"].type))
@@ -190,9 +243,10 @@ def without_responses(table):
 
 def large(table):
     """A few kilobytes."""
-    rows = pa.concat_tables([table] * 20).slice(0, 20)
-    at = table.schema.get_field_index("prompt")
-    return rows.set_column(at, "prompt", pa.array(["x" * 16_000_000] * 20))
+    rows = pa.concat_tables([table.slice(0, 1)] * 100)
+    at, number = (table.schema.get_field_index(name) for name in ("prompt", "doc_id"))
+    rows = rows.set_column(number, "doc_id", pa.array(range(100), pa.int32()))
+    return rows.set_column(at, "prompt", pa.array(["x" * 3_000_000] * 100))
 
 
 @pytest.mark.parametrize(
@@ -203,6 +257,7 @@ def large(table):
         (empty, "0 questions"),
         (without_responses, "no responses"),
         (large, "unpack to more than 256 MiB"),
+        (of_many_responses, "responses has"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -223,6 +278,33 @@ def with_first_result(record: RunRecord, **fields: Any) -> RunRecord:
     [
         (lambda r: with_first_result(r, value=0.99, high=1.0), Contradiction, "stated 0.99"),
         (lambda r: dataclasses.replace(r, docs_digest="d" * 64), Contradiction, "dddddddddddd"),
+        (lambda r: with_first_result(r, interval="x" * 10_000), Contradiction, "interval is xxxx"),
+        (lambda r: with_first_result(r, higher_is_better=None), Contradiction, "higher_is_better"),
+        (lambda r: dataclasses.replace(r, results=r.results * 2), Contradiction, "stands twice"),
+        (lambda r: dataclasses.replace(r, clean_results=r.results), Contradiction, "nobody chose"),
+        (lambda r: dataclasses.replace(r, without_text=["toy_likely"]), Contradiction, "without_t"),
+        (
+            lambda r: dataclasses.replace(r, engine={**r.engine, "name": "x"}),
+            Contradiction,
+            "no run",
+        ),
+        (
+            lambda r: dataclasses.replace(r, settings={"predict_only": True}),
+            Contradiction,
+            "no run",
+        ),
+        (lambda r: dataclasses.replace(r, groups={}), Contradiction, "groups"),
+        (
+            lambda r: dataclasses.replace(
+                r,
+                configs={
+                    **r.configs,
+                    "toy_likely": {**r.configs["toy_likely"], "num_fewshot": "x"},
+                },
+            ),
+            Contradiction,
+            "num_fewshot of toy_likely",
+        ),
         (lambda r: dataclasses.replace(r, run_key="a" * 64), Contradiction, "another run key"),
         (lambda r: dataclasses.replace(r, shots=3), Contradiction, "another run key"),
         (lambda r: dataclasses.replace(r, configs={}), Contradiction, "configs"),
@@ -250,7 +332,7 @@ def test_a_number_that_claims_another_column_is_refused(tasks, tmp_path):
     row = record.own_results()[0]
     others = [one for one in record.results if one != row]
     write_record(path, results=[dataclasses.replace(row, comparability_key="k" * 64), *others])
-    with pytest.raises(Contradiction, match="comparability key is kkkkkkkkkkkk"):
+    with pytest.raises(Contradiction, match="comparability_key is kkkkkkkkkkkk"):
         looked_at(path, tasks)
 
 

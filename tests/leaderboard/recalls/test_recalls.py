@@ -117,6 +117,21 @@ def test_a_result_on_other_questions_keeps_no_board_from_being_built(
     assert "has other questions" in client.get("/recalls").content.decode()
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_a_result_whose_questions_are_all_one_cluster_stops_no_board(
+    suite: Suite, models: list[Variant], place: int
+) -> None:
+    vector = ScoreVector.objects.get(result__run=run_of(models[place]), result__metric="acc")
+    honest = vectors.unpack_layout(bytes(vector.questions.layout), vector.questions.docs_digest)
+    one = np.zeros(honest.n, np.int32)
+    vector.questions = vectors.questions_row(replace(honest, cluster=one))
+    vector.save()
+    BoardSnapshot.objects.all().delete()
+    published.forget()
+    assert recalls.build_boards()
+    assert make.board(suite).ranked == len(models)
+
+
 @pytest.mark.parametrize("by", ["run", "record", "task"])
 def test_what_is_named_is_recalled_and_nothing_else(heron: Variant, by: str) -> None:
     run = run_of(heron)
