@@ -147,6 +147,7 @@ def test_workers_questions_to_a_queue_of_100_000_runs_stay_on_its_indexes(
 
 EVALUATE = """
 import sys, threading
+from django.conf import settings
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
 from leaderboard.queue import claims
@@ -154,6 +155,7 @@ from leaderboard.models import Run
 from runners import backends, execute
 from tests.runners import rows, standin
 backends.PYTHON = (sys.executable, standin.__file__)
+settings.PLUMBLINE_TASKS = standin.TASKS
 worker = rows.worker()
 rows.queued("arc", "mmlu", variant=rows.variant("standin/slow"))
 claim = claims.claim_next(worker)

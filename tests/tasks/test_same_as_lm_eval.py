@@ -113,10 +113,6 @@ KNOWN = {
         "theirs cannot be asked, ['num_fewshot']",
         "its function fails on training rows, which have no further people's answers",
     ),
-    "toxigen": (
-        "theirs cannot be asked, ['num_fewshot']",
-        "its function gives the answer as a number of numpy, which lm-eval refuses in examples",
-    ),
     "mgsm_direct": (
         "only ours [], only theirs ['mgsm_direct_es_spanish_bench']",
         "a tag there, of which another collection makes use for its copy of the Spanish task",
