@@ -221,6 +221,9 @@ def test_two_models_are_compared_from_the_board_to_a_single_question(
     expect(page.get_by_text(re.compile("^Right: picked"))).to_have_count(1)
     expect(page.get_by_text(re.compile("^Wrong: picked"))).to_have_count(1)
     page.get_by_role("link", name="Permalink").click()
+    # The heading stood there before: a permalink is without the filter.
+    every = filters.get_by_role("link", name=re.compile("^All,"))
+    expect(every).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("heading", name=f"Question {label}")).to_be_visible()
     look_once(page, "a question of two models")
     page.get_by_role("link", name="All of it on the run’s page").first.click()
