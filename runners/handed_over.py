@@ -25,7 +25,7 @@ from leaderboard.queue import records
 
 RECORD_BYTES = 64 << 20
 CHECKED_WITHIN = 1800.0
-"""Seconds; a check of 14,000 questions takes three."""
+"""Seconds; a check of 14,000 questions took two."""
 LOOKS_EACH = 0.5
 
 

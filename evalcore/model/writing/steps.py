@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from evalcore.model.faults import set_aside
 from evalcore.model.forward.logits import logits_at
 from evalcore.model.forward.selfcheck import IN_COMPANY, Trial, tried_in_both
 
@@ -46,7 +47,8 @@ def _tried(model: Any, prompt: list[int], pad: int, times: int) -> Trial:
         whole = logits_at(model, written.sequences[:, :-1], places)[0].float().log_softmax(dim=-1)
     except torch.OutOfMemoryError:
         raise
-    except Exception:  # a model that cannot be asked step by step is not held to what that says
+    except Exception as problem:  # who cannot be asked step by step is not held to what that says
+        set_aside("writing step by step, to compare", problem)
         return Trial(problem=None, largest=0.0)
     allowed = times * IN_COMPANY.of(model)
     likeliest = whole.argmax(dim=-1, keepdim=True)
