@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
-from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
@@ -16,13 +14,10 @@ from django.db.models.functions import Now
 from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
-from leaderboard.queue import launches
 from runners import backends, capacity, confinement, occupancy, trusted_code
 from runners.capacity import Capacity
 from runners.devices import Gpu
 from runners.reconnect import persistently
-
-logger = logging.getLogger(__name__)
 
 LAST_WORDS = 3.0
 """Seconds for the database to hear that this worker ends."""
@@ -31,10 +26,9 @@ LAST_WORDS = 3.0
 class Registration:
     """Of one worker on its devices (as `--devices` has them), as long as the `with` lasts."""
 
-    def __init__(self, name: str, devices: str, launch: UUID | None) -> None:
+    def __init__(self, name: str, devices: str) -> None:
         self._name = name
         self._devices = devices
-        self._launch = launch
         self._is_new = True
         self._holds: Capacity | None = None
 
@@ -53,21 +47,13 @@ class Registration:
             backends.backend(),
             runs_code=trusted_code.runs_code(),
             confinement=confinement.here().name,
-            launch=self._launch,
             is_new=self._is_new,
         )
         worker = persistently(tell)
         self._is_new = False
         return worker
 
-    def note_claim(self) -> None:
-        if self._launch:
-            persistently(partial(launches.took, self._launch))
-
     def __enter__(self) -> Self:
-        if self._launch and not persistently(partial(launches.came, self._launch)):
-            logger.warning("--launch %s: nobody knows this launch", self._launch)
-            self._launch = None
         return self
 
     def __exit__(
@@ -81,8 +67,6 @@ class Registration:
 
     def _say_goodbye(self) -> None:
         Worker.objects.filter(name=self._name).update(ended=Now())
-        if self._launch:
-            launches.end(self._launch, "its worker ended")
 
 
 def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
@@ -102,7 +86,6 @@ def write(
     *,
     runs_code: bool = False,
     confinement: str = "",
-    launch: UUID | None = None,
     is_new: bool = False,
     refusal: str = "",
 ) -> Worker:
@@ -115,7 +98,6 @@ def write(
         "runs_code": runs_code,
         "confinement": confinement,
         "memory_in_use": occupancy.now(holds.device, holds.memory_bytes),
-        "launch_id": launch,
         "seen": Now(),
         "ended": None,
         "refusal": refusal,

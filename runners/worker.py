@@ -14,7 +14,6 @@ import sys
 import threading
 from functools import partial
 from time import monotonic
-from uuid import UUID
 
 import django
 from django.conf import settings
@@ -52,9 +51,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help=f"end when nothing has fitted for so long; {STAYS:.0f} where no number is given",
     )
-    parser.add_argument(
-        "--launch", type=UUID, metavar="ID", help="the launch that it was started by"
-    )
 
 
 def main(options: argparse.Namespace) -> int:
@@ -84,7 +80,7 @@ def main(options: argparse.Namespace) -> int:
                 driver.make_devices()
             while gpus and (why := driver.refusal()):
                 sys.stderr.write(f"plumbline: --devices {devices.stated(gpus)}: {why}\n")
-                if options.drain or options.until_idle is not None or options.launch:
+                if options.drain or options.until_idle is not None:
                     return 1
                 registration.refuse(name, gpus, why)
                 # The site in the same tree, and other workers, go on.
@@ -109,7 +105,7 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
 
     longest = 0.0 if options.drain else (options.until_idle or math.inf) * 60
     with (
-        Registration(name, stated, options.launch) as here,
+        Registration(name, stated) as here,
         Hints(stopping) as hints,
         Keeper() as keeper,
         Sweeper(stopping) as sweeper,
@@ -122,7 +118,6 @@ def work(name: str, stated: str, options: argparse.Namespace, stopping: threadin
                 claim = persistently(partial(claims.claim_next, worker))
                 if claim is not None:
                     hints.close()
-                    here.note_claim()
                     evaluate_claim(claim, worker, stopping, keeper)
                     busy = monotonic()
                     continue
