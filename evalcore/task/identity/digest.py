@@ -93,7 +93,7 @@ def doc_digest(doc: dict[str, Any]) -> str:
     Raises TaskError that names the column of a value that has no place in JSON, or of half a
     character.
     """
-    ready = {str(column): _column(column, value) for column, value in doc.items()}
+    ready = {json_key(column): _column(column, value) for column, value in doc.items()}
     try:
         return digest_of(ready)
     except UnicodeEncodeError:
@@ -133,8 +133,33 @@ def docs_digest(doc_digests: Iterable[str]) -> str:
 
 
 def doc_json(doc: dict[str, Any]) -> str:
-    """A document as lm-evaluation-harness writes and hashes it: NaN as such, bytes as text."""
-    return json.dumps(doc, ensure_ascii=False, default=json_ready)
+    """A document as lm-evaluation-harness writes and hashes it: NaN as such, bytes as text.
+
+    Read again, it has the digest that `doc_digest` gives.
+    """
+    try:
+        return json.dumps(doc, ensure_ascii=False, default=json_ready)
+    except TypeError:  # a key that JSON has no way to write, such as a date
+        return json.dumps(_with_text_keys(doc), ensure_ascii=False, default=json_ready)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {json_key(key): _with_text_keys(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(entry) for entry in value]
+    return value
+
+
+def json_key(key: Any) -> str:
+    """The key of a mapping as JSON writes it: `null`, `true`, `NaN`; another object by its text."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, np.generic):
+        key = key.item()
+    if key is None or isinstance(key, bool | int | float):
+        return json.dumps(key)
+    return str(key)
 
 
 _WRITTEN_AS_TEXT = (
@@ -159,7 +184,7 @@ def json_ready(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
-        return {str(key): json_ready(entry) for key, entry in value.items()}
+        return {json_key(key): json_ready(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [json_ready(entry) for entry in value]
     if isinstance(value, _WRITTEN_AS_TEXT):

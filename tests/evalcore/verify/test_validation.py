@@ -20,7 +20,7 @@ from evalcore.record import RunRecord, read_samples, write_samples
 from evalcore.task.identity.digest import docs_digest
 from evalcore.task.library.load import TaskLibrary
 from evalcore.verify.validation import Contradiction, OtherFiles, check
-from tests.evalcore.toys import evaluated, evaluated_strictly, write_run, write_toys
+from tests.evalcore.toys import evaluated, evaluated_strictly, write_run, write_toy, write_toys
 
 Rows = list[dict[str, Any]]
 
@@ -79,6 +79,18 @@ def test_what_an_engine_wrote_is_taken(honest, tasks, mode):
     assert len(records) == 2
     for path in records:
         looked_at(path, tasks)
+
+
+def test_documents_with_any_keys_are_taken(tmp_path):
+    tasks = write_toys(tmp_path)
+    (tasks / "keys.py").write_text(
+        "def keyed(docs):\n"
+        "    names = {None: 1, True: 2, 2.5: 3, 4: 5, float('nan'): 6}\n"
+        "    return [{**doc, 'names': names} for doc in docs]\n"
+    )
+    write_toy(tasks, "toy_keyed", like="toy_likely", process_docs="!function keys.keyed")
+    (path,) = write_run(tmp_path / "run", evaluated(tasks, "toy_keyed"))
+    looked_at(path, tasks)
 
 
 def other_questions(rows):

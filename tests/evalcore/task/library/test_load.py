@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from evalcore.errors import TaskError
 from evalcore.refusals import check_supported
 from evalcore.task import yaml_file
-from evalcore.task.identity.digest import config_digest, doc_digest, docs_digest, resolved_config
+from evalcore.task.identity.digest import (
+    config_digest,
+    doc_digest,
+    doc_json,
+    docs_digest,
+    resolved_config,
+)
 from evalcore.task.library import index_file
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.library.sisters import Sisters
@@ -114,6 +122,16 @@ def test_documents_have_digests_of_their_content() -> None:
     assert docs_digest(["a", "b"]) != docs_digest(["b", "a"])
     with pytest.raises(TaskError, match="the column 'image': object has no place in JSON"):
         doc_digest({"image": object()})
+
+
+KEYS = [None, True, False, 3, 2.5, float("nan"), np.int64(7), datetime.date(2026, 1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_a_document_keeps_its_digest_once_it_was_written(key: Any) -> None:
+    """A mapping's key may be anything; JSON knows texts alone."""
+    for doc in ({"options": {key: "a"}}, {"options": [{key: 1}]}, {key: "a", "question": "b"}):
+        assert doc_digest(json.loads(doc_json(doc))) == doc_digest(doc)
 
 
 def test_a_group_digest_follows_its_members_and_its_weights(tmp_path: Path) -> None:
