@@ -1,7 +1,4 @@
-"""`python -m runners`: the site with its workers, as one process tree; `… PART`: one part alone.
-
-`… worker` is one worker that evaluates, on the devices that it is given (worker.py).
-"""
+"""`python -m runners`: the site with its workers, as one process tree; `… PART`: one part alone."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import sys
 
 from django.core.exceptions import ImproperlyConfigured
 
-from runners import worker
 from runners.supervisor import commands, evaluate, main, site_host
 
 
@@ -23,13 +19,10 @@ def one_or_all() -> int:
     for name in alone:
         parts.add_parser(name, help="run this part alone")
     parts.add_parser("evaluate", help="run the workers of all devices of this machine")
-    worker.add_options(parts.add_parser("worker", help="run one worker that evaluates"))
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
     if options.part is None:
         return main()
-    if options.part == "worker":
-        return worker.main(options)
     if options.part == "evaluate":
         return evaluate()
     if options.part == "site":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 from django.core.checks import register
 
 from runners.prctl import hide_from_peers
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from leaderboard.models import Run
 
 
 class RunnersConfig(AppConfig):
@@ -23,16 +24,12 @@ class RunnersConfig(AppConfig):
         # Site, workers and beat all hold secrets; models run under the same user.
         hide_from_peers()
         register(checks.models_are_confined, checks.CONFINEMENT)
-        runs_queued.connect(send_hint, dispatch_uid="hint")
+        runs_queued.connect(hint_of_queued, dispatch_uid="hint")
 
 
-def send_hint(**_: Any) -> None:
-    """Tell a worker that runs wait. A broker that is down costs seconds, never the submission."""
-    from kombu.exceptions import ChannelError, OperationalError
+def hint_of_queued(runs: Sequence[Run], **_: Any) -> None:
+    """Send one message for all, about the first of them."""
+    from leaderboard.queue import claims
+    from runners.celery import send_hint
 
-    from runners import hints
-
-    try:
-        hints.send()
-    except (OperationalError, ChannelError, OSError) as problem:
-        logger.warning("no message to the workers (%s); they look for themselves soon", problem)
+    send_hint(**claims.summary(runs[0]))

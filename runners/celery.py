@@ -1,5 +1,5 @@
-"""The Celery app: chores by the clock. Its messages carry nothing; workers that evaluate are none
-of its own (worker.py)."""
+"""The Celery app: evaluations at a hint, chores by the clock. Its messages carry no work: the
+database has that."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import os
 import warnings
 from typing import Any
 
+import click
 import structlog
 from celery import Celery, Task
 from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
+from celery.worker.control import inspect_command
 from django.conf import settings
+from kombu.entity import Queue
+from kombu.exceptions import ChannelError, OperationalError
 
 from runners import broker
 
@@ -21,9 +25,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 # That a worker should not run as root: our messages are JSON, and in a container it is root.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+logger = logging.getLogger(__name__)
+
 EVERY = 5.0
 """Seconds between looks at what is due."""
 EXPIRES = 30.0
+EVALUATE = "evaluate"
+"""The task, and the queue whose workers evaluate."""
+STAYS = 10.0
+"""Minutes without a run after which `--until-idle` ends a worker that names none."""
 
 app = Celery("plumbline", include=["runners.jobs"])
 app.conf.update(
@@ -32,6 +42,7 @@ app.conf.update(
     task_ignore_result=True,
     task_acks_late=False,
     task_routes={
+        EVALUATE: {"queue": EVALUATE},
         "build_boards": {"queue": "boards"},
         "analyse_items": {"queue": "boards"},
         "analyse_sisters": {"queue": "boards"},
@@ -40,8 +51,15 @@ app.conf.update(
         "*": {"queue": "chores"},
     },
     task_default_queue="chores",
+    # One thread for one device; the chores name a pool of their own (supervisor.py).
+    worker_pool="runners.worker:DevicePool",
+    worker_concurrency=1,
     worker_prefetch_multiplier=1,
+    worker_send_task_events=True,
+    # Of workers that evaluate alone, which turn it on themselves.
     worker_enable_remote_control=False,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    broker_connection_max_retries=None,
     beat_schedule={
         name: {"task": name, "schedule": seconds, "options": {"expires": EXPIRES}}
         for name, seconds in (
@@ -70,6 +88,48 @@ else:
         app.conf.broker_transport = "runners.broker:BoundedRedis"
     # The site speaks to this broker within a request: it may not wait for long.
     app.conf.broker_transport_options = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
+
+app.user_options["worker"].update(
+    [
+        click.Option(
+            ["--devices"],
+            metavar="0,1|cpu",
+            help="Evaluate on these GPUs, by index or UUID, or on the processor. "
+            "Without: on all GPUs that there are.",
+        ),
+        click.Option(["--drain"], is_flag=True, help="End as soon as nothing that waits fits."),
+        click.Option(
+            ["--until-idle"],
+            is_flag=False,
+            flag_value=STAYS,
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="MINUTES",
+            help=f"End when nothing has fitted for so long; {STAYS:.0f} where no number is given.",
+        ),
+    ]
+)
+app.steps["worker"].add("runners.worker:Evaluator")
+
+
+@inspect_command()  # type: ignore[untyped-decorator]
+def computing(_state: Any) -> dict[str, Any]:
+    """The model at work and how far each of its runs is."""
+    from runners import worker
+
+    return worker.computing()
+
+
+def send_hint(queue: str | Queue = EVALUATE, **about: str) -> bool:
+    """Tell a worker that runs wait, and for those who look what they are about.
+
+    False where the broker does not take it, which costs seconds: workers look for themselves.
+    """
+    try:
+        app.send_task(EVALUATE, kwargs=about, queue=queue, expires=EXPIRES, retry=False)
+    except (OperationalError, ChannelError, OSError) as problem:
+        logger.warning("no message to the workers (%s): they look for themselves soon", problem)
+        return False
+    return True
 
 
 def log_like_the_site(**_: Any) -> None:

@@ -15,11 +15,11 @@ def main() -> int:
     start_django()
     from leaderboard.queue import live_workers
 
-    names = f"evaluate@{socket.gethostname()}/"
-    if any(worker.name.startswith(names) for worker in live_workers()):
+    host = f"@{socket.gethostname()}"
+    if any(worker.name.endswith(host) for worker in live_workers()):
         return 0
     sys.stderr.write(
-        f"no {names}… was seen for minutes: it does not run, or without its database\n"
+        f"no worker {host} was seen for minutes: it does not run, or without its database\n"
     )
     return 1
 

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from types import TracebackType
-from typing import Self
 
 from django.conf import settings
 from django.db import connection
@@ -57,7 +55,7 @@ def _alone() -> Iterator[bool]:
 
 
 class Sweeper:
-    """Sweeps beside a worker, which looks for runs meanwhile; use it in a `with` statement."""
+    """Sweeps beside a worker, which looks for runs meanwhile."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._stopping = stopping
@@ -73,15 +71,8 @@ class Sweeper:
         self._thread = threading.Thread(target=_sweep_quietly, name="sweep", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def wait(self) -> None:
+        """For the sweep that goes on, though not for long, nor where the worker has to stop."""
         until = monotonic() + LAST_SWEEP
         while self._thread and self._thread.is_alive() and monotonic() < until:
             if self._stopping.wait(0.1):

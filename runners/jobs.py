@@ -1,6 +1,8 @@
-"""The Celery jobs: what is done at a hint. They carry no data, and any of them may get lost."""
+"""The Celery tasks: what is done at a hint. They carry no data, and any of them may get lost."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.conf import settings
 
@@ -12,15 +14,21 @@ from leaderboard.queue import claims
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items, sisters
-from runners import apps, broker, housekeeping, launchers
-from runners.celery import EXPIRES, app
+from runners import broker, housekeeping, launchers, worker
+from runners.celery import EVALUATE, EXPIRES, app, send_hint
+
+
+@app.task(name=EVALUATE, bind=True, acks_late=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
+def evaluate(self: Any, model: str = "", suite: str = "", size: str = "") -> None:  # noqa: ARG001
+    """Claim what fits this worker, and evaluate it; the arguments are for those who look."""
+    worker.evaluate(self.request.id)
 
 
 @app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def release_stalled() -> None:
     """Queue the runs of dead workers again."""
     if claims.release_stalled():
-        apps.send_hint()
+        send_hint()
 
 
 @app.task(name="launch_workers", expires=EXPIRES)  # type: ignore[untyped-decorator]

@@ -13,18 +13,20 @@ from itertools import count
 from pathlib import Path
 from time import time
 
-from runners.devices import Gpu, NoSuchDevice, stated
+from runners.devices import CPU, Gpu, NoSuchDevice
 
 
 @contextmanager
 def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
-    """`evaluate@host/cuda:0` or `evaluate@host/cpu`, with a number where another has that.
+    """`evaluate-cuda0@host` or `evaluate-cpu@host`, with a number where another has that.
 
     Jobs of an engine on one host may each have a GPU that they call 0, or some of its processors.
     The kernel lets go of the locks with the process. Raises NoSuchDevice for a GPU that another
     worker has.
     """
-    host, device = socket.gethostname(), f"cuda:{stated(gpus)}" if gpus else stated(gpus)
+    host = socket.gethostname()
+    # Celery takes a comma for the end of a name, and files of a broker have it in theirs.
+    device = f"cuda{'+'.join(gpu.index for gpu in gpus)}" if gpus else CPU
     folder = home / "workers"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
@@ -35,7 +37,7 @@ def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
                     f"{home}: stop that, or name other devices"
                 )
         for number in count(1):
-            name = f"evaluate@{host}/{device}" + (f".{number}" if number > 1 else "")
+            name = f"evaluate-{device}" + (f".{number}" if number > 1 else "") + f"@{host}"
             if _lock(folder / _file_name(name), held):
                 break
         yield name
@@ -77,4 +79,4 @@ def _lies_there(file: Path, descriptor: int) -> bool:
 
 
 def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.,@-]", "_", name) + ".lock"
+    return re.sub(r"[^\w.+@-]", "_", name) + ".lock"

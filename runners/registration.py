@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
@@ -24,7 +22,7 @@ LAST_WORDS = 3.0
 
 
 class Registration:
-    """Of one worker on its devices (as `--devices` has them), as long as the `with` lasts."""
+    """Of one worker on its devices, as `--devices` has them, from `announce` to `end`."""
 
     def __init__(self, name: str, devices: str) -> None:
         self._name = name
@@ -53,19 +51,12 @@ class Registration:
         self._is_new = False
         return worker
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
+        """Say that it is gone. Without a database its row says so by its age."""
         with suppress(DatabaseError, InterfaceError):
-            persistently(self._say_goodbye, seconds=LAST_WORDS)
+            persistently(self._write_end, seconds=LAST_WORDS)
 
-    def _say_goodbye(self) -> None:
+    def _write_end(self) -> None:
         Worker.objects.filter(name=self._name).update(ended=Now())
 
 

@@ -44,6 +44,8 @@ LEAVING = 5.0
 KILLED_WITHIN, MOST_KILLS = 60.0, 5
 """A part that is killed more than so many times in so many seconds ends the tree."""
 
+CELERY = (sys.executable, "-m", "celery", "--quiet", "--app")
+
 Parts = dict[str, list[str]]
 """The commands of a tree, by the name that stands before their lines in the log."""
 
@@ -215,7 +217,8 @@ def _again(commands: Parts) -> Parts:
 
 def workers() -> Parts:
     """Those of this machine that evaluate, one for each of its devices."""
-    worker = [sys.executable, "-m", "runners", "worker", "--devices"]
+    worker = [*CELERY, "runners", "worker", "--queues", "evaluate", "--loglevel", "WARNING"]
+    worker += ["--without-gossip", "--without-mingle", "--devices"]
     devices = groups()
     if len(devices) == 1:
         return {"evaluate": [*worker, *devices]}
@@ -224,7 +227,7 @@ def workers() -> Parts:
 
 def commands() -> Parts:
     """Of all parts that do not evaluate."""
-    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery"]
+    celery = [*CELERY, "runners"]
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return {

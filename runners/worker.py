@@ -1,140 +1,353 @@
-"""`python -m runners worker`: claims runs that fit its devices, and evaluates them.
+"""A worker that evaluates: Celery's own, with devices, a row, and an end that its options name.
 
-It needs the database, PLUMBLINE_HOME and, to hear of new runs at once, the broker. Whoever starts
-such workers (a tree, Slurm, Kubernetes) never owns the queue: each claims by lease as all do.
+    celery -A runners worker --queues evaluate --devices 0 --until-idle 10
+
+Read `Evaluator` first. Runs are claimed from the database by lease; a message is a hint that some
+wait, and one that is lost, doubled or late costs seconds. So the worker looks for itself every few
+seconds and sends the hint to its own queue: whoever asks Celery then sees what it computes. Where
+no broker answers it goes on without one.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import math
-import signal
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from typing import Any
 
-import django
+import click
+from celery import bootsteps
+from celery.concurrency.thread import TaskPool
+from celery.signals import celeryd_init, worker_shutdown, worker_shutting_down
+from celery.utils.nodenames import worker_direct
+from celery.worker import state as celery_state
 from django.conf import settings
+from django.db import connection
 
-from runners import devices
-from runners.devices import NoSuchDevice
+from leaderboard.models import Run, Worker
+from leaderboard.models.run import State
+from leaderboard.queue import claims
+from runners import confinement, devices, driver, reconnect, registration
+from runners.celery import EVALUATE, app, send_hint
+from runners.devices import Gpu, NoSuchDevice
+from runners.execute import evaluate_claim
+from runners.housekeeping import Sweeper
+from runners.kept import Keeper
+from runners.own_name import own_name
+from runners.reconnect import persistently
+from runners.registration import Registration
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 5.0
 """Seconds: what a lost hint costs at most."""
+HINT_SECONDS = 2 * LOOK_EVERY
+"""After which a hint that this worker sent to itself has not come, and is done without."""
 AFTER_A_FAULT = 30.0
 BETWEEN_TRIES = 60.0
 """Seconds until a GPU that could not be used is tried again."""
-STAYS = 10.0
-"""Minutes without a run after which `--until-idle` ends a worker."""
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
-"""Slurm by submitit says with USR2 that a job's time is nearly over."""
+LONGEST_END = 7.0
+"""Seconds for Celery to end once the runs are given back: a broker that hangs can hold it."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--devices",
-        default="",
-        metavar="0,1|cpu",
-        help="its GPUs by index or UUID, or the processor; without: all GPUs that there are",
-    )
-    end = parser.add_mutually_exclusive_group()
-    end.add_argument("--drain", action="store_true", help="end as soon as nothing that waits fits")
-    end.add_argument(
-        "--until-idle",
-        nargs="?",
-        type=_minutes,
-        const=STAYS,
-        metavar="MINUTES",
-        help=f"end when nothing has fitted for so long; {STAYS:.0f} where no number is given",
-    )
+@dataclass(frozen=True)
+class Place:
+    """Where this worker computes, and the name that no other worker has while it lives."""
+
+    name: str
+    gpus: list[Gpu]
+    refusal: str | None
+    """Why no model can be run on these GPUs, where that is so."""
+    locks: ExitStack
 
 
-def main(options: argparse.Namespace) -> int:
-    """Until it is asked to stop, or to the end that `options` name; 1 where it cannot begin."""
-    stopping = threading.Event()
-    for number in STOPS:
-        signal.signal(number, lambda *_: stopping.set())
-    django.setup()
-    from runners import confinement, driver, reconnect, registration
-    from runners.own_name import own_name
+class DevicePool(TaskPool):  # type: ignore[misc]
+    """One thread for one device, so that the worker answers while a model computes."""
 
-    def stop(*_: object) -> None:
-        stopping.set()
+    def terminate_job(self, *_: object) -> None:
+        """Celery's way to end one task (`control terminate`, SIGQUIT): its runs are given back."""
+        if _evaluator:
+            _evaluator.give_back()
+
+
+_place: Place | None = None
+_evaluator: Evaluator | None = None
+
+
+class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
+    """The part of the worker that evaluates.
+
+    Two threads take part. The pool's thread has one claim at a time (`work`). The look thread
+    announces the worker while it is free, and hints that something waits.
+    """
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(
+        self,
+        parent: Any,
+        drain: bool = False,
+        until_idle: float | None = None,
+        **_: Any,
+    ) -> None:
+        self.stopping = threading.Event()
+        self._longest_idle = 0.0 if drain else (until_idle or math.inf) * 60
+        self._wake = threading.Event()
+        self._at_work = threading.Lock()
+        self._claim: claims.Claim | None = None
+        self._interrupted = threading.Event()
+        self._task_id = ""
+        self._progress: list[dict[str, Any]] = []
+        self._hinted: float | None = None
+        self._busy_until = monotonic()
+        self._rests_until = 0.0
+        self._refusal: str | None = None
+        self._finished = threading.Lock()
+        self._thread = threading.Thread(target=self._look, name="look", daemon=True)
+        super().__init__(parent)
+        if _place is not None:
+            self._place, self._refusal = _place, _place.refusal
+            self._keeper = Keeper()
+            self._sweeper = Sweeper(self.stopping)
+            self._registration = Registration(_place.name, devices.stated(_place.gpus))
+
+    def include_if(self, _parent: Any) -> bool:
+        """Workers of chores have no devices."""
+        return _place is not None
+
+    def create(self, parent: Any) -> None:
+        global _evaluator  # a process has one
+        if parent.pool_cls is not DevicePool or parent.concurrency != 1:
+            raise click.UsageError(
+                "a worker that evaluates has one device and one thread: leave --pool, "
+                "--concurrency and --autoscale out"
+            )
+        self._pool_of = parent
+        _evaluator = self
+
+    def start(self, _parent: Any) -> None:
+        self._sweeper.sweep_if_due()
+        self._thread.start()
+
+    def stop(self, _parent: Any) -> None:
+        """Give back what is computed, and wait for that: the pool is stopped after this step."""
+        self.stop_soon()
+        with self._at_work:
+            self.finish()
+
+    terminate = stop
+
+    def stop_soon(self) -> None:
+        """Take nothing more, and give back what is computed. Returns at once."""
+        self.stopping.set()
+        self.give_back()
         reconnect.hurry()
+        self._wake.set()
 
-    for number in STOPS:
-        signal.signal(number, stop)
+    def give_back(self) -> None:
+        """Interrupt the claim that is computed, if there is one."""
+        self._interrupted.set()
 
-    if why := confinement.refusal():
-        sys.stderr.write(f"plumbline: {why}\n")
-        return 1
-    try:
-        gpus = devices.chosen(options.devices)
-        with own_name(settings.PLUMBLINE_HOME, gpus) as name:
-            devices.keep_to(gpus)
-            if gpus:
-                driver.make_devices()
-            while gpus and (why := driver.refusal()):
-                sys.stderr.write(f"plumbline: --devices {devices.stated(gpus)}: {why}\n")
-                if options.drain or options.until_idle is not None:
-                    return 1
-                registration.refuse(name, gpus, why)
-                # The site in the same tree, and other workers, go on.
-                if stopping.wait(BETWEEN_TRIES):
-                    return 0
-            work(name, devices.stated(gpus), options, stopping)
-    except NoSuchDevice as problem:
-        sys.stderr.write(f"plumbline: --devices: {problem}\n")
-        return 1
-    return 0
+    def finish(self) -> None:
+        """Write into the row that this worker has ended, once."""
+        if self._finished.acquire(blocking=False):
+            self._keeper.release()
+            self._sweeper.wait()
+            self._registration.end()
+            self._place.locks.close()
 
-
-def work(name: str, stated: str, options: argparse.Namespace, stopping: threading.Event) -> None:
-    """Claim, evaluate, and wait where nothing fits."""
-    from leaderboard.queue import claims
-    from runners.execute import evaluate_claim
-    from runners.hints import Hints
-    from runners.housekeeping import Sweeper
-    from runners.kept import Keeper
-    from runners.reconnect import persistently
-    from runners.registration import Registration
-
-    longest = 0.0 if options.drain else (options.until_idle or math.inf) * 60
-    with (
-        Registration(name, stated) as here,
-        Hints(stopping) as hints,
-        Keeper() as keeper,
-        Sweeper(stopping) as sweeper,
-    ):
-        sweeper.sweep_if_due()
-        busy = monotonic()
-        while not stopping.is_set():
+    def work(self, task_id: str = "") -> None:
+        """Claim the runs of one model that fit, and evaluate them; in the pool's thread."""
+        with self._at_work:
+            self._hinted = None
+            if self.stopping.is_set() or self._refusal:
+                return
+            self._interrupted.clear()
+            if self.stopping.is_set():  # in between
+                self._interrupted.set()
             try:
-                worker = here.announce(holds_a_model=keeper.holds_a_model)
+                worker = self._announce()
                 claim = persistently(partial(claims.claim_next, worker))
-                if claim is not None:
-                    hints.close()
-                    evaluate_claim(claim, worker, stopping, keeper)
-                    busy = monotonic()
-                    continue
+                if claim is None:
+                    return
+                self._claim, self._task_id, self._progress = claim, task_id, []
+                evaluate_claim(claim, worker, self._interrupted, self._keeper)
             except Exception:
                 # What it was about is released with its lease; this worker may do other things.
-                logger.exception("%s goes on after a fault", name)
-                stopping.wait(AFTER_A_FAULT)
-            if monotonic() - busy >= longest:
-                logger.info("%s ends: nothing that waits fits it", name)
-                break
-            keeper.release_idle()
-            sweeper.sweep_if_due()
-            hints.wait(LOOK_EVERY)
+                logger.exception("%s goes on after a fault", self._place.name)
+                self._rests_until = monotonic() + AFTER_A_FAULT
+            finally:
+                if self._claim:
+                    self._busy_until = monotonic()
+                self._claim = None
+                self._wake.set()
+
+    def computing(self) -> dict[str, Any]:
+        """The model at work and how far each of its runs is, as the last look saw it."""
+        claim = self._claim
+        if claim is None:
+            return {"worker": self._place.name, "model": None}
+        model = str(claim.runs[0].variant)
+        return {"worker": self._place.name, "model": model, "runs": self._progress}
+
+    def _announce(self) -> Worker:
+        return self._registration.announce(holds_a_model=self._keeper.holds_a_model)
+
+    def _look(self) -> None:
+        while not self.stopping.is_set():
+            self._wake.clear()
+            try:
+                with self._free() as free:
+                    if free:
+                        self._look_for_work()
+                if not free:
+                    self._tell_progress()
+            except Exception:
+                logger.exception("%s looks again after a fault", self._place.name)
+                self._rests_until = monotonic() + AFTER_A_FAULT
+            self._wake.wait(LOOK_EVERY)
+        connection.close()
+        self._see_the_end()
+
+    @contextmanager
+    def _free(self) -> Iterator[bool]:
+        """Whether nothing is computed, and nothing begins to be within the statement."""
+        free = self._at_work.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._at_work.release()
+
+    def _look_for_work(self) -> None:
+        now = monotonic()
+        if now < self._rests_until or self._is_refused():
+            return
+        worker = self._announce()
+        waiting = persistently(partial(claims.first_fitting, worker))
+        if waiting is not None:
+            self._busy_until = now
+            self._hint(waiting)
+            return
+        if now - self._busy_until >= self._longest_idle:
+            logger.info("%s ends: nothing that waits fits it", self._place.name)
+            celery_state.should_stop = os.EX_OK
+            self.stop_soon()
+        self._keeper.release_idle()
+        self._sweeper.sweep_if_due()
+
+    def _is_refused(self) -> bool:
+        """Whether no model can be run on these GPUs. Asked anew each minute while it is so."""
+        if self._refusal is None:
+            return False
+        sys.stderr.write(f"{_refused(self._place.gpus, self._refusal)}\n")
+        registration.refuse(self._place.name, self._place.gpus, self._refusal)
+        # The site in the same tree, and other workers, go on.
+        if not self.stopping.wait(BETWEEN_TRIES):
+            self._refusal = driver.refusal()
+        return self._refusal is not None
+
+    def _hint(self, run: Run) -> None:
+        """Have the pool begin: by a message that Celery shows, or else directly."""
+        sent = self._hinted
+        if sent is not None and monotonic() - sent < HINT_SECONDS:
+            return
+        queue = worker_direct(self._place.name)
+        lost = sent is not None
+        self._hinted = monotonic()
+        if lost or not send_hint(queue, **claims.summary(run)):
+            self._pool_of.pool.apply_async(self.work, callback=_ignore)
+
+    def _tell_progress(self) -> None:
+        """How far the runs are, for Flower and `inspect computing`. Read from their rows."""
+        claim = self._claim
+        if claim is None:
+            return
+        theirs = Run.objects.filter(lease_token=claim.token, state=State.RUNNING)
+        told = theirs.order_by("task__name").values_list(
+            "task__name", "phase", "progress_done", "progress_total"
+        )
+        names = ("task", "phase", "done", "total")
+        self._progress = [dict(zip(names, values, strict=True)) for values in told]
+        if self._task_id:
+            with app.events.default_dispatcher(hostname=self._place.name) as events:
+                events.send(
+                    "task-progress",
+                    uuid=self._task_id,
+                    kwargs=repr(self.computing()),
+                    retry=False,
+                )
+
+    def _see_the_end(self) -> None:
+        """End the process where Celery does not, though all was given back: its broker hangs."""
+        with self._at_work:
+            self.finish()
+        threading.Event().wait(LONGEST_END)  # a thread that ends with the process
+        logger.warning("%s ends without its broker", self._place.name)
+        os._exit(os.EX_OK)
 
 
-def _minutes(stated: str) -> float:
-    minutes = float(stated)
-    if not (math.isfinite(minutes) and minutes > 0):
-        raise ValueError(stated)
-    return minutes
+def evaluate(task_id: str) -> None:
+    """One claim. Raises nothing for a worker that has no devices: it leaves the hint to others."""
+    if _evaluator:
+        _evaluator.work(task_id)
+
+
+def computing() -> dict[str, Any]:
+    """For `celery -A runners inspect computing`."""
+    return _evaluator.computing() if _evaluator else {}
+
+
+def _ignore(_: object) -> None:
+    """What a pool wants to be told of is Celery's business; this was asked by ourselves."""
+
+
+@celeryd_init.connect
+def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Before anything else of a worker that evaluates: its devices, its name, its confinement."""
+    global _place  # a process has one
+    if EVALUATE not in (options.get("queues") or ()):
+        return
+    if why := confinement.refusal():
+        sys.exit(f"plumbline: {why}")
+    locks = ExitStack()
+    try:
+        gpus = devices.chosen(options.get("devices") or "")
+        name = locks.enter_context(own_name(settings.PLUMBLINE_HOME, gpus))
+    except NoSuchDevice as problem:
+        sys.exit(f"plumbline: --devices: {problem}")
+    devices.keep_to(gpus)
+    why = None
+    if gpus:
+        driver.make_devices()
+        why = driver.refusal()
+    if why and (options.get("drain") or options.get("until_idle") is not None):
+        sys.exit(_refused(gpus, why))
+    _place = Place(name, gpus, why, locks)
+    instance.hostname = name
+    conf.worker_direct = True
+    conf.worker_enable_remote_control = True
+
+
+def _refused(gpus: list[Gpu], why: str) -> str:
+    return f"plumbline: --devices {devices.stated(gpus)}: {why}"
+
+
+@worker_shutting_down.connect
+def _hear_signal(**_: Any) -> None:
+    if _evaluator:
+        _evaluator.stop_soon()
+
+
+@worker_shutdown.connect
+def _finish(**_: Any) -> None:
+    if _evaluator:
+        _evaluator.stop_soon()
+        _evaluator.finish()

@@ -23,7 +23,7 @@ from django.db.models.functions import Least, Now
 
 from evalcore.engine import VERSION
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, Worker
+from leaderboard.models import Artifact, Run, SuiteEntry, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, REPLACEABLE, ErrorClass, State
 from leaderboard.models.variant import TRANSFORMERS
@@ -81,7 +81,7 @@ def enqueue(runs: Iterable[Run], *, by: str, why: str = "submitted") -> list[Run
             run.save(force_insert=True)
         tell(inserted, State.QUEUED, by=by, why=why)
         if inserted:
-            announce()
+            announce(inserted)
     return inserted
 
 
@@ -93,14 +93,14 @@ def claim_next(worker: Worker) -> Claim | None:
     model is loaded once. None where nothing fits, the operator has told the worker to take
     nothing, or its machine was full a moment ago.
     """
-    if orders.standing(worker.name) or _is_full(worker):
+    if not _may_take(worker):
         return None
     token = uuid.uuid4()
     with changing():
-        if not _take(_fitting(worker)[:1], token, worker):
+        if not _take(fitting(worker)[:1], token, worker):
             return None
         first = Run.objects.select_related("variant", "task").get(lease_token=token)
-        same = _fitting(worker, joins=JOINS).filter(
+        same = fitting(worker, joins=JOINS).filter(
             variant=first.variant,
             shots=first.shots,
             mode=first.mode,
@@ -120,15 +120,35 @@ def claim_next(worker: Worker) -> Claim | None:
     return Claim(token=token, worker=worker.name, runs=runs)
 
 
-def _is_full(worker: Worker) -> bool:
-    return Worker.objects.filter(pk=worker.pk, full_until__gt=Now()).exists()
+def first_fitting(worker: Worker) -> Run | None:
+    """The run that `claim_next` would take first."""
+    if not _may_take(worker):
+        return None
+    return fitting(worker).select_related("variant__hub_model", "task").first()
 
 
-def _fitting(worker: Worker, *, joins: timedelta = timedelta(0)) -> QuerySet[Run]:
+def summary(run: Run) -> dict[str, str]:
+    """What a run is about, for those who look at messages."""
+    suites = SuiteEntry.objects.filter(task=run.task_id).order_by("suite")
+    return {
+        "model": str(run.variant),
+        "suite": suites.values_list("suite__name", flat=True).first() or run.task.name,
+        "size": f"{run.needed_bytes / 2**30:.1f} GiB",
+    }
+
+
+def _may_take(worker: Worker) -> bool:
+    """Not where the operator says otherwise, or its machine was full a moment ago."""
+    full = Worker.objects.filter(pk=worker.pk, full_until__gt=Now())
+    return not orders.standing(worker.name) and not full.exists()
+
+
+def fitting(worker: Worker, *, joins: timedelta = timedelta(0)) -> QuerySet[Run]:
+    """The queued runs that this worker may take now, in the order in which it takes them."""
     return Run.objects.filter(
         Q(not_before=None) | Q(not_before__lte=Now() + joins),
         ~Q(full_on=worker.name) | Q(full_until=None) | Q(full_until__lte=Now()),
-        _runnable(worker.quantisations),
+        plain_or_packed_by(worker.quantisations),
         Q() if worker.runs_code else Q(variant__code=""),
         state=State.QUEUED,
         needed_bytes__lte=worker.memory_bytes,
@@ -137,7 +157,7 @@ def _fitting(worker: Worker, *, joins: timedelta = timedelta(0)) -> QuerySet[Run
     ).order_by(*IN_TURN)
 
 
-def _runnable(methods: Sequence[str]) -> Q:
+def plain_or_packed_by(methods: Sequence[str]) -> Q:
     """Weights that are plain, or packed by one of these methods."""
     runnable = Q(variant__quantisation="")
     for method in methods:
@@ -338,7 +358,7 @@ def retry(run: Run, *, by: str) -> bool:
             moved = ended.update(**UNTRIED)
             if moved:
                 tell([run], State.QUEUED, by=by, why="to be tried again")
-                announce()
+                announce([run])
     except IntegrityError:
         return False
     return bool(moved)

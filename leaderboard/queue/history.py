@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -46,6 +46,6 @@ def tell(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
     note("data", of=suites, benchmarks=benchmarks)
 
 
-def announce() -> None:
-    """Workers hear of it after the commit."""
-    transaction.on_commit(lambda: runs_queued.send_robust(sender=Run), robust=True)
+def announce(runs: Sequence[Run]) -> None:
+    """Workers hear of them after the commit."""
+    transaction.on_commit(lambda: runs_queued.send_robust(sender=Run, runs=runs), robust=True)
