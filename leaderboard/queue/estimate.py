@@ -323,10 +323,13 @@ ALIVE = timedelta(minutes=2)
 """A worker that has not been seen for so long does not count."""
 
 
+def live() -> QuerySet[Worker]:
+    """Workers that can evaluate: not one whose GPUs cannot be used."""
+    return Worker.objects.filter(seen__gte=Now() - ALIVE, ended=None, refusal="")
+
+
 def live_workers() -> list[Worker]:
-    """Those that can evaluate: not one whose GPUs cannot be used."""
-    seen = Worker.objects.filter(seen__gte=Now() - ALIVE, ended=None)
-    return list(seen.filter(refusal=""))
+    return list(live())
 
 
 def largest_memory(
