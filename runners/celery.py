@@ -11,6 +11,7 @@ from typing import Any
 import click
 import structlog
 from celery import Celery, Task
+from celery.concurrency.thread import TaskPool
 from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from celery.worker.control import inspect_command
@@ -35,6 +36,17 @@ EVALUATE = "evaluate"
 STAYS = 10.0
 """Minutes without a run after which `--until-idle` ends a worker that names none."""
 
+
+class DevicePool(TaskPool):  # type: ignore[misc]
+    """One thread for one device, so that the worker answers while a model computes."""
+
+    def terminate_job(self, *_: object) -> None:
+        """Celery's way to end one task (`control terminate`, SIGQUIT): its runs are given back."""
+        from runners import worker
+
+        worker.give_back()
+
+
 app = Celery("plumbline", include=["runners.jobs"])
 app.conf.update(
     broker_url=settings.PLUMBLINE_BROKER_URL,
@@ -52,7 +64,7 @@ app.conf.update(
     },
     task_default_queue="chores",
     # One thread for one device; the chores name a pool of their own (supervisor.py).
-    worker_pool="runners.worker:DevicePool",
+    worker_pool="runners.celery:DevicePool",
     worker_concurrency=1,
     worker_prefetch_multiplier=1,
     worker_send_task_events=True,
@@ -70,7 +82,6 @@ app.conf.update(
             ("leave_out_disputed", 15.0),
             ("compare_backends", 60.0),
             ("look_at_hub", 60.0),
-            ("launch_workers", 15.0),
             ("read_costs", 15.0),
             ("tell_of_endings", 60.0),
             ("sweep", 60.0),

@@ -24,7 +24,6 @@ from typing import Any
 
 import click
 from celery import bootsteps
-from celery.concurrency.thread import TaskPool
 from celery.signals import celeryd_init, worker_shutdown, worker_shutting_down
 from celery.utils.nodenames import worker_direct
 from celery.worker import state as celery_state
@@ -35,7 +34,7 @@ from leaderboard.models import Run, Worker
 from leaderboard.models.run import State
 from leaderboard.queue import claims
 from runners import confinement, devices, driver, reconnect, registration
-from runners.celery import EVALUATE, app, send_hint
+from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.devices import Gpu, NoSuchDevice
 from runners.execute import evaluate_claim
 from runners.housekeeping import Sweeper
@@ -66,15 +65,6 @@ class Place:
     refusal: str | None
     """Why no model can be run on these GPUs, where that is so."""
     locks: ExitStack
-
-
-class DevicePool(TaskPool):  # type: ignore[misc]
-    """One thread for one device, so that the worker answers while a model computes."""
-
-    def terminate_job(self, *_: object) -> None:
-        """Celery's way to end one task (`control terminate`, SIGQUIT): its runs are given back."""
-        if _evaluator:
-            _evaluator.give_back()
 
 
 _place: Place | None = None
@@ -298,6 +288,12 @@ def evaluate(task_id: str) -> None:
     """One claim. Raises nothing for a worker that has no devices: it leaves the hint to others."""
     if _evaluator:
         _evaluator.work(task_id)
+
+
+def give_back() -> None:
+    """End the task at work, as Celery calls it."""
+    if _evaluator:
+        _evaluator.give_back()
 
 
 def computing() -> dict[str, Any]:
