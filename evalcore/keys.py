@@ -6,7 +6,8 @@ are, and on which machine, does not: those are pins, shown beside the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evalcore.digest import digest_of
@@ -67,9 +68,15 @@ def run_key(
     )
 
 
-def run_key_of(record: RunRecord) -> str:
-    """The run key that a record's own fields give, for who doubts the one that it states."""
+def run_key_of(record: RunRecord, leaves: Collection[str] | None = None) -> str:
+    """The run key that a record's own fields give, for who doubts the one that it states.
+
+    `leaves`: the names of the tasks whose texts it is about, where it is not about all of them.
+    """
     generates, arguments = bool(record.generation), record.model.get("arguments") or {}
+    generation = [
+        stated for name, stated in record.generation.items() if leaves is None or name in leaves
+    ]
     return _run_digest(
         task=record.task,
         version=record.version,
@@ -86,10 +93,39 @@ def run_key_of(record: RunRecord) -> str:
         thinking_budget=arguments.get("thinking_budget") if generates else None,
         sampling_seed=sampling_seed_of(record.settings.get("seed"), record.generation.values()),
         own_generation=own_generation_of(
-            record.model.get("generation") or {}, record.generation.values(), record.mode
+            record.model.get("generation") or {}, generation, record.mode
         ),
         scoring_version=record.engine["scoring_version"],
     )
+
+
+def run_keys_of(record: RunRecord, spec: TaskSpec | GroupSpec) -> dict[str, str]:
+    """The run keys of the record's task, which `spec` is, and of its parts, by name.
+
+    Of the parts a record has no key: theirs follow from how it says that all were asked.
+    """
+    keys = {record.task: run_key_of(record)}
+    draw = record.settings.get("fewshot_draw", "per-document")
+    for part in spec.parts():
+        if part.name in keys:
+            continue
+        shots, leaves = record.shots, {leaf.name for leaf in part.leaves()}
+        if not isinstance(shots, int):
+            shots = {name: number for name, number in shots.items() if name in leaves}
+            shots = shots if len({*shots.values()}) > 1 else next(iter(shots.values()))
+        rule = shot_rule(part, shots, mode=record.mode, draw=draw)
+        as_asked = replace(
+            record,
+            task=part.name,
+            version=part.version,
+            style=part.about.style or "",
+            config_digest=config_digest(part),
+            shots=shots,
+            shot_rule=rule,
+            shot_seed=record.shot_seed if draws_at_random(rule) else None,
+        )
+        keys[part.name] = run_key_of(as_asked, leaves)
+    return keys
 
 
 def own_generation_of(

@@ -12,6 +12,7 @@ import json
 import resource
 import secrets
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from evalcore.assembly import groups_of
 from evalcore.errors import EvalError
-from evalcore.keys import run_key_of
+from evalcore.keys import comparability_key, run_key_of, run_keys_of
 from evalcore.record import LARGEST_GROUP, SAMPLE_SCHEMA, RunRecord
 from evalcore.score.withholding import tasks_without_text
 from evalcore.task.config import GroupSpec, TaskSpec
@@ -68,10 +69,9 @@ HIGHEST_NUMBER = 10**9
 """Of a document."""
 ALWAYS_THERE = ("task", "doc_id", "doc_digest", "doc", "arguments", "responses", "scores")
 COUNTS = ("n_context_tokens", "n_truncated", "n_thought_tokens")
-AS_JSON = ("doc", "answer")
 DEEPEST = 200
 """Lists within lists, and mappings within mappings."""
-SAME_IN_BOTH = ("interval", "higher_is_better", "comparability_key")
+SAME_IN_BOTH = ("interval", "higher_is_better")
 """What a number says beside its figures."""
 
 
@@ -127,13 +127,77 @@ def _check_numbers(
         if (other := again.rows.get(row.place)) is None:
             continue
         for name in SAME_IN_BOTH:
-            # The run keys of a group's parts are in no record.
-            if name == "comparability_key" and row.task != record.task:
-                continue
             if (stated := getattr(row, name)) != (found := getattr(other, name)):
                 raise Contradiction(
                     f"{row.metric}: {name} is {stated!s:.20}, and not {found!s:.20}"
                 )
+    _check_keys(record, samples, task)
+
+
+def _check_keys(record: RunRecord, samples: Path, task: TaskSpec | GroupSpec) -> None:
+    """Each number stands in the column of its own task, metric and documents.
+
+    The keys come from the task's file and the questions, so that they are known of numbers, too,
+    that the task's own code makes. Only of a task that is a class the file does not say what its
+    metrics are given, and no class is made here: its numbers are left as they are.
+    """
+    run_keys, parts = run_keys_of(record, task), {part.name: part for part in task.parts()}
+    scored = _documents_by_column(samples)
+    columns = {(row.task, row.metric, row.filter) for row in record.results}
+    for row in record.results:
+        if (part := parts.get(row.task)) is None:
+            raise Contradiction(f"results: {row.task:.80} was not asked")
+        if isinstance(part, TaskSpec) and part.python_class:
+            continue
+        keys = []
+        for metric, arguments in _metrics_behind(row.metric, part):
+            leaves = [(leaf.name, metric, row.filter) for leaf in part.leaves()]
+            digests = [
+                digest
+                for column in leaves
+                if part.name == column[0] or column in columns
+                for subset, digest in scored.get(column, ())
+                if not row.subset or subset == row.subset or part is not task
+            ]
+            named = {"metric": metric, "arguments": arguments, "filter": row.filter}
+            if digests:
+                documents = docs_digest(digests)
+                keys.append(comparability_key(run_keys[part.name], docs_digest=documents, **named))
+        if row.comparability_key not in keys:
+            found = keys[0][:12] if keys else "any, since no document has a score of it"
+            raise Contradiction(
+                f"{row.metric} of {row.task}: comparability_key is {row.comparability_key:.12}, "
+                f"and not {found}"
+            )
+
+
+def _documents_by_column(samples: Path) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+    """By task, metric and filter the subset and the digest of each document that has a score."""
+    asked: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    with pq.ParquetFile(samples) as file:
+        for batch in file.iter_batches(columns=["task", "subset", "doc_digest", "scores"]):
+            for row in batch.to_pylist():
+                for score in row["scores"]:
+                    if score["value"] is not None or score["item"] is not None:
+                        column = row["task"], score["metric"], score["filter"]
+                        asked.setdefault(column, []).append((row["subset"], row["doc_digest"]))
+    return asked
+
+
+def _metrics_behind(name: str, part: TaskSpec | GroupSpec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The metrics with their arguments that may have given a number of this name.
+
+    An aggregation that gives several numbers has the name of each behind its metric's.
+    """
+    if isinstance(part, GroupSpec):
+        yield name, {}
+        return
+    arguments = {entry.name: dict(entry.arguments) for entry in part.metric_list}
+    yield name, arguments.get(name, {})
+    words = name.split("/")
+    for at in range(1, len(words)):
+        metric = "/".join(words[:at])
+        yield metric, {**arguments.get(metric, {}), "number": "/".join(words[at:])}
 
 
 def _task_of(record: RunRecord, library: TaskLibrary) -> TaskSpec | GroupSpec:
@@ -215,10 +279,13 @@ def _checked(file: pq.ParquetFile, task: TaskSpec | GroupSpec, withheld: set[str
             for row, lengths in zip(
                 batch.select(_LOOKED_AT).to_pylist(), _lengths(batch), strict=True
             ):
-                leaf = leaves.get(row["task"])
-                wrong = _wrong_in(row, lengths, leaf)
-                if leaf and not wrong and leaf.name not in withheld:
-                    wrong = _wrong_in_document(row, leaf, in_group=in_group)
+                wrong = _wrong_in(
+                    row,
+                    lengths,
+                    leaves.get(row["task"]),
+                    withheld=row["task"] in withheld,
+                    in_group=in_group,
+                )
                 if not last.get(row["task"], -1) < row["doc_id"] < HIGHEST_NUMBER:
                     wrong = "its number does not follow that of the one before"
                 if wrong:
@@ -285,16 +352,24 @@ def _missing_or_below_0(batch: pa.RecordBatch) -> str:
     return ""
 
 
-def _wrong_in(row: dict[str, Any], lengths: dict[str, int], task: TaskSpec | None) -> str:
+def _wrong_in(
+    row: dict[str, Any],
+    lengths: dict[str, int],
+    task: TaskSpec | None,
+    *,
+    withheld: bool,
+    in_group: bool,
+) -> str:
     """What is wrong with a question; empty for nothing."""
     if task is None:
         return f"it is of task {row['task']:.80}, which was not asked"
-    for name in AS_JSON:
-        if row[name] is not None and (why := _not_json(name, row[name])):
-            return f"{name}: {why}"
-    for of_filter in row["filtered"] or ():
-        if why := _not_json("filtered", of_filter["values"]):
-            return f"filtered: {why}"
+    doc, wrong = _from_json("doc", row["doc"])
+    answers = [] if row["answer"] is None else [("answer", row["answer"])]
+    filtered = (("filtered", of_filter["values"]) for of_filter in row["filtered"] or ())
+    for name, text in (*answers, *filtered):
+        wrong = wrong or _from_json(name, text)[1]
+    if wrong:
+        return wrong
     if lengths["responses"] != lengths["arguments"] * (row["repeats"] or 1):
         return f"{lengths['responses']} responses to {lengths['arguments']} requests"
     if lengths["twice"]:
@@ -303,12 +378,13 @@ def _wrong_in(row: dict[str, Any], lengths: dict[str, int], task: TaskSpec | Non
         return f"pick is {row['pick']} of {lengths['choices']} choices"
     if row["prompt"] is None or row["several_answers"] is None:
         return "it has no prompt, or does not say whether several answers are right"
-    return ""
+    return "" if withheld else _wrong_in_document(row, doc, task, in_group=in_group)
 
 
-def _wrong_in_document(row: dict[str, Any], task: TaskSpec, *, in_group: bool) -> str:
+def _wrong_in_document(
+    row: dict[str, Any], doc: dict[str, Any], task: TaskSpec, *, in_group: bool
+) -> str:
     """What is not as the question's document has it; empty for nothing."""
-    doc = json.loads(row["doc"])
     if (found := doc_digest(doc)) != row["doc_digest"]:
         return f"doc_digest is {row['doc_digest'][:12]}, that of its document {found[:12]}"
     for name in ("cluster", "subset"):
@@ -321,16 +397,17 @@ def _wrong_in_document(row: dict[str, Any], task: TaskSpec, *, in_group: bool) -
     return ""
 
 
-def _not_json(name: str, text: str) -> str:
+def _from_json(name: str, text: str) -> tuple[Any, str]:
+    """The value that this column's text holds, and what is wrong with it; empty for nothing."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        return f"no JSON ({_short(problem)})"
+        return None, f"{name}: no JSON ({_short(problem)})"
     if name == "doc" and not isinstance(value, dict):
-        return "no document"
+        return None, f"{name}: no document"
     if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
-        return f"it is nested more than {DEEPEST} times"
-    return ""
+        return None, f"{name}: it is nested more than {DEEPEST} times"
+    return value, ""
 
 
 def _depth(value: Any) -> int:
@@ -352,7 +429,8 @@ def _short(said: object) -> str:
 def main() -> None:
     """Takes the record on standard input and the sample file and the folder of tasks as arguments.
 
-    Prints as JSON what is wrong and of what kind; nothing where nothing is.
+    Prints as JSON what is wrong and of what kind; nothing where nothing is. Where a form was met
+    that nobody foresaw, the traceback goes to standard error.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     samples, tasks = map(Path, sys.argv[1:])
@@ -363,7 +441,9 @@ def main() -> None:
     except Contradiction as problem:
         wrong = {"kind": type(problem).__name__, "said": str(problem)}
     except Exception as problem:
-        # Of much that a file may say, nobody has said which form it has.
+        # Of much that a file may say, nobody has said which form it has. Its frames without its
+        # texts: those are the file's, and may be as long as it is.
+        sys.stderr.writelines(traceback.format_tb(problem.__traceback__))
         said = f"it is not as an engine writes it ({type(problem).__name__}: {_short(problem)})"
         wrong = {"kind": "Contradiction", "said": said}
     print(json.dumps(wrong))  # noqa: T201

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from evalcore.digest import digest_of_file
 from evalcore.record import RunRecord, read_samples, write_samples
@@ -357,6 +358,74 @@ def test_what_unpacks_to_more_than_memory_ends_the_check_alone(run, tasks):
     write_table(run, twenty.set_column(at, "prompt", text))
     samples = run.parent / RunRecord.read(run).samples.file
     assert samples.stat().st_size < 1_000_000
+    assert "unpack" in json.loads(as_program(run, tasks).stdout)["said"]
+
+
+def as_program(run: Path, tasks: Path) -> subprocess.CompletedProcess[str]:
+    samples = run.parent / RunRecord.read(run).samples.file
     command = [sys.executable, "-m", "evalcore.verify.validation", samples, tasks]
-    said = subprocess.run(command, stdin=run.open(), capture_output=True, text=True, check=True)
-    assert "unpack" in json.loads(said.stdout)["said"]
+    return subprocess.run(command, stdin=run.open(), capture_output=True, text=True, check=True)
+
+
+def test_a_form_that_nobody_foresaw_is_refused_with_the_place_in_the_code(run, tasks):
+    write_record(run, settings={"seed": "x" * 10_000})
+    done = as_program(run, tasks)
+    assert json.loads(done.stdout)["said"].startswith("it is not as an engine writes it (")
+    assert 'validation.py", line' in done.stderr
+    assert "x" * 100 not in done.stderr
+
+
+SCORED_BY_CODE = """
+def results(doc, results):
+    return {"right": float(results[0][1]), "length": len(doc["question"])}
+
+def spread(items):
+    return {"low": min(items), "high": max(items)}
+"""
+
+
+@pytest.fixture(scope="module")
+def scored_by_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tasks that are scored by code of their own, alone and in groups."""
+    tasks = write_toys(tmp_path_factory.mktemp("scored by code"))
+    (tasks / "own.py").write_text(SCORED_BY_CODE)
+    metrics = [
+        {"metric": "right", "aggregation": "mean", "higher_is_better": True, "base": 2},
+        {"metric": "length", "aggregation": "!function own.spread", "higher_is_better": False},
+    ]
+    own = {"process_results": "!function own.results", "metric_list": metrics}
+    write_toy(tasks, "toy_own", like="toy_likely", **own)
+    write_toy(
+        tasks, "toy_in_parts", like="toy_likely", **own, metadata={"version": 0, "subset": "number"}
+    )
+    group = {
+        "group": "toy_owners",
+        "task": ["toy_own", {"group": "toy_inner_owners", "task": ["toy_in_parts"]}],
+        "aggregate_metric_list": [{"metric": "right"}],
+    }
+    (tasks / "toy_owners.yaml").write_text(yaml.safe_dump(group))
+    return tasks
+
+
+@pytest.mark.parametrize(
+    ("task", "mode"),
+    [
+        *(("toy_own", mode) for mode in ("compat", "strict")),
+        *(("toy_in_parts", mode) for mode in ("compat", "strict")),
+        *(("toy_owners", mode) for mode in ("compat", "strict")),
+        ("toy_group", "compat"),
+    ],
+)
+def test_every_number_stands_in_the_column_of_its_own_task(scored_by_code, tmp_path, task, mode):
+    """Also one that the task's own code makes, which nobody counts again."""
+    (path,) = write_run(tmp_path, evaluated(scored_by_code, task, mode=mode))
+    looked_at(path, scored_by_code)
+    honest = RunRecord.read(path)
+    keys = list(dict.fromkeys(row.comparability_key for row in honest.results))
+    for number, row in enumerate(honest.results):
+        key = keys[keys.index(row.comparability_key) - 1]
+        results = list(honest.results)
+        results[number] = dataclasses.replace(row, comparability_key=key)
+        dataclasses.replace(honest, results=results).write(path)
+        with pytest.raises(Contradiction, match=f"{row.task}: comparability_key is {key[:12]}"):
+            looked_at(path, scored_by_code)
