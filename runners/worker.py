@@ -168,6 +168,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                 if claim is None:
                     return
                 self._claim, self._task_id, self._progress = claim, task_id, []
+                self._wake.set()  # the look thread tells of it
                 evaluate_claim(claim, worker, self._interrupted, self._keeper)
             except Exception:
                 # What it was about is released with its lease; this worker may do other things.

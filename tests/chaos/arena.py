@@ -184,7 +184,7 @@ class Arena:
         enter = ["ip", "netns", "exec", self.namespace] if far and self.namespace else []
         command = [
             *(*enter, *before, sys.executable, "-m", "runners.respawn"),
-            *(sys.executable, "-m", "runners", "worker", "--devices", "cpu"),
+            *place.worker_command("--devices", "cpu"),
         ]
         variables = {**self.settings, "HF_HOME": str(self.home / "hf"), **more}
         with self.log.open("ab") as output:
@@ -228,14 +228,14 @@ def _workers_below(pid: int) -> list[psutil.Process]:
     for process in below:
         with suppress(psutil.Error):
             words = process.cmdline()
-            if words[2:4] == ["runners", "worker"]:
+            if words[1:3] == ["-m", "celery"] and "evaluate" in words:
                 found.append(process)
     return found
 
 
 def _is_named(worker: psutil.Process, name: str) -> bool:
     """Whether it holds the lock of this name, which no two have."""
-    lock = re.sub(r"[^\w.,@-]", "_", name) + ".lock"
+    lock = re.sub(r"[^\w.+@-]", "_", name) + ".lock"
     try:
         return any(Path(file.path).name == lock for file in worker.open_files())
     except psutil.Error:

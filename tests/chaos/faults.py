@@ -221,7 +221,7 @@ def _order(arena: Arena, order: str, worker: str | None = None) -> None:
 def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
     if not unfinished(arena, model):
         return None
-    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners.celery", "beat"]
+    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners", "beat"]
     command += ["--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"]
     with arena.log.open("ab") as output:
         second = subprocess.Popen(
@@ -241,10 +241,9 @@ def messages_repeated(arena: Arena, model: str, rng: Random) -> str | None:
         return None
     times = rng.randint(20, 60)
     code = (
-        "from runners import hints\n"
-        "from runners.celery import app\n"
+        "from runners.celery import app, send_hint\n"
         f"for _ in range({times}):\n"
-        "    hints.send()\n"
+        "    send_hint()\n"
         "    for name in ('release_stalled', 'build_boards', 'sweep'):\n"
         "        app.send_task(name, expires=30)\n"
     )

@@ -57,7 +57,7 @@ def test_a_submission_comes_to_the_board_although_its_worker_is_killed_meanwhile
             assert page.text.count('href="/runs/') >= 2
 
             tree.wait_for_answers()
-            worker = tree.part("worker", "--devices")
+            worker = tree.part("worker", "evaluate")
             below = worker.children(recursive=True)
             assert below
             worker.kill()
@@ -66,7 +66,7 @@ def test_a_submission_comes_to_the_board_although_its_worker_is_killed_meanwhile
             tree.ask(place.LET_LEASES_RUN_OUT)
             tree.wait_for(place.STATES, "done done")
             assert tree.process.poll() is None
-            assert tree.part("worker", "--devices").pid != worker.pid
+            assert tree.part("worker", "evaluate").pid != worker.pid
             # What the worker had not yet begun is not charged with its death.
             assert "2" in tree.ask(place.ATTEMPTS)
             assert tree.ask(DONE) == "1 1"

@@ -161,13 +161,77 @@ def printed(command: Sequence[str], variables: Mapping[str, str] | None = None) 
     return done.stdout
 
 
-def command(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """`python -m runners …`, to its end."""
+def worker_command(*options: str) -> list[str]:
+    """Of a worker that evaluates, as engines and operators start it."""
+    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "runners"]
+    return [*celery, "worker", "--queues", "evaluate", *options]
+
+
+def finished_worker(variables: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """A worker that has ended by itself."""
     return subprocess.run(
-        [sys.executable, "-m", "runners", *words],
+        worker_command(*options),
         cwd=ROOT, env={"PLUMBLINE_DEBUG": "1", **variables}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
+
+
+@dataclass
+class Site:
+    """A home with a submission that waits; its workers are the test's to start."""
+
+    variables: dict[str, str]
+    onlooker: Onlooker
+    home: Path
+
+    def ask(self, code: str) -> str:
+        return self.onlooker.ask(code)
+
+    def wait_for(self, code: str, happened: Callable[[str], bool]) -> None:
+        self.onlooker.wait_for(code, happened, self.log)
+
+    def log(self) -> str:
+        """What workers and their children said."""
+        return "".join(log.read_text() for log in self.home.glob("**/*log"))
+
+    def add_gpus(self, *cards: str) -> None:
+        """Put a stand-in for nvidia-smi on the PATH that lists these cards."""
+        folder = self.home.parent / "bin"
+        folder.mkdir()
+        lines = "".join(f"echo '{card}'\n" for card in cards)
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
+        (folder / "nvidia-smi").chmod(0o755)
+        self.variables["PATH"] = f"{folder}:{self.variables['PATH']}"
+
+    def drained(self, devices: str) -> subprocess.CompletedProcess[str]:
+        """A worker that ends when nothing waits any more."""
+        ended = finished_worker(self.variables, "--drain", "--devices", devices)
+        assert ended.returncode == 0, ended.stderr
+        return ended
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker with these options, killed if the test does not end it."""
+        with (self.home / "worker.log").open("ab") as output:
+            process = subprocess.Popen(
+                worker_command(*words),
+                cwd=ROOT, env=self.variables, stdout=output, stderr=output,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def site(folder: Path, hub: str, **more: str) -> Iterator[Site]:
+    variables, onlooker = prepared(folder, hub, **more)
+    try:
+        onlooker.ask(SUBMIT)
+        yield Site(variables, onlooker, folder / "home")
+    finally:
+        onlooker.end()
 
 
 @dataclass

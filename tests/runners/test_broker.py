@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,11 +18,10 @@ from django.db import OperationalError
 from kombu import Connection, Exchange, Queue
 from kombu.transport import filesystem
 
-from runners import broker, hints, reconnect
+from runners import broker, reconnect
 from tests import databases, services
 from tests.runners.place import ROOT, environment_of_site, printed
 
-FOR_LONG = 600.0
 CONNECT = """
 import sys
 from pathlib import Path
@@ -120,19 +118,6 @@ def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
         queue.put("new")
         assert broker.sweep(tmp_path) == 1
         assert queue.get(timeout=30).payload == "new"
-
-
-def test_a_hint_ends_the_wait_and_so_does_a_stop_and_without_either_it_ends_by_itself() -> None:
-    stopping = threading.Event()
-    with hints.Hints(stopping) as waiting:
-        waiting.wait(0.3)
-        for happens in (hints.send, stopping.set):
-            timer = threading.Timer(0.3, happens)
-            timer.start()
-            began = time.monotonic()
-            waiting.wait(FOR_LONG)
-            timer.join()
-            assert time.monotonic() - began < FOR_LONG
 
 
 def test_a_database_that_is_away_is_asked_again_for_minutes_and_by_who_must_end_for_seconds(

@@ -88,7 +88,7 @@ def test_manage_py_finds_what_the_tree_keeps_in_its_home(tmp_path: Path) -> None
     assert ran("python", "manage.py", "check_artifacts", **home).endswith("0 faults\n")
     health = [sys.executable, "-m", "runners.health"]
     told = subprocess.run(health, env=home, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr[:12]) == (1, "no evaluate@")
+    assert (told.returncode, told.stderr[:12]) == (1, "no worker @h")
 
 
 OWN = {

@@ -191,16 +191,17 @@ def test_a_lost_connection_costs_no_attempt(tmp_path: Path, database: str) -> No
 
 
 WORK = """
-import argparse, sys
+import sys
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
-from runners import backends, capacity, worker
+from runners import backends, capacity
+from runners.celery import app
 from tests.runners import rows, standin
 known = capacity.of_cpu(backends.PYTHON)
 capacity.of_cpu = lambda _: known
 backends.PYTHON = (sys.executable, standin.__file__)
 rows.queued("arc", variant=rows.variant("standin/polite"))
-sys.exit(worker.main(argparse.Namespace(devices="cpu", drain=False, until_idle=None, launch=None)))
+sys.exit(app.start(["worker", "--queues", "evaluate", "--devices", "cpu"]))
 """
 
 
@@ -232,10 +233,10 @@ def test_a_worker_that_is_asked_to_stop_does_not_wait_for_a_database_that_is_gon
 
 
 SEND = """
-from runners import hints
+from runners.celery import send_hint
 from runners.jobs import release_stalled
 for _ in range(250):
-    hints.send()
+    send_hint()
 release_stalled.apply_async()
 """
 
@@ -245,5 +246,5 @@ def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None
         variables = {**environment_of_site(tmp_path), "PLUMBLINE_BROKER_URL": url}
         printed([sys.executable, "-c", SETUP + SEND], variables)
         with Connection(url) as connection, connection.channel() as channel:
-            waiting = {name: channel.client.llen(name) for name in ("hints", "chores")}
-    assert waiting == {"hints": broker.MOST_HINTS, "chores": 1}
+            waiting = {name: channel.client.llen(name) for name in ("evaluate", "chores")}
+    assert waiting == {"evaluate": broker.MOST_HINTS, "chores": 1}

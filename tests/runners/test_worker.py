@@ -1,5 +1,5 @@
-"""`python -m runners worker`, as an engine or an operator starts it, without a tree around it; and
-the end of a whole tree: stopped it gives its runs back, and nothing outlives it. Before these, the
+"""A worker that evaluates, as an engine or an operator starts it, without a tree around it; and the
+end of a whole tree: stopped it gives its runs back, and nothing outlives it. Before these, the
 real engine from form to board: adapters, packed weights, chat templates and a model that is kept
 from one claim to the next."""
 
@@ -9,9 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ from runners.kept import Keeper
 from tests import databases
 from tests.hub import get_json, serve, set_faults
 from tests.runners import place, rows
-from tests.runners.place import ANSWERING, ATTEMPTS, STATES, SUBMIT, prepared
+from tests.runners.place import ANSWERING, ATTEMPTS, STATES, SUBMIT
 from tests.runners.site import CHATTY, LORA, WIDE, open_site, work_off, worker
 
 
@@ -178,64 +176,6 @@ def slowly(doc):
 DOC_TO_TEXT = 'doc_to_text: "Question: {{question}}\\nAnswer:"'
 
 
-@dataclass
-class Site:
-    """A home with a submission that waits; its workers are the test's to start."""
-
-    variables: dict[str, str]
-    onlooker: place.Onlooker
-    home: Path
-
-    def ask(self, code: str) -> str:
-        return self.onlooker.ask(code)
-
-    def wait_for(self, code: str, happened: Callable[[str], bool]) -> None:
-        self.onlooker.wait_for(code, happened, self.log)
-
-    def log(self) -> str:
-        """What workers and their children said."""
-        return "".join(log.read_text() for log in self.home.glob("**/*log"))
-
-    def add_gpus(self, *cards: str) -> None:
-        """Put a stand-in for nvidia-smi on the PATH that lists these cards."""
-        folder = self.home.parent / "bin"
-        folder.mkdir()
-        lines = "".join(f"echo '{card}'\n" for card in cards)
-        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
-        (folder / "nvidia-smi").chmod(0o755)
-        self.variables["PATH"] = f"{folder}:{self.variables['PATH']}"
-
-    def drained(self, devices: str) -> subprocess.CompletedProcess[str]:
-        """A worker that ends when nothing waits any more."""
-        ended = place.command(self.variables, "worker", "--drain", "--devices", devices)
-        assert ended.returncode == 0, ended.stderr
-        return ended
-
-    @contextmanager
-    def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        """`python -m runners …`, killed if the test does not end it."""
-        with (self.home / "worker.log").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "runners", *words],
-                cwd=place.ROOT, env=self.variables, stdout=output, stderr=output,
-            )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def site(folder: Path, hub: str, **more: str) -> Iterator[Site]:
-    variables, onlooker = prepared(folder, hub, **more)
-    try:
-        onlooker.ask(SUBMIT)
-        yield Site(variables, onlooker, folder / "home")
-    finally:
-        onlooker.end()
-
-
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """With a few questions."""
@@ -253,7 +193,7 @@ def endless_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_it_sweeps_its_machine_evaluates_what_waits_and_ends_with_a_database_alone(
     tmp_path: Path, hub: str
 ) -> None:
-    with site(tmp_path, hub, **METRICS) as here:
+    with place.site(tmp_path, hub, **METRICS) as here:
         work = here.home / "work" / "11111111-1111-4111-8111-111111111111"
         journal, log = here.home / "journal" / "7", here.home / "logs" / "old.log"
         for folder in (work, journal, log.parent):
@@ -265,8 +205,7 @@ def test_it_sweeps_its_machine_evaluates_what_waits_and_ends_with_a_database_alo
         assert here.ask(STATES) == "done done", drained.stderr
         assert [path.name for path in (work, journal, log) if path.exists()] == []
         (name, ended) = eval(here.ask(WORKERS))
-        assert name.startswith("evaluate@")
-        assert (name.endswith("/cpu"), ended) == (True, True)
+        assert (name.startswith("evaluate-cpu@"), ended) == (True, True)
         costs = here.ask("print(*RunCost.objects.values_list('tokens', flat=True))")
         tokens = sum(map(int, costs.split()))
         assert tokens > 100
@@ -277,8 +216,8 @@ def test_it_sweeps_its_machine_evaluates_what_waits_and_ends_with_a_database_alo
 def test_a_gpu_that_is_not_there_or_that_the_model_cannot_use_is_not_replaced(
     tmp_path: Path, hub: str
 ) -> None:
-    with site(tmp_path, hub) as here:
-        refused = place.command(here.variables, "worker", "--devices", "3")
+    with place.site(tmp_path, hub) as here:
+        refused = place.finished_worker(here.variables, "--devices", "3")
         assert refused.returncode == 1
         assert refused.stderr.startswith("plumbline: --devices: nvidia-smi does not tell of GPUs")
         assert "Traceback" not in refused.stderr
@@ -301,8 +240,8 @@ def test_asked_to_stop_while_it_answers_it_gives_its_runs_back(
     tmp_path: Path, endless_hub: str
 ) -> None:
     with (
-        site(tmp_path, endless_hub, **METRICS) as here,
-        here.running("worker", "--until-idle", "--devices", "cpu") as worker,
+        place.site(tmp_path, endless_hub, **METRICS) as here,
+        here.running("--until-idle", "--devices", "cpu") as worker,
     ):
         here.wait_for(ANSWERING, lambda said: said != "0")
         model = max(descendants.own_memory(one) for one in descendants.living(worker.pid))
@@ -325,7 +264,7 @@ def test_asked_to_stop_it_waits_for_neither_the_hub_nor_the_prompts(
         assert DOC_TO_TEXT in text
         task.write_text(text.replace(DOC_TO_TEXT, "doc_to_text: !function documents.slowly"))
 
-    with site(tmp_path, hub) as here:
+    with place.site(tmp_path, hub) as here:
 
         def is_at_it() -> bool:
             if is_hub:
@@ -335,7 +274,7 @@ def test_asked_to_stop_it_waits_for_neither_the_hub_nor_the_prompts(
         slow = {"match": "*datasets/*/resolve/*", "delay": float(LONG), "times": most}
         set_faults(hub, [slow] if is_hub else [])
         try:
-            with here.running("evaluate") as worker:
+            with here.running("--devices", "cpu") as worker:
                 place.wait_until(is_at_it, place.STARTS_WITHIN, here.log)
                 worker.send_signal(signal.SIGTERM)
                 worker.wait(SOON)
@@ -362,8 +301,8 @@ def test_a_kept_model_ends_with_its_worker(
     tmp_path: Path, hub: str, number: signal.Signals
 ) -> None:
     with (
-        site(tmp_path, hub, PLUMBLINE_KEEP_MODEL="3600") as here,
-        here.running("worker", "--devices", "cpu") as worker,
+        place.site(tmp_path, hub, PLUMBLINE_KEEP_MODEL="3600") as here,
+        here.running("--devices", "cpu") as worker,
     ):
         here.wait_for(STATES, lambda said: said == "done done")
         place.wait_until(lambda: len(engines(worker.pid)) == 1, place.STARTS_WITHIN, here.log)
