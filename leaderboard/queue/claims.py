@@ -78,7 +78,7 @@ def enqueue(runs: Iterable[Run], *, by: str, why: str = "submitted") -> list[Run
         inserted = list(runs)
         for run in inserted:
             run.state = State.QUEUED
-            run.save(force_insert=True)
+        Run.objects.bulk_create(inserted)
         tell(inserted, State.QUEUED, by=by, why=why)
         if inserted:
             announce(inserted)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from evalcore.engine import VERSION
@@ -51,6 +52,27 @@ def test_a_queued_run_is_announced_after_the_commit(django_capture_on_commit_cal
     finally:
         runs_queued.disconnect(listen)
     assert heard == [Run]
+
+
+def test_runs_are_queued_together_by_one_statement(django_assert_num_queries) -> None:
+    """However many there are, each with its own event and its own moment."""
+    rows.queued("warm-up")
+    few, many = (
+        [rows.unsaved(f"task {number}") for number in range(first, last)]
+        for first, last in ((0, 2), (2, 22))
+    )
+    with CaptureQueriesContext(connection) as of_few:
+        claims.enqueue(few, by="bo", why="again")
+    with django_assert_num_queries(len(of_few)):
+        queued = claims.enqueue(many, by="bo", why="again")
+    assert queued == many
+    stored = Run.objects.filter(pk__in=[run.pk for run in many])
+    assert {run.state for run in stored} == {Run.State.QUEUED}
+    assert [run.pk for run in stored.order_by("created", "due")] == [run.pk for run in many]
+    assert all(story(run) == [("queued", "bo")] for run in stored)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        claims.enqueue([rows.unsaved("a new one"), rows.unsaved("task 3")], by="bo")
+    assert not Run.objects.filter(task__name="a new one").exists()
 
 
 def test_one_worker_wins_a_run_which_is_leased_to_it_and_counts_an_attempt() -> None:
