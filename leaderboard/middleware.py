@@ -147,7 +147,8 @@ class SayWhatIsUnavailable:
             "Cache-Control": "no-store",
             "X-Robots-Tag": "noindex",
         }
-        response = render(request, "503.html", {"path": request.get_full_path()}, status=503)
+        page = {"frame": "base.html", "path": request.get_full_path()}
+        response = render(request, "503.html", page, status=503)
         for name, value in headers.items():
             response[name] = value
         return response

@@ -76,7 +76,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
         told = {"field": "form", "code": "disk_full", "message": _FULL, "remedy": _TELL}
         response: HttpResponse = JsonResponse({"problems": [told]}, status=503)
     else:
-        response = HttpResponse(render_to_string("disk_full.html"), status=503)
+        # Without the request: who asks, and what is in force, may take a disk to find out.
+        page = render_to_string("503.html", {"frame": "bare.html", "disk_full": True})
+        response = HttpResponse(page, status=503)
     response["Retry-After"] = str(FULL_SECONDS)
     response["Cache-Control"] = "no-store"
     return response
