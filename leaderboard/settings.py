@@ -54,8 +54,6 @@ PLUMBLINE_TRUSTED_CODE = env.commits("PLUMBLINE_TRUSTED_CODE")
 PLUMBLINE_LOG = env.one_of("PLUMBLINE_LOG", logs.FORMS)
 # What whoever reads /metrics must send; where it is not set, there are none.
 PLUMBLINE_METRICS_TOKEN = env.secret("PLUMBLINE_METRICS_TOKEN", "")
-# Which engine starts workers when runs wait that none can take: a file (docs/launching.md).
-PLUMBLINE_LAUNCH = env.text("PLUMBLINE_LAUNCH", "")
 # Whether workers run models where nothing confines them: docs/sandbox.md.
 PLUMBLINE_UNCONFINED = env.boolean("PLUMBLINE_UNCONFINED")
 # Who answers for this site: a name, and an address or page; shown on /about.

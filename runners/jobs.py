@@ -14,7 +14,7 @@ from leaderboard.queue import claims
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items, sisters
-from runners import broker, housekeeping, launchers, worker
+from runners import broker, housekeeping, worker
 from runners.celery import EVALUATE, EXPIRES, app, send_hint
 
 
@@ -29,12 +29,6 @@ def release_stalled() -> None:
     """Queue the runs of dead workers again."""
     if claims.release_stalled():
         send_hint()
-
-
-@app.task(name="launch_workers", expires=EXPIRES)  # type: ignore[untyped-decorator]
-def launch_workers() -> None:
-    """Ask an engine for the workers that are missing."""
-    launchers.look()
 
 
 @app.task(name="build_boards", expires=EXPIRES)  # type: ignore[untyped-decorator]

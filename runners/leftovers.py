@@ -15,13 +15,12 @@ from uuid import UUID
 
 from django.conf import settings
 
-from leaderboard.models import Launch, Run
+from leaderboard.models import Run
 from leaderboard.models.run import WAITING
 from runners import own_name
 from runners.folders import Hidden, entries, remove
 
 KEEP_LOGS = timedelta(days=14)
-"""Of claims, and of what an engine was asked to launch."""
 KEEP_NAMES = timedelta(days=14)
 KEEP_JOURNALS = timedelta(days=14)
 """A failed run that is submitted again takes up what was answered before."""
@@ -42,8 +41,8 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def sweep() -> int:
-    """Remove work folders of claims and workers that are gone, and old logs, journals, launches and
-    names of workers; how many."""
+    """Remove work folders of claims and workers that are gone, and old logs, journals and names of
+    workers; how many."""
     gone = 0
     for folder in (settings.PLUMBLINE_HOME / "work").glob("*"):
         if _is_abandoned(folder):
@@ -57,9 +56,6 @@ def sweep() -> int:
             if time() - log.stat().st_mtime > KEEP_LOGS.total_seconds():
                 log.unlink()
                 gone += 1
-    for launch in _old_launches():
-        remove(launch)
-        gone += 1
     return gone + own_name.forget(settings.PLUMBLINE_HOME, KEEP_NAMES)
 
 
@@ -118,15 +114,6 @@ def _is_needed(journal: Path) -> bool:
     variant, _, rerun = journal.name.partition("-")
     runs = Run.objects.filter(variant=int(variant), rerun=int(rerun) if rerun else None)
     return runs.filter(state__in=WAITING).exists()
-
-
-def _old_launches() -> Iterator[Path]:
-    """What was said by workers that an engine was asked for, and are gone for long."""
-    alive = set(Launch.objects.filter(state__in=Launch.OPEN).values_list("handle", flat=True))
-    for folder in (settings.PLUMBLINE_HOME / "launches").glob("*"):
-        is_old = time() - _written(folder)[0] > KEEP_LOGS.total_seconds()
-        if folder.is_dir() and is_old and folder.name not in alive:
-            yield folder
 
 
 def _written(folder: Path) -> tuple[float, int]:

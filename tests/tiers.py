@@ -63,7 +63,7 @@ GROUPS = {
             "evalcore/agreement.py",
             "runners/backends.py",
             "runners/confine",
-            "runners/launchers/ray_jobs.py",
+            "docs/scaling.md",
             "constraints-vllm.txt",
             "pyproject.toml",
         ),
@@ -99,6 +99,11 @@ GROUPS = {
         ),
         touched_by=("runners/", "evalcore/task/transforms/code"),
     ),
+    "deploy": Group(
+        about="workers that Slurm, Kubernetes and systemd start",
+        tests=("tests/deploy/",),
+        touched_by=("docs/deploy/", "docs/scaling.md", "leaderboard/queue/wanted.py"),
+    ),
     "demo": Group(
         about="the training of the demo's models, and made-up boards",
         tests=("tests/demo/test_training.py",),
@@ -115,11 +120,6 @@ GROUPS = {
             "pyproject.toml",
             ".ci/image_check.py",
         ),
-    ),
-    "launchers": Group(
-        about="workers that Slurm, Kubernetes and Ray start",
-        tests=("tests/runners/launchers/",),
-        touched_by=("runners/launchers/", "docs/deploy/"),
     ),
     "looks": Group(
         about="phone, dark, print and further journeys in Chromium",
@@ -167,6 +167,7 @@ GROUPS = {
         tests=(
             "tests/evalcore/command/test_interrupted_run.py",
             "tests/evalcore/model/parallel/test_processes.py",
+            "tests/runners/test_celery_worker.py",
             "tests/runners/test_worker.py",
         ),
         touched_by=(
@@ -201,7 +202,7 @@ TURNS = (
     ("images",),
     ("backends", "packaging"),
     ("postgresql", "demo"),
-    ("architectures", "census", "chaos", "launchers", "peer"),
+    ("architectures", "census", "chaos", "deploy", "peer"),
     ("bench", "confinement", "looks", "services", "trees"),
 )
 """Which groups run beside `make test` in a run of CI, by turns; each turn takes about as long."""

@@ -7,7 +7,7 @@ streams, folder, environment and exit status, to which signals are sent as to an
 reads the environment when it is imported, as the Hub's clients do, and all that is under test is
 imported in the fork, as at a start.
 
-Not for tests of the start itself: what it imports, how quick it is, launchers, confinement, a kill.
+Not for tests of the start itself: what it imports, how quick it is, confinement, a kill.
 What differs besides: the parent is the server, `/proc` shows its command line, texts hash alike in
 all forks of one server, no object that is left at the end is told so (`__del__`), and what
 `AT_START` names cannot differ from the environment of the tests.

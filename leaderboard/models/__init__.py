@@ -5,7 +5,6 @@ from leaderboard.models.cost import RunCost
 from leaderboard.models.departure import Departure
 from leaderboard.models.edition import Edition
 from leaderboard.models.flag import Flag, FlagAnswer
-from leaderboard.models.launch import Launch
 from leaderboard.models.notice import EndNotice, Notices
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.quota import Quota
@@ -51,7 +50,6 @@ __all__ = [
     "FlagAnswer",
     "HubModel",
     "ItemAnalysis",
-    "Launch",
     "Notices",
     "PoolOrder",
     "QuestionSet",

@@ -64,7 +64,7 @@ class Worker(Fact):
 
     ASIDE: ClassVar = (
         *("seen", "started", "memory_bytes", "dtypes", "quantisations", "backend", "runs_code"),
-        *("ended", "launch", "full_until", "confinement", "memory_in_use", "tokens"),
+        *("ended", "full_until", "confinement", "memory_in_use", "tokens"),
         "refusal",
     )
     """Pages of runs name its device; what else is told of workers is asked each time."""
@@ -85,14 +85,6 @@ class Worker(Fact):
     seen = models.DateTimeField(db_index=True)
     ended = models.DateTimeField(null=True, blank=True)
     """When it said that it ends; null while it works, and where it was cut off."""
-    launch = models.ForeignKey(
-        "leaderboard.Launch",
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="workers",
-    )
-    """What had an engine start it; null where somebody did."""
     full_until = models.DateTimeField(null=True, blank=True)
     """Its machine had no memory or no disk left: it takes nothing before this time."""
     refusal = models.TextField(blank=True, default="")

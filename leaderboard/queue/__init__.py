@@ -5,15 +5,14 @@ from leaderboard.queue import (
     clock,
     estimate,
     fairness,
-    launches,
     orders,
     recalling,
     records,
     reproduce,
     reruns,
     room,
-    unserved,
     votes,
+    wanted,
 )
 from leaderboard.queue.estimate import ALIVE, Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
@@ -30,7 +29,6 @@ __all__ = [
     "clock",
     "estimate",
     "fairness",
-    "launches",
     "listed",
     "live_workers",
     "of_model",
@@ -42,6 +40,6 @@ __all__ = [
     "reruns",
     "room",
     "standing",
-    "unserved",
     "votes",
+    "wanted",
 ]

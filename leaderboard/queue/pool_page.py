@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from leaderboard.models import PoolOrder, Run, Worker, may_tell_workers
-from leaderboard.queue import launches, orders
+from leaderboard.queue import orders
 from leaderboard.queue.estimate import ALIVE
 from leaderboard.queue.listing import listed
 from leaderboard.web import kept
@@ -101,7 +101,6 @@ def _page(request: HttpRequest, problem: str = "") -> str:
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
         "everybody": told.get(orders.EVERYBODY),
         "places": places,
-        "launched": launches.shown(now),
         "may_tell": may_tell_workers(request.user),
         "problem": problem,
     }

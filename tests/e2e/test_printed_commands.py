@@ -20,6 +20,8 @@ from tests import awkward, generated
 from tests.hub import TEST_DATA, serve
 from tests.runners.place import ROOT, printed
 
+SCALING = (ROOT / "docs" / "scaling.md").read_text()
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
@@ -75,5 +77,7 @@ def test_new_tasks_are_made_and_all_are_exported_as_the_page_says(checkout: Path
 def test_a_worker_drains_what_waits_and_ends(tmp_path: Path) -> None:
     home = tmp_path / "home"
     generated.copy_to(home)
-    command = block("docs/launching.md", "python -m runners worker --drain")
-    run(command, ROOT, HOME=str(home), PLUMBLINE_HOME=str(home), PLUMBLINE_SUITE="generated")
+    site = {"HOME": str(home), "PLUMBLINE_HOME": str(home), "PLUMBLINE_SUITE": "generated"}
+    run(block("docs/scaling.md", "celery --quiet --app runners worker"), ROOT, **site)
+    (wanted,) = re.findall(r"^python manage.py workers-wanted .*(?<!--sql)$", SCALING, re.MULTILINE)
+    assert run(wanted, ROOT, **site) == "0\n"

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.utils import timezone
 from huggingface_hub import scan_cache_dir
 
-from leaderboard.models import Launch, Run, Variant
+from leaderboard.models import Run, Variant
 from runners import housekeeping, hub_cache, leftovers
 from runners.housekeeping import Sweeper
 from runners.own_name import own_name
@@ -160,26 +159,14 @@ def test_a_journal_that_a_run_needs_since_the_sweep_began_stays(
     assert journals(home) == {str(variant.pk)}
 
 
-def test_what_claims_and_launches_that_live_write_stays_and_what_others_left_goes(
-    home: Path,
-) -> None:
+def test_what_claims_that_live_write_stays_and_what_others_left_goes(home: Path) -> None:
     rows.queued("arc")
     claim = rows.claimed_by(rows.worker("of another process"))
     abandoned = "11111111-1111-4111-8111-111111111111"
     for name in (str(claim.token), abandoned):
         (home / "work" / name / "results").mkdir(parents=True)
-    Launch.objects.create(
-        kind="small", engine="slurm", handle="7", state=Launch.State.UP,
-        gpus=1, hours=1.0, price=1.0, asked=timezone.now(),
-    )  # fmt: skip
-    for job, days in (("7", 15), ("8", 15), ("9", 13)):
-        folder = home / "launches" / job
-        folder.mkdir(parents=True)
-        (folder / f"{job}_0_log.out").write_text("a worker's words")
-        age(days, folder / f"{job}_0_log.out", folder)
-    assert leftovers.sweep() == 2
+    assert leftovers.sweep() == 1
     assert [folder.name for folder in (home / "work").iterdir()] == [str(claim.token)]
-    assert {folder.name for folder in (home / "launches").iterdir()} == {"7", "9"}
 
 
 def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(home: Path) -> None:

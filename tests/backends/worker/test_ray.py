@@ -6,6 +6,8 @@ Run by `make test-backends`, which keeps Ray in an environment of its own.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,18 +22,10 @@ import httpx2
 from tests import services
 from tests.hub import serve
 from tests.runners import place
-from tests.runners.launchers.test_slurm import ENGINE, LAUNCHES, LOOK
-from tests.runners.place import STATES, SUBMIT, prepared
+from tests.runners.place import STARTS_WITHIN, STATES, SUBMIT, prepared
 
 RAY = Path(os.environ.get("PLUMBLINE_RAY", "ray"))
-WHY = "print(*Launch.objects.values_list('why', flat=True))"
-PLAN = """\
-engine: ray
-options: {{address: "{address}", python: {python}}}
-budget: {{workers_at_once: 2, gpus_at_once: 1}}
-kinds:
-  - {{name: fake, gpus: 1, memory_gb: 4, hours: 0.5}}
-"""
+LIVE = "print(Worker.objects.filter(ended=None).count())"
 
 
 @contextmanager
@@ -71,39 +65,34 @@ def _answers(address: str) -> bool:
         return False
 
 
-def test_ray_starts_the_worker_that_is_missing_and_ends_it(tmp_path: Path) -> None:
-    file = tmp_path / "launch.yaml"
+def command() -> list[str]:
+    """What docs/scaling.md has an operator call."""
+    (found,) = re.findall(r"`ray (job submit [^`]+)`", (place.ROOT / "docs/scaling.md").read_text())
+    return shlex.split(found)
+
+
+def test_the_printed_command_starts_a_worker_that_computes_and_is_stopped(tmp_path: Path) -> None:
     with serve([place.write_content(tmp_path / "content", rows=12)]) as hub:
-        variables, onlooker = prepared(tmp_path, hub, PLUMBLINE_LAUNCH=str(file))
+        variables, onlooker = prepared(tmp_path, hub)
+        variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
         try:
             with ray(variables) as address:
-                file.write_text(PLAN.format(address=address, python=sys.executable))
+                reached = {**variables, "RAY_ADDRESS": address}
                 onlooker.ask(SUBMIT)
-                onlooker.ask(LOOK)
-                state, _, job = eval(onlooker.ask(LAUNCHES))
-                assert state == "waiting", onlooker.ask(WHY)
+                place.printed([str(RAY), *command()], reached)
+                (job,) = httpx2.get(f"{address}/api/jobs/").json()
 
                 def log() -> str:
-                    return httpx2.get(f"{address}/api/jobs/{job}/logs").text
+                    return httpx2.get(f"{address}/api/jobs/{job['submission_id']}/logs").text
 
-                onlooker.wait_for(STATES, lambda said: said == "done done", log)
-                assert eval(onlooker.ask(LAUNCHES)) == ("up", 1, job)
-                assert onlooker.ask(f"{ENGINE}print(engine.alive(launch.handle))") == "True"
-                onlooker.ask(f"{ENGINE}engine.cancel(launch.handle)")
-                place.wait_until(
-                    lambda: onlooker.ask(f"{ENGINE}print(engine.alive(launch.handle))") == "False",
-                    30,
-                    log,
-                )
-                assert eval(onlooker.ask(LAUNCHES)) == ("ended", 1, job)
-                gone = onlooker.ask(f"{ENGINE}engine.cancel('none')\nprint(engine.alive('none'))")
-                assert gone == "False"
-            onlooker.ask(f"{ENGINE}launch.delete()\nRun.objects.update(state='queued')")
-            # The first look after a long pause asks for nothing: workers that live speak first.
-            place.wait_until(
-                lambda: "Ray at http" in onlooker.ask(f"{LOOK}{WHY}"),
-                30,
-                lambda: onlooker.ask(WHY),
-            )
+                def status() -> str:
+                    answer = httpx2.get(f"{address}/api/jobs/{job['submission_id']}")
+                    return str(answer.json()["status"])
+
+                onlooker.wait_for(STATES, lambda states: states == "done done", log)
+                assert status() == "RUNNING"
+                place.printed([str(RAY), "job", "stop", "--no-wait", job["submission_id"]], reached)
+                place.wait_until(lambda: status() == "STOPPED", STARTS_WITHIN, log)
+                assert onlooker.ask(LIVE) == "0", log()
         finally:
             onlooker.end()
