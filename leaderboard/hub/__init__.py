@@ -3,6 +3,7 @@
 from leaderboard.hub import (
     adapters,
     architectures,
+    chat_template,
     cleaning,
     client,
     files,
@@ -20,6 +21,7 @@ __all__ = [
     "Repository",
     "adapters",
     "architectures",
+    "chat_template",
     "cleaning",
     "client",
     "files",

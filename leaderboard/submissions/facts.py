@@ -11,6 +11,7 @@ from leaderboard.hub import (
     Origin,
     Repository,
     architectures,
+    chat_template,
     cleaning,
     client,
     files,
@@ -68,6 +69,8 @@ class Facts:
     """None where nobody looked for a chat template."""
     template_names: tuple[str, ...] = ()
     """Of several chat templates without a default one."""
+    refuses_system: str = ""
+    """In what words its chat template refuses an instruction; empty where none is known to."""
     packing: str = ""
     chat: bool = False
     backend: str = TRANSFORMERS
@@ -150,6 +153,7 @@ def facts_of(repository: Repository, adapter: Repository | None = None) -> Facts
         else (),
         has_template=None if template is None else bool(template or repository.template_names),
         template_names=repository.template_names,
+        refuses_system=chat_template.refuses_system(template or ""),
     )
 
 

@@ -65,7 +65,7 @@ def judged(
     return (
         replace(facts, packing=way.packing, chat=way.chat, backend=way.backend),
         (*problems, *_about_way(facts, way)),
-        warnings,
+        (*warnings, *_about_instructions(facts, way)),
     )
 
 
@@ -195,6 +195,21 @@ def _about_way(facts: Facts, way: Way) -> list[Problem]:
             )
         )
     return problems
+
+
+def _about_instructions(facts: Facts, way: Way) -> list[Problem]:
+    if not (way.chat and facts.refuses_system):
+        return []
+    return [
+        Problem(
+            "asked",
+            "refuses_system",
+            f"The chat template of {facts.adapter_base or facts.repo_id} refuses a system turn "
+            f"(“{facts.refuses_system}”): its runs fail on benchmarks that "
+            "begin with an instruction, such as MMLU.",
+            "Choose plain text, or submit a version whose template writes the instruction.",
+        )
+    ]
 
 
 def _not_plain(facts: Facts, way: Way) -> str:

@@ -126,7 +126,9 @@ KINDS = (
         "vocabulary_too_large", "other_table", "custom_code", "own_code", "no_worker_for_code",
     }), _architecture),
     _Kind("Tokenizer", frozenset({"no_tokenizer", "file_size"}), _tokenizer),
-    _Kind("Chat template", frozenset({"no_template", "no_default_template"}), _asked),
+    _Kind("Chat template", frozenset({
+        "no_template", "no_default_template", "refuses_system",
+    }), _asked),
     _Kind(BASE, frozenset({"no_base", "no_adapter", "adapter", "another_base"}), _base),
     _Kind("Precision and weights", frozenset({
         "unknown_dtype", "unknown_packing", "packed_already", "plain_models_only",

@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("site")]
 
 TEMPLATE = "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}"
 BASE, LORA, CHATTY = "ways/base", "ways/lora", "ways/chatty"
+STRICT = "ways/strict"
 GPTQ = {"quant_method": "gptq", "bits": 4}
 
 
@@ -64,6 +65,10 @@ def models(hub_of_own_models: OwnHub) -> None:
     for name, kind in (("prompts", "PREFIX_TUNING"), ("unknown", "LORAX"), ("nameless", ["LORA"])):
         tiny.change_config(adapter(name, BASE), "adapter_config.json", peft_type=kind)
     hub.write(CHATTY, lambda folder: (folder / "chat_template.jinja").write_text(TEMPLATE))
+    refusing = (
+        "{% if messages[0].role == 'system' %}{{ raise_exception('No <b>system') }}{% endif %}"
+    )
+    hub.write(STRICT, lambda folder: (folder / "chat_template.jinja").write_text(refusing))
     for name, packed in (("gptq", GPTQ), ("odd", {"quant_method": "odd"})):
         awkward.change_config(hub.write(f"ways/{name}"), quantization_config=packed)
 
@@ -219,6 +224,19 @@ def test_the_form_shows_the_plan_keeps_what_was_chosen_and_says_what_is_wrong_wi
     assert '<option value="chat" selected' in html
     assert "“9bit” is no way to pack weights" in get(client, f"/submit?model={BASE}&packing=9bit")
     assert "“song” is no way to ask a model" in get(client, f"/submit?model={BASE}&asked=song")
+
+
+def test_a_template_that_refuses_an_instruction_is_told_before_its_runs_fail(
+    client: Client,
+) -> None:
+    outcome = precheck.check(STRICT, way=Way(chat=True))
+    assert outcome.ok
+    [warning] = outcome.warnings
+    assert (warning.field, warning.code) == ("asked", "refuses_system")
+    html = get(client, f"/submit?model={STRICT}&asked=chat")
+    assert f"The chat template of {STRICT} refuses a system turn (“No &lt;b&gt;system”)" in html
+    for model, way in ((STRICT, Way()), (CHATTY, Way(chat=True))):
+        assert not precheck.check(model, way=way).warnings
 
 
 def test_the_form_submits_a_way_and_offers_to_repeat_it(client: Client, ada: User) -> None:
