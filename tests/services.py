@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+import psutil
 import psycopg2
 import pytest
 
@@ -66,6 +67,11 @@ class Server:
     @property
     def address(self) -> str:
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def process(self) -> psutil.Process:
+        assert self._process is not None
+        return psutil.Process(self._process.pid)
 
     def __enter__(self) -> Self:
         self.start()

@@ -203,6 +203,16 @@ class Site:
         (folder / "nvidia-smi").chmod(0o755)
         self.variables["PATH"] = f"{folder}:{self.variables['PATH']}"
 
+    def in_home(self, folder: Path) -> Site:
+        """The same site as a machine sees it that has this home, and the same database."""
+        key = self.home / "secret_key"
+        own = {
+            "PLUMBLINE_HOME": str(folder),
+            "PLUMBLINE_DATABASE_URL": f"sqlite:///{self.home / 'db.sqlite3'}",
+            "PLUMBLINE_SECRET_KEY_FILE": str(key),
+        }
+        return Site({**self.variables, **own}, self.onlooker, folder)
+
     def drained(self, devices: str) -> subprocess.CompletedProcess[str]:
         """A worker that ends when nothing waits any more."""
         ended = finished_worker(self.variables, "--drain", "--devices", devices)
@@ -367,7 +377,7 @@ def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], Onloo
         write_tasks(tasks)
     databases.begin_at(home)
     (home / "secret_key").write_text("of a test, and long enough for a key that signs sessions")
-    variables = environment(home, tasks, hub, PLUMBLINE_BROKER_URL=NO_BROKER, **more)
+    variables = environment(home, tasks, hub, **{"PLUMBLINE_BROKER_URL": NO_BROKER, **more})
     variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
     prepare = [sys.executable, "-m", "runners.prepare"]
     subprocess.run(prepare, cwd=ROOT, env=variables, check=True)

@@ -1,0 +1,216 @@
+"""What Celery promises of its workers holds for those that evaluate, on both brokers: they answer
+while they compute, end by its signals and commands, and work on when the broker is away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.hub import serve
+from tests.runners import place
+from tests.runners.place import ANSWERING, ATTEMPTS, STATES
+from tests.services import STARTS_WITHIN, Server, redis_server, wait_until
+
+MANY, WORDS = 20_000, 30
+"""Questions that no test waits for, and words in each."""
+OTHER_MODEL, THIRD_MODEL = "awkward/second-llama", "awkward/third-llama"
+GIVEN_BACK = "print(RunEvent.objects.filter(state='queued', why__contains='stopped').count())"
+BROKERS = ("files", "Redis")
+
+
+@dataclass
+class Broker:
+    """Where messages are, and how it is taken away."""
+
+    url: str
+    folder: Path
+    server: Server | None
+
+    def flush(self) -> None:
+        """All messages are gone."""
+        if self.server:
+            self.server.stop()
+            self.server.start()
+            return
+        for file in self.folder.glob("messages/*"):
+            file.unlink(missing_ok=True)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Nobody can send or read a message."""
+        if self.server:
+            self.server.stop()
+            try:
+                yield
+            finally:
+                self.server.start()
+            return
+        hidden = self.folder.rename(self.folder.with_name("hidden"))
+        self.folder.touch()
+        try:
+            yield
+        finally:
+            self.folder.unlink()
+            hidden.rename(self.folder)
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    folder = tmp_path / "home" / "broker"
+    if request.param == "files":
+        yield Broker("filesystem://", folder, None)
+        return
+    with redis_server(tmp_path) as server:
+        yield Broker(f"redis://127.0.0.1:{server.port}/0", folder, server)
+
+
+@pytest.fixture(scope="module")
+def endless_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve([place.write_content(tmp_path_factory.mktemp("many"), MANY, WORDS)]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    content = place.write_content(tmp_path_factory.mktemp("few"), rows=12)
+    for model in (OTHER_MODEL, THIRD_MODEL):
+        shutil.copytree(content / "models" / place.MODEL, content / "models" / model)
+    with serve([content]) as url:
+        yield url
+
+
+def celery(here: place.Site, *words: str) -> str:
+    """What Celery's own command prints; nothing where no worker answers."""
+    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners", *words]
+    done = subprocess.run(
+        command, cwd=place.ROOT, env=here.variables, capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+def replies(here: place.Site, *words: str) -> Any:
+    """Of the one worker that there is; None where it does not answer."""
+    said = celery(here, "inspect", *words, "--json", "--timeout", "5")
+    return next(iter(json.loads(said).values())) if said.strip() else None
+
+
+def answer(here: place.Site, *words: str) -> Any:
+    found: list[Any] = []
+
+    def has_answered() -> bool:
+        found[:] = [replies(here, *words)]
+        return bool(found[0])
+
+    wait_until(has_answered, STARTS_WITHIN, here.log)
+    return found[0]
+
+
+def end_by_signals(*numbers: signal.Signals) -> Callable[[place.Site, psutil.Process], object]:
+    def end(_: place.Site, worker: psutil.Process) -> None:
+        for number in numbers:
+            worker.send_signal(number)
+
+    return end
+
+
+ENDS = {
+    "SIGTERM": end_by_signals(signal.SIGTERM),
+    "SIGTERM twice": end_by_signals(signal.SIGTERM, signal.SIGTERM),
+    "SIGQUIT": end_by_signals(signal.SIGQUIT),
+    "control shutdown": lambda here, _: celery(here, "control", "shutdown"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_tells_what_it_computes_gives_it_back_when_told_and_ends_with_nothing_charged(
+    tmp_path: Path, endless_hub: str, broker: Broker, end: str
+) -> None:
+    with (
+        place.site(tmp_path, endless_hub, PLUMBLINE_BROKER_URL=broker.url) as here,
+        here.running("--devices", "cpu") as worker,
+    ):
+        here.wait_for(ANSWERING, lambda count: count != "0")
+        (task,) = answer(here, "active")
+        assert task["name"] == "evaluate"
+        assert task["kwargs"]["model"].startswith(place.MODEL)
+        assert task["kwargs"]["suite"] == "small"
+        computing = answer(here, "computing")
+        assert computing["model"].startswith(place.MODEL)
+        assert {run["task"] for run in computing["runs"]} == {"counting", "counting_mmlu"}
+
+        celery(here, "control", "terminate", "SIGTERM", task["id"])
+        here.wait_for(GIVEN_BACK, lambda count: count == "2")
+        here.wait_for(STATES, lambda states: states == "running running")
+        assert worker.poll() is None
+        assert here.ask(ATTEMPTS) == "1 1"
+
+        below = psutil.Process(worker.pid).children(recursive=True)
+        ENDS[end](here, psutil.Process(worker.pid))
+        assert worker.wait(STARTS_WITHIN) == 0, here.log()
+        assert psutil.wait_procs(below, timeout=STARTS_WITHIN)[1] == []
+        assert (here.ask(STATES), here.ask(ATTEMPTS)) == ("queued queued", "0 0")
+        assert here.ask("print(Worker.objects.filter(ended=None).count())") == "0"
+
+
+def test_a_worker_works_on_without_its_broker_and_answers_when_that_is_back(
+    tmp_path: Path, hub: str, broker: Broker
+) -> None:
+    with place.site(tmp_path, hub, PLUMBLINE_BROKER_URL=broker.url) as here:
+        with here.running("--devices", "cpu"):
+            here.wait_for(STATES, lambda states: states == "done done")
+            with broker.away():
+                here.ask(place.submitting(OTHER_MODEL))
+                here.wait_for(STATES, lambda states: states == " ".join(["done"] * 4))
+            assert answer(here, "ping") == {"ok": "pong"}
+            broker.flush()
+            here.ask(place.submitting(THIRD_MODEL))
+            here.wait_for(STATES, lambda states: states == " ".join(["done"] * 6))
+        assert here.ask(ATTEMPTS) == "1 1 1 1 1 1"
+
+
+def test_two_workers_of_one_name_share_what_waits_and_no_run_is_evaluated_twice(
+    tmp_path: Path, hub: str, broker: Broker
+) -> None:
+    """As of two containers that were given one host name: each has a home of its own."""
+    with place.site(tmp_path, hub, PLUMBLINE_BROKER_URL=broker.url) as here:
+        for model in (OTHER_MODEL, THIRD_MODEL):
+            here.ask(place.submitting(model))
+        (tmp_path / "other").mkdir()
+        beside = here.in_home(tmp_path / "other")
+        with (
+            here.running("--drain", "--devices", "cpu") as one,
+            beside.running("--drain", "--devices", "cpu") as other,
+        ):
+            assert (one.wait(), other.wait()) == (0, 0), here.log() + beside.log()
+        assert here.ask(STATES) == " ".join(["done"] * 6)
+        assert here.ask(ATTEMPTS) == "1 1 1 1 1 1"
+        assert here.ask("print(Worker.objects.count())") == "1"
+
+
+def test_a_worker_whose_broker_hangs_ends_all_the_same(tmp_path: Path, hub: str) -> None:
+    with (
+        redis_server(tmp_path) as server,
+        place.site(
+            tmp_path, hub, PLUMBLINE_BROKER_URL=f"redis://127.0.0.1:{server.port}/0"
+        ) as here,
+        here.running("--devices", "cpu") as worker,
+    ):
+        here.wait_for(STATES, lambda states: states == "done done")
+        server.process.suspend()
+        try:
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(STARTS_WITHIN) == 0
+        finally:
+            server.process.resume()
+        assert here.ask("print(Worker.objects.filter(ended=None).count())") == "0"
