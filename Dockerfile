@@ -24,7 +24,7 @@ project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 extras = project['optional-dependencies']; \
 models = {'accelerate', 'datasets', 'peft', 'torch', 'transformers'}; \
 engine = [one for one in project['dependencies'] if re.match('[A-Za-z0-9_-]+', one)[0] not in models]; \
-print(*engine, *extras['site'], *extras['runners'], 'setuptools>=77', sep='\n')" > site.txt \
+print(*engine, *extras['site'], *extras['runners'], *extras['flower'], 'setuptools>=77', sep='\n')" > site.txt \
     && python3 -m venv /opt/plumbline \
     && pip install --quiet --no-cache-dir --disable-pip-version-check pip==25.3 \
     && pip install --quiet --no-cache-dir --disable-pip-version-check -c constraints.txt -r site.txt

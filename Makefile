@@ -127,7 +127,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 # All at once, what the demo needs with it: pip looks at every package each time that it is asked.
 $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	@echo "Installing the engine, the site, the workers, and what the tests and checks need ..."
-	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[site,runners,demo,quantised,gguf,images,litellm,sound,dev,peer]'
+	@$(BIN)/python $(INSTALL) -c constraints.txt -e '.[site,runners,flower,demo,quantised,gguf,images,litellm,sound,dev,peer]'
 	@# Beside the environment: wherever torchao is, transformers imports it, in every process.
 	@$(BIN)/python $(INSTALL) --no-deps --upgrade --target $(VENV)/torchao -c constraints.txt torchao
 	@$(BIN)/python $(COMPILE) $(VENV)/lib $(VENV)/torchao || true

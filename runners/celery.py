@@ -67,8 +67,7 @@ app.conf.update(
     worker_pool="runners.celery:DevicePool",
     worker_concurrency=1,
     worker_prefetch_multiplier=1,
-    worker_send_task_events=True,
-    # Of workers that evaluate alone, which turn it on themselves.
+    # Workers that evaluate answer, and turn this on themselves.
     worker_enable_remote_control=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     broker_connection_max_retries=None,

@@ -94,7 +94,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         self._claim: claims.Claim | None = None
         self._interrupted = threading.Event()
         self._task_id = ""
-        self._progress: list[dict[str, Any]] = []
+        self._progress: dict[str, str] = {}
         self._hinted: float | None = None
         self._busy_until = monotonic()
         self._rests_until = 0.0
@@ -167,7 +167,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                 claim = persistently(partial(claims.claim_next, worker))
                 if claim is None:
                     return
-                self._claim, self._task_id, self._progress = claim, task_id, []
+                self._claim, self._task_id, self._progress = claim, task_id, {}
                 self._wake.set()  # the look thread tells of it
                 evaluate_claim(claim, worker, self._interrupted, self._keeper)
             except Exception:
@@ -184,9 +184,8 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         """The model at work and how far each of its runs is, as the last look saw it."""
         claim = self._claim
         if claim is None:
-            return {"worker": self._place.name, "model": None}
-        model = str(claim.runs[0].variant)
-        return {"worker": self._place.name, "model": model, "runs": self._progress}
+            return {"model": None}
+        return {**claims.summary(claim.runs[0]), "runs": self._progress}
 
     def _announce(self) -> Worker:
         return self._registration.announce(holds_a_model=self._keeper.holds_a_model)
@@ -265,8 +264,10 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         told = theirs.order_by("task__name").values_list(
             "task__name", "phase", "progress_done", "progress_total"
         )
-        names = ("task", "phase", "done", "total")
-        self._progress = [dict(zip(names, values, strict=True)) for values in told]
+        self._progress = {
+            task: f"{phase}, {done:,} of {total:,}" if total else phase
+            for task, phase, done, total in told
+        }
         if self._task_id:
             with app.events.default_dispatcher(hostname=self._place.name) as events:
                 events.send(
@@ -331,6 +332,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> 
     instance.hostname = name
     conf.worker_direct = True
     conf.worker_enable_remote_control = True
+    conf.worker_send_task_events = True
 
 
 def _refused(gpus: list[Gpu], why: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 
@@ -27,6 +28,7 @@ MANY, WORDS = 20_000, 30
 OTHER_MODEL, THIRD_MODEL = "awkward/second-llama", "awkward/third-llama"
 GIVEN_BACK = "print(RunEvent.objects.filter(state='queued', why__contains='stopped').count())"
 BROKERS = ("files", "Redis")
+CELERY = [sys.executable, "-m", "celery", "--quiet", "--app", "runners"]
 
 
 @dataclass
@@ -92,9 +94,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def celery(here: place.Site, *words: str) -> str:
     """What Celery's own command prints; nothing where no worker answers."""
-    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners", *words]
     done = subprocess.run(
-        command, cwd=place.ROOT, env=here.variables, capture_output=True, text=True, check=False
+        [*CELERY, *words],
+        cwd=place.ROOT,
+        env=here.variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.stdout
 
@@ -147,7 +153,7 @@ def test_a_worker_tells_what_it_computes_gives_it_back_when_told_and_ends_with_n
         assert task["kwargs"]["suite"] == "small"
         computing = answer(here, "computing")
         assert computing["model"].startswith(place.MODEL)
-        assert {run["task"] for run in computing["runs"]} == {"counting", "counting_mmlu"}
+        assert set(computing["runs"]) == {"counting", "counting_mmlu"}
 
         celery(here, "control", "terminate", "SIGTERM", task["id"])
         here.wait_for(GIVEN_BACK, lambda count: count == "2")
@@ -161,6 +167,33 @@ def test_a_worker_tells_what_it_computes_gives_it_back_when_told_and_ends_with_n
         assert psutil.wait_procs(below, timeout=STARTS_WITHIN)[1] == []
         assert (here.ask(STATES), here.ask(ATTEMPTS)) == ("queued queued", "0 0")
         assert here.ask("print(Worker.objects.filter(ended=None).count())") == "0"
+
+
+def test_flower_shows_the_model_that_is_computed_to_those_who_log_in(
+    tmp_path: Path, endless_hub: str
+) -> None:
+    log_in = "ada:of a test"
+    with (
+        place.site(tmp_path, endless_hub, PLUMBLINE_BROKER_URL="filesystem://") as here,
+        Server(
+            lambda port: [*CELERY, "flower", f"--port={port}", f"--basic-auth={log_in}"],
+            cwd=place.ROOT,
+            env=here.variables,
+        ) as flower,
+        here.running("--devices", "cpu"),
+    ):
+        page = f"{flower.address}/api/tasks?taskname=evaluate"
+        refused = httpx2.get(page)
+        assert refused.status_code == 401
+        client = httpx2.Client(auth=tuple(log_in.split(":")))
+
+        def is_shown() -> bool:
+            shown = client.get(page).json().values()
+            return any(
+                task["state"] == "PROGRESS" and place.MODEL in task["kwargs"] for task in shown
+            )
+
+        wait_until(is_shown, STARTS_WITHIN, here.log)
 
 
 def test_a_worker_works_on_without_its_broker_and_answers_when_that_is_back(
