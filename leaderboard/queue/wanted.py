@@ -25,6 +25,7 @@ def workers_wanted(kind: Worker) -> int:
 
     `kind` is not a row, and its name is empty. Zero while all workers are told to take nothing.
     """
+    number: int
     (number,) = _query(kind)
     return number
 
@@ -32,7 +33,8 @@ def workers_wanted(kind: Worker) -> int:
 def workers_wanted_sql(kind: Worker) -> str:
     """The query of `workers_wanted` for PostgreSQL, with its values in place."""
     sql, values = _query(kind).query.sql_with_params()
-    return str(connection.ops.compose_sql(sql, values))
+    of_postgresql: Any = connection.ops
+    return str(of_postgresql.compose_sql(sql, values))
 
 
 class CountDistinct(Func):
