@@ -22,6 +22,7 @@ from django.core.management import call_command
 from bench.page import write_page
 from bench.results import machine
 from bench.site import database
+from bench.site.beside import working
 from bench.site.database import FULL, QUICK, Size
 from bench.site.page import FILE
 from bench.site.results import Results
@@ -101,6 +102,9 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         for share in SHARES_OF_RATE:
             _say(f"{share * rate:.0f} requests a second")
             loads.append(by.load(server, kinds, rate=share * rate, seconds=seconds))
+        _say(f"{rate:.0f} requests a second beside a worker that evaluates")
+        with working() as worker:
+            beside = by.load(server, kinds, rate=rate, seconds=seconds, worker=worker)
         memory = server.memory()
     _say("boards after one run has ended")
     built = boards.after_a_run(suite)
@@ -121,6 +125,7 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         memory=memory,
         boards_after_start=built.start,
         boards_after_run=built.run,
+        beside_worker=beside,
     )
 
 

@@ -54,11 +54,18 @@ def rows(server: Server, kinds: Sequence[Kind], *, repeated: int) -> Iterator[Ro
         )
 
 
-def load(server: Server, kinds: Sequence[Kind], *, rate: float, seconds: float) -> Load:
+def load(
+    server: Server,
+    kinds: Sequence[Kind],
+    *,
+    rate: float,
+    seconds: float,
+    worker: psutil.Process | None = None,
+) -> Load:
     """All kinds mixed, at a steady rate; and who used the processors meanwhile."""
-    before = _used(server)
+    before = _used(server, worker)
     outcome = run(Plan(server.port, mix(kinds, round(rate * seconds)), rate))
-    used = {who: seconds - before[who] for who, seconds in _used(server).items()}
+    used = {who: seconds - before[who] for who, seconds in _used(server, worker).items()}
     everything = used.pop("everything")
     used["load generator"] = outcome.cpu
     used["everything else"] = max(0.0, everything - sum(used.values()))
@@ -75,6 +82,7 @@ def load(server: Server, kinds: Sequence[Kind], *, rate: float, seconds: float) 
         cores={
             who: seconds / outcome.seconds / (os.cpu_count() or 1) for who, seconds in used.items()
         },
+        refused=sum(answer.status == 503 for answer in outcome.answers),
     )
 
 
@@ -131,7 +139,7 @@ def times(answers: Sequence[Answer]) -> Times:
     return Times(len(answers), median, p95, p99, float(seconds.max()), errors)
 
 
-def _used(server: Server) -> dict[str, float]:
+def _used(server: Server, worker: psutil.Process | None) -> dict[str, float]:
     """Seconds of processors that were used so far, by whom."""
     of_database = (one for one in psutil.process_iter(["name"]) if one.info["name"] == "postgres")
     whole = psutil.cpu_times()
@@ -139,5 +147,6 @@ def _used(server: Server) -> dict[str, float]:
     return {
         "site": server.cpu(),
         "PostgreSQL": computed(of_database),
+        **({"worker": computed([worker])} if worker else {}),
         "everything": float(sum(whole)) - idle,
     }

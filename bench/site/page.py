@@ -32,6 +32,9 @@ machine. It writes this part from `docs/benchmarks/site.json`.
 - “After a run ended”: the run of the model in the middle of the board is queued and ends once more;
   boards are built one after the other by a process that has built them before, while nothing else
   works. A process that has just started reads all columns first.
+- “Beside a worker”: the same requests while a process on the same machine evaluates a model of 30
+  million parameters by the engine, on all cores. Of the errors, so many were told at once to come
+  again (503).
 - Bytes are of the largest answer as sent. Queries are the most that a cold page makes.
 """
 
@@ -75,7 +78,7 @@ def _section(found: Results) -> Iterator[str]:
         ],
     )
     yield _starts(found.after_start)
-    yield "### Under load\n\n" + _loads(found.loads)
+    yield "### Under load\n\n" + _loads(found.loads, found.beside_worker)
     yield "### Boards after a run has ended\n\n" + _table(
         ["board", "shows it after", "after a start of the process"],
         [
@@ -152,17 +155,12 @@ def _starts(start: Times) -> str:
     )
 
 
-def _loads(loads: Sequence[Load]) -> str:
+def _loads(loads: Sequence[Load], beside: Load | None) -> str:
     """All rates in a line each, and the last by kind of page."""
     last = loads[-1]
-    rates = [
-        [
-            f"{load.rate:.0f}",
-            *_line(load.times),
-            ", ".join(f"{who} {share:.0%}" for who, share in load.cores.items()),
-        ]
-        for load in loads
-    ]
+    rates = [_rate(f"{load.rate:.0f}", load) for load in loads]
+    if beside:
+        rates.append(_rate(f"{beside.rate:.0f}, beside a worker", beside))
     kinds = [
         [kind, f"{last.shares[kind]} %", *_line(times)] for kind, times in last.by_kind.items()
     ]
@@ -174,6 +172,13 @@ def _loads(loads: Sequence[Load]) -> str:
         + f"\n\nThe mix, and what came of it at {last.rate:.0f} requests a second:\n\n"
         + _table(["page", "share", *measured], kinds)
     )
+
+
+def _rate(name: str, load: Load) -> list[str]:
+    *measured, errors = _line(load.times)
+    told = f"{errors} ({load.refused:,} told at once)" if load.refused else errors
+    cores = ", ".join(f"{who} {share:.0%}" for who, share in load.cores.items())
+    return [name, *measured, told, cores]
 
 
 def _line(times: Times) -> list[str]:

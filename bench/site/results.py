@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,10 @@ class Load:
     shares: Mapping[str, int]
     """Of each kind in the mix, in percent."""
     cores: Mapping[str, float]
-    """Who took which share of all cores: load generator, site, PostgreSQL, everything else."""
+    """Who took which share of all cores: load generator, site, PostgreSQL, worker, everything
+    else."""
+    refused: int = 0
+    """Those of the errors that were told at once to come again (503)."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Results:
     built each board ..."""
     boards_after_run: Mapping[str, float]
     """... and until each shows that one run has ended, in a process that built them before."""
+    beside_worker: Load | None = None
+    """At the highest rate, while a worker on the same machine evaluates; None: not measured yet."""
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,14 +102,12 @@ class Results:
             Row(**{**row, "cold": Times(**row["cold"]), "repeated": Times(**row["repeated"])})
             for row in found["kinds"]
         ]
-        found["loads"] = [
-            Load(
-                **{
-                    **load,
-                    "times": Times(**load["times"]),
-                    "by_kind": {kind: Times(**one) for kind, one in load["by_kind"].items()},
-                }
-            )
-            for load in found["loads"]
-        ]
+        found["loads"] = [_load(load) for load in found["loads"]]
+        if beside := found.get("beside_worker"):
+            found["beside_worker"] = _load(beside)
         return cls(**found)
+
+
+def _load(found: Mapping[str, Any]) -> Load:
+    by_kind = {kind: Times(**one) for kind, one in found["by_kind"].items()}
+    return Load(**{**found, "times": Times(**found["times"]), "by_kind": by_kind})

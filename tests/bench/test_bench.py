@@ -241,6 +241,11 @@ def test_a_quick_run_measures_every_kind_of_page_without_an_error(tmp_path: Path
     assert found.loads[-1].times.n == 30
     assert sum(found.loads[-1].shares.values()) == 100
     assert set(found.loads[-1].cores) == {"load generator", "site", "PostgreSQL", "everything else"}
+    beside = found.beside_worker
+    assert beside is not None
+    assert beside.times.n == 30
+    assert beside.times.errors == beside.refused
+    assert beside.cores["worker"] > 0.1
     assert found.rows["runs"] > found.rows["vectors of answers"] > 3_000
     styles = ["own", "cloze", "mmlu", "hybrid", "all"]
     assert list(found.boards_after_run) == styles
@@ -249,3 +254,4 @@ def test_a_quick_run_measures_every_kind_of_page_without_an_error(tmp_path: Path
     assert "### Boards after a run has ended" in text
     assert "10 requests a second without an error | 0 errors of 30; " in text
     assert all(row.kind in text for row in found.kinds)
+    assert "| 10, beside a worker | 30 | " in text
