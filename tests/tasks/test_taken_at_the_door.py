@@ -23,29 +23,39 @@ from evalcore.verify.validation import check
 from tests.evalcore.toys import ToyLM
 
 library, folder, wrong = TaskLibrary([OWN_TASKS]), Path(sys.argv[1]), {}
-for name in json.loads((folder / "names.json").read_text()):
-    (run,) = evaluate(ToyLM(), [name], mode="strict", confirm_run_unsafe_code=True)
-    record, samples = run.write(folder, "run")
-    try:
-        check(RunRecord.read(record), samples, library, seed=1)
-    except ValueError as problem:
-        wrong[name] = str(problem)
+ways, names = json.loads((folder / "asked.json").read_text())
+for name in names:
+    for way, settings in ways.items():
+        (run,) = evaluate(ToyLM(), [name], confirm_run_unsafe_code=True, **settings)
+        record, samples = run.write(folder, "run")
+        try:
+            check(RunRecord.read(record), samples, library, seed=1)
+        except ValueError as problem:
+            wrong[f"{name}, {way}"] = str(problem)
 print(json.dumps(wrong))
 """
+CHAT = {"apply_chat_template": True, "system_instruction": "Be brief."}
+WAYS = {
+    "strict": {"mode": "strict"},
+    "strict, chat": {"mode": "strict", **CHAT},
+    "compat": {"mode": "compat", "bootstrap_iters": 0},
+    "compat, chat": {"mode": "compat", "bootstrap_iters": 0, **CHAT},
+}
 
 
 def test_no_honest_file_is_refused(tmp_path: Path) -> None:
+    """However the task was asked; of some the description begins a conversation."""
     library = TaskLibrary([OWN_TASKS])
     groups = [name for name in library.groups if name.startswith(("mmlu", "bbh", "ceval"))]
     names = [spec.name for spec in representatives(library)] + groups
     assert len(names) > 320
-    (tmp_path / "names.json").write_text(json.dumps(names))
+    (tmp_path / "asked.json").write_text(json.dumps([WAYS, names]))
     with serve([merged(tmp_path / "hub", real=False)]) as url:
         done = warm.run(
             ["-c", CHECKED, tmp_path],
             cwd=ROOT,
             env=client_environment(url, tmp_path / "hf"),
-            timeout=1200,
+            timeout=2400,
         )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {}

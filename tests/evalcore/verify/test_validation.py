@@ -294,7 +294,7 @@ def with_first_result(record: RunRecord, **fields: Any) -> RunRecord:
         (lambda r: with_first_result(r, interval="x" * 10_000), Contradiction, "interval is xxxx"),
         (lambda r: with_first_result(r, higher_is_better=None), Contradiction, "higher_is_better"),
         (lambda r: dataclasses.replace(r, results=r.results * 2), Contradiction, "stands twice"),
-        (lambda r: dataclasses.replace(r, clean_results=r.results), Contradiction, "nobody chose"),
+        (lambda r: dataclasses.replace(r, clean_results=r.results), Contradiction, "no search"),
         (lambda r: dataclasses.replace(r, without_text=["toy_likely"]), Contradiction, "without_t"),
         (
             lambda r: dataclasses.replace(r, engine={**r.engine, "name": "x"}),
