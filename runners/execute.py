@@ -39,8 +39,7 @@ from runners.heartbeat import Heartbeat
 from runners.kept import RESULTS, Engine, Keeper
 from runners.leftovers import in_use
 from runners.logtail import harmless, tail
-from runners.process import Child
-from runners.protocol import ERRORS, Documents, Failure, TaskDone, Waits
+from runners.process import ERRORS, Child, Documents, Failure, TaskDone, Waits
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, downloads, readable
 from runners.watch import Failed, Stopping, Taken, Watch

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from runners import descendants
+from runners import child
 from runners.devices import CPU, NoSuchDevice, visible
 
 logger = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ def now(device: str, limit: int) -> InUse:
 def _held() -> int:
     own = psutil.Process()
     held = 0
-    for process in (own, *descendants.living(own.pid)):
+    for process in (own, *child.living(own.pid)):
         with suppress(psutil.Error):  # it has ended since it was listed
-            held += descendants.own_memory(process)
+            held += child.own_memory(process)
     return held
 
 

@@ -19,8 +19,7 @@ from runners import budget
 from runners.capacity import host_memory
 from runners.footprint import Footprint
 from runners.heartbeat import Heartbeat
-from runners.process import Child, Use
-from runners.protocol import Event, Look, Phase, Progress, Waits
+from runners.process import Child, Event, Look, Phase, Progress, Use, Waits
 from runners.reconnect import persistently
 
 STORE_EVERY = 1.0

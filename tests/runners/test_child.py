@@ -31,8 +31,7 @@ from runners.footprint import Footprint
 from runners.handed_over import open_inside, read_bounded, read_record
 from runners.heartbeat import Heartbeat
 from runners.logtail import harmless, tail
-from runners.process import Child, Use
-from runners.protocol import Done, Event, Failure, Look, Phase, Progress, TaskDone, parse
+from runners.process import Child, Done, Event, Failure, Look, Phase, Progress, TaskDone, Use, parse
 from runners.sandbox import child_environment
 from runners.watch import STOP_GRACE, Stopping, Taken, Watch
 from tests.runners import rows

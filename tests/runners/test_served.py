@@ -25,7 +25,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from waitress.server import create_server
 
-from runners import overload, slow_clients, supervisor, web, web_worker
+from runners import supervisor, web, web_worker
 from tests import databases
 from tests.runners.place import ROOT, STARTS_WITHIN, wait_until
 from tests.services import free_port
@@ -342,7 +342,7 @@ class Overloaded:
 
 @pytest.fixture
 def overloaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(overload, "MAX_WAITING", 4)
+    monkeypatch.setattr(web_worker, "MAX_WAITING", 4)
     server = Overloaded()
     yield server.site
     server.close()
@@ -375,7 +375,7 @@ def test_a_full_queue_is_told_at_once_and_who_waits_in_it_is_answered(overloaded
 def test_a_queue_whose_first_has_waited_too_long_is_full_however_short_it_is(
     overloaded: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overload, "MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(web_worker, "MAX_WAIT_SECONDS", 0.2)
     with ThreadPoolExecutor(3) as readers:
         first = [readers.submit(overloaded.ask, "GET", "/page") for _ in range(3)]
         time.sleep(0.4)
@@ -410,7 +410,7 @@ class Serving:
         for _ in range(times):
             self.server.asyncore.loop(timeout=0.02, map=self.server._map, use_poll=True, count=3)
             time.sleep(0.01)  # the threads that answer have work, too
-            slow_clients.let_go(self.server, self.now)
+            web_worker.let_go(self.server, self.now)
             self.now += 1.0
 
     @property
@@ -451,7 +451,7 @@ def test_answers_too_large_to_leave_behind_do_not_take_all_threads(
 def test_unread_answers_do_not_fill_the_disk(
     serving: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow_clients, "LEFT_BEHIND", 24 * 2**20)
+    monkeypatch.setattr(web_worker, "LEFT_BEHIND", 24 * 2**20)
     site = serving(12 * 2**20, outbuf_high_watermark=2**30)
     with ExitStack() as slow:
         for _ in range(6):
@@ -486,7 +486,7 @@ def test_a_request_that_never_becomes_whole_is_given_up(serving: Callable[..., S
     with site.open("") as client:
         site.turn(10)
         client.sendall(b"X-Another: byte\r\n")
-        site.turn(int(slow_clients.WHOLE_REQUEST_SECONDS) - 10)
+        site.turn(int(web_worker.WHOLE_REQUEST_SECONDS) - 10)
         assert site.open_ones == 1
         site.turn(5)
         assert client.recv(10) == b""

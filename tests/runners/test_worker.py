@@ -26,7 +26,7 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, published
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
-from runners import descendants
+from runners import child
 from runners.kept import Keeper
 from tests import databases
 from tests.hub import get_json, serve, set_faults
@@ -244,7 +244,7 @@ def test_asked_to_stop_while_it_answers_it_gives_its_runs_back(
         here.running("--until-idle", "--devices", "cpu") as worker,
     ):
         here.wait_for(ANSWERING, lambda said: said != "0")
-        model = max(descendants.own_memory(one) for one in descendants.living(worker.pid))
+        model = max(child.own_memory(one) for one in child.living(worker.pid))
         here.wait_for(TOLD, lambda said: used_in(said) > 0.8 * model)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(SOON) == 0
