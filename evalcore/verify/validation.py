@@ -152,20 +152,24 @@ def _check_keys(record: RunRecord, samples: Path, task: TaskSpec | GroupSpec) ->
             raise Contradiction(f"results: {row.task:.80} was not asked")
         if isinstance(part, TaskSpec) and part.python_class:
             continue
+        subset = row.subset if part is task and isinstance(part, TaskSpec) else ""
         keys = []
         for metric, arguments in _metrics_behind(row.metric, part):
-            leaves = [(leaf.name, metric, row.filter) for leaf in part.leaves()]
             digests = [
                 digest
-                for column in leaves
-                if part.name == column[0] or column in columns
-                for subset, digest in scored.get(column, ())
-                if not row.subset or subset == row.subset or part is not task
+                for leaf in part.leaves()
+                if leaf is part or (leaf.name, metric, row.filter) in columns
+                for digest in scored.get((leaf.name, metric, row.filter, subset), ())
             ]
-            named = {"metric": metric, "arguments": arguments, "filter": row.filter}
             if digests:
-                documents = docs_digest(digests)
-                keys.append(comparability_key(run_keys[part.name], docs_digest=documents, **named))
+                key = comparability_key(
+                    run_keys[part.name],
+                    docs_digest=docs_digest(digests),
+                    metric=metric,
+                    arguments=arguments,
+                    filter=row.filter,
+                )
+                keys.append(key)
         if row.comparability_key not in keys:
             found = keys[0][:12] if keys else "any, since no document has a score of it"
             raise Contradiction(
@@ -174,17 +178,20 @@ def _check_keys(record: RunRecord, samples: Path, task: TaskSpec | GroupSpec) ->
             )
 
 
-def _documents_by_column(samples: Path) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
-    """By task, metric and filter the subset and the digest of each document that has a score."""
-    asked: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+def _documents_by_column(samples: Path) -> dict[tuple[str, str, str, str], list[str]]:
+    """By task, metric, filter and subset the digests of the documents that have a score; those of
+    all subsets together under the empty name."""
+    found: dict[tuple[str, str, str, str], list[str]] = {}
     with pq.ParquetFile(samples) as file:
         for batch in file.iter_batches(columns=["task", "subset", "doc_digest", "scores"]):
             for row in batch.to_pylist():
                 for score in row["scores"]:
-                    if score["value"] is not None or score["item"] is not None:
-                        column = row["task"], score["metric"], score["filter"]
-                        asked.setdefault(column, []).append((row["subset"], row["doc_digest"]))
-    return asked
+                    if score["value"] is score["item"] is None:
+                        continue
+                    column = row["task"], score["metric"], score["filter"]
+                    for subset in {"", row["subset"] or ""}:
+                        found.setdefault((*column, subset), []).append(row["doc_digest"])
+    return found
 
 
 def _metrics_behind(name: str, part: TaskSpec | GroupSpec) -> Iterator[tuple[str, dict[str, Any]]]:
