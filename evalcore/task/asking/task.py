@@ -17,6 +17,7 @@ from evalcore.task.asking.item import ItemBuilder
 from evalcore.task.asking.prompt import Doc, DocReader, call
 from evalcore.task.data.seeds import FixedRandomness
 from evalcore.task.functions import FunctionRef
+from evalcore.task.identity.digest import json_ready
 
 log = logging.getLogger(__name__)
 
@@ -177,4 +178,5 @@ def _stated(key: str, column: str, doc: Doc) -> str:
             f"metadata.{key}: the column {column!r} is null: give every document a value "
             "(in process_docs), or name another column"
         )
-    return str(doc[column])
+    # As the file of samples has it: whoever reads a document there finds the same name.
+    return str(json_ready(doc[column]))

@@ -87,9 +87,11 @@ def test_documents_with_any_keys_are_taken(tmp_path):
     (tasks / "keys.py").write_text(
         "def keyed(docs):\n"
         "    names = {None: 1, True: 2, 2.5: 3, 4: 5, float('nan'): 6}\n"
-        "    return [{**doc, 'names': names} for doc in docs]\n"
+        "    return [{**doc, 'names': names, 'pair': (None, doc['number'])} for doc in docs]\n"
     )
-    write_toy(tasks, "toy_keyed", like="toy_likely", process_docs="!function keys.keyed")
+    metadata = {"version": 1.0, "benchmark": "toys", "cluster": "names", "subset": "pair"}
+    keyed = {"process_docs": "!function keys.keyed", "metadata": metadata}
+    write_toy(tasks, "toy_keyed", like="toy_likely", **keyed)
     (path,) = write_run(tmp_path / "run", evaluated(tasks, "toy_keyed"))
     looked_at(path, tasks)
 
@@ -395,9 +397,8 @@ def scored_by_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     own = {"process_results": "!function own.results", "metric_list": metrics}
     write_toy(tasks, "toy_own", like="toy_likely", **own)
-    write_toy(
-        tasks, "toy_in_parts", like="toy_likely", **own, metadata={"version": 0, "subset": "number"}
-    )
+    in_parts = {"version": 1.0, "benchmark": "toys", "style": "cloze", "subset": "number"}
+    write_toy(tasks, "toy_in_parts", like="toy_likely", **own, metadata=in_parts)
     group = {
         "group": "toy_owners",
         "task": ["toy_own", {"group": "toy_inner_owners", "task": ["toy_in_parts"]}],
@@ -421,6 +422,8 @@ def test_every_number_stands_in_the_column_of_its_own_task(scored_by_code, tmp_p
     (path,) = write_run(tmp_path, evaluated(scored_by_code, task, mode=mode))
     looked_at(path, scored_by_code)
     honest = RunRecord.read(path)
+    if task == "toy_in_parts":
+        assert len({row.subset for row in honest.results}) == 6
     keys = list(dict.fromkeys(row.comparability_key for row in honest.results))
     for number, row in enumerate(honest.results):
         key = keys[keys.index(row.comparability_key) - 1]
