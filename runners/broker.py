@@ -46,7 +46,7 @@ class Channel(filesystem.Channel):
 class Transport(filesystem.Transport):
     Channel = Channel
     # A folder that is gone or full for a while is a connection that is lost: Celery tries again.
-    connection_errors = (*filesystem.Transport.connection_errors, OSError)
+    connection_errors = (*filesystem.Transport.connection_errors, OSError)  # type: ignore[assignment]
     recoverable_connection_errors = connection_errors
 
     def drain_events(  # type: ignore[override]  # of two bases that disagree

@@ -112,7 +112,7 @@ app.user_options["worker"].update(
             ["--until-idle"],
             is_flag=False,
             flag_value=STAYS,
-            type=click.FloatRange(min=0, min_open=True),
+            type=click.FloatRange(min=0, min_open=True, max=365 * 24 * 60),
             metavar="MINUTES",
             help=f"End when nothing has fitted for so long; {STAYS:.0f} where no number is given.",
         ),

@@ -24,7 +24,7 @@ import psutil
 from django.conf import settings
 
 from runners import backends, landlock, other_user, seccomp
-from runners.capacity import host_memory
+from runners.devices import host_memory
 from runners.sandbox import INHERITED
 from runners.shown import devices, has_cuda, to_be_read, with_targets
 

@@ -29,20 +29,18 @@ from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
-from runners import backends, confinement, hub_cache, leftovers, trusted_code
-from runners.capacity import hardware
+from runners import backends, cleanup, confinement, hub_cache, trusted_code
+from runners.cleanup import in_use
 from runners.confinement import Needs
-from runners.folders import empty, hides_files, remove
-from runners.footprint import Footprint
+from runners.devices import hardware
+from runners.folders import Footprint, empty, hides_files, remove
 from runners.handed_over import check_files, open_inside, read_bounded, read_record
-from runners.heartbeat import Heartbeat
 from runners.kept import RESULTS, Engine, Keeper
-from runners.leftovers import in_use
 from runners.logtail import harmless, tail
 from runners.process import ERRORS, Child, Documents, Failure, TaskDone, Waits
 from runners.reconnect import persistently
 from runners.sandbox import child_environment, downloads, readable
-from runners.watch import Failed, Stopping, Taken, Watch
+from runners.watch import Failed, Heartbeat, Stopping, Taken, Watch
 from runners.withheld import REASON, touches_unpublished_data
 
 logger = logging.getLogger(__name__)
@@ -374,7 +372,7 @@ def _blame(watch: Watch, failure: Failed, log: Path) -> bool:
 
 def _journal(run: Run) -> Path:
     """What is measured again is asked again: its order has a journal of its own."""
-    return Path(settings.PLUMBLINE_HOME / "journal" / leftovers.journal_of(run))
+    return Path(settings.PLUMBLINE_HOME / "journal" / cleanup.journal_of(run))
 
 
 @contextmanager

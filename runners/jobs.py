@@ -14,7 +14,7 @@ from leaderboard.queue import claims
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items, sisters
-from runners import broker, housekeeping, worker
+from runners import broker, cleanup, worker
 from runners.celery import EVALUATE, EXPIRES, app, send_hint
 
 
@@ -82,6 +82,6 @@ def read_costs() -> None:
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def sweep() -> None:
     """Remove what dead workers and unread hints left here, old models, and boards of past hours."""
-    housekeeping.sweep()
+    cleanup.sweep()
     broker.sweep(settings.PLUMBLINE_HOME / "broker")
     published.thin_out()

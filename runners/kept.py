@@ -25,9 +25,9 @@ from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS
 from runners import backends, confinement
+from runners.cleanup import in_use
 from runners.confinement import Needs
 from runners.folders import empty, remove
-from runners.leftovers import in_use
 from runners.process import Child
 
 logger = logging.getLogger(__name__)

@@ -1,10 +1,19 @@
-"""A worker's row: what it holds now, that it lives, and that it ended when it did."""
+"""A worker's name, which no other has while it lives, and its row: what it holds, that it lives and
+when it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from functools import partial
+from itertools import count
+from pathlib import Path
+from time import time
 
 from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
@@ -12,10 +21,76 @@ from django.db.models.functions import Now
 from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
-from runners import backends, capacity, confinement, occupancy, trusted_code
-from runners.capacity import Capacity
-from runners.devices import Gpu
+from runners import backends, confinement, devices, trusted_code
+from runners.devices import CPU, Capacity, Gpu, NoSuchDevice
 from runners.reconnect import persistently
+
+
+@contextmanager
+def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
+    """`evaluate-cuda0@host` or `evaluate-cpu@host`, with a number where another has that.
+
+    Jobs of an engine on one host may each have a GPU that they call 0, or some of its processors.
+    The kernel lets go of the locks with the process. Raises NoSuchDevice for a GPU that another
+    worker has.
+    """
+    host = socket.gethostname()
+    # Celery takes a comma for the end of a name, and files of a broker have it in theirs.
+    device = f"cuda{'+'.join(gpu.index for gpu in gpus)}" if gpus else CPU
+    folder = home / "workers"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        for gpu in gpus:
+            if not _lock(folder / _file_name(f"{host} {gpu.uuid}"), held):
+                raise NoSuchDevice(
+                    f"GPU {gpu.index} ({gpu.uuid}) has a worker already, whose files are in "
+                    f"{home}: stop that, or name other devices"
+                )
+        for number in count(1):
+            name = f"evaluate-{device}" + (f".{number}" if number > 1 else "") + f"@{host}"
+            if _lock(folder / _file_name(name), held):
+                break
+        yield name
+
+
+def forget_names(home: Path, unused_for: timedelta) -> int:
+    """Remove the locks that no worker has, nor began to have for so long; how many."""
+    gone = 0
+    for file in (home / "workers").glob("*.lock"):
+        with ExitStack() as held, suppress(FileNotFoundError):
+            is_old = time() - file.stat().st_mtime > unused_for.total_seconds()
+            if is_old and _lock(file, held):
+                file.unlink()
+                gone += 1
+    return gone
+
+
+def _lock(file: Path, held: ExitStack) -> bool:
+    while True:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        # Of a file that was forgotten in between, another could have its own in this place.
+        if _lies_there(file, lock):
+            break
+        os.close(lock)
+    os.utime(lock)
+    held.callback(os.close, lock)
+    return True
+
+
+def _lies_there(file: Path, descriptor: int) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    return False
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.+@-]", "_", name) + ".lock"
+
 
 LAST_WORDS = 3.0
 """Seconds for the database to hear that this worker ends."""
@@ -37,7 +112,7 @@ class Registration:
         says what it said before it had it.
         """
         holds = self._holds if holds_a_model else None
-        holds = self._holds = holds or capacity.now(self._devices, backends.python())
+        holds = self._holds = holds or devices.capacity_of(self._devices, backends.python())
         tell = partial(
             write,
             self._name,
@@ -65,7 +140,7 @@ def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
 
     Without a database nobody is told but the log: the worker has nothing to lose meanwhile.
     """
-    nothing = Capacity(capacity.called(gpus), memory_bytes=0, dtypes=())
+    nothing = Capacity(devices.described(gpus), memory_bytes=0, dtypes=())
     with suppress(DatabaseError, InterfaceError):
         write(name, nothing, backends.backend(), refusal=why)
 
@@ -88,7 +163,7 @@ def write(
         "quantisations": installed_methods(),
         "runs_code": runs_code,
         "confinement": confinement,
-        "memory_in_use": occupancy.now(holds.device, holds.memory_bytes),
+        "memory_in_use": devices.memory_in_use(holds.device, holds.memory_bytes),
         "seen": Now(),
         "ended": None,
         "refusal": refusal,

@@ -1,24 +1,45 @@
-"""What a worker attends to while a child works: its progress and the child's limits."""
+"""What a worker attends to while a child works: its lease, its progress and the child's limits.
+
+A run's time is bounded so generously that only what is wrong takes longer. A watch for silence
+alone is not enough: a tokenizer that repeats text, or a model of a thousand thin layers, gives
+signs of life for hours.
+
+    budget of a run = factor x (START_SECONDS + requests x request)
+    request = REQUEST_SECONDS + 2 x parameters x tokens / speed
+
+2 x parameters is the work for one token in floating-point operations (Kaplan et al. 2020, section
+2.1). Our engine has needed a tenth of that or less: prompts share what they have in common, and
+processors are faster. What is generated comes token by token and counts sixteen times.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from time import monotonic
+from types import TracebackType
+from typing import Self
+from uuid import UUID
 
 import psutil
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import Max
+from django.db.models.functions import Now
 
 from evalcore.watch import LOOKS
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
-from leaderboard.queue import claims
+from leaderboard.models.task import Style
+from leaderboard.queue import claims, orders
 from leaderboard.stats import Standing, standing
-from runners import budget
-from runners.capacity import host_memory
-from runners.footprint import Footprint
-from runners.heartbeat import Heartbeat
+from runners.devices import MemoryMeter, host_memory
+from runners.folders import Footprint
 from runners.process import Child, Event, Look, Phase, Progress, Use, Waits
 from runners.reconnect import persistently
 
@@ -172,7 +193,7 @@ class Watch:
     def longest(self) -> float:
         """Seconds that all runs together may take at most, however many requests they have."""
         runs = self.runs.values()
-        return sum(budget.seconds(run, self._worker, budget.MOST) for run in runs)
+        return sum(seconds_allowed(run, self._worker, MAX_REQUESTS) for run in runs)
 
     def longest_download(self) -> float:
         """Seconds that the download for them may take."""
@@ -330,13 +351,13 @@ class Watch:
             counted = self._counts.get(run.task.name, (0, 0))[1]
             known = self._counted.get(run.task.name)
             if known is None or known[0] != counted:
-                believed = persistently(partial(budget.believable, run, counted))
+                believed = persistently(partial(believable_requests, run, counted))
                 known = self._counted[run.task.name] = (counted, believed)
-            self._allowed[run.task.name] = budget.seconds(run, self._worker, known[1])
+            self._allowed[run.task.name] = seconds_allowed(run, self._worker, known[1])
         allowed = sum(self._allowed.values())
         if self.runs and taken > allowed:
             run = self.runs.get(self._answered or "") or next(iter(self.runs.values()))
-            raise Failed(ErrorClass.MODEL, budget.told(run, allowed))
+            raise Failed(ErrorClass.MODEL, over_time_message(run, allowed))
 
     def _stop(self, child: Child) -> None:
         if self._asked_to_stop is None:
@@ -344,3 +365,135 @@ class Watch:
             child.ask_to_stop()
         elif monotonic() - self._asked_to_stop > STOP_GRACE:
             raise Stopping
+
+
+RENEW_EVERY = 10.0
+TRY_AGAIN = 1.0
+"""Seconds until the next attempt where the database did not answer."""
+LONGEST_SILENCE = 3600.0
+"""Seconds without a sign of the worker's own loop after which its runs are left to others."""
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Over the runs of one claim, as long as the `with` statement lasts."""
+
+    def __init__(self, claim: claims.Claim, worker: Worker) -> None:
+        self._token = claim.token
+        self._worker = worker.pk
+        self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
+        self._heard = self._renewed_at = monotonic()
+        self._drains = False
+        self._memory = MemoryMeter(worker.device, worker.memory_bytes)
+        self._over = threading.Event()
+        # What it logs is about the same claim as what the worker's own thread logs.
+        about = copy_context()
+        self._thread = threading.Thread(
+            target=about.run, args=(self._beat,), name="heartbeat", daemon=True
+        )
+
+    def has_lost(self, runs: Iterable[Run]) -> bool:
+        """Whether one of these runs went to somebody else, as far as the last beat knows.
+
+        From the end of a lease that could not be renewed, anybody may have taken them all.
+        """
+        return self.has_run_out() or any(run.pk not in self._ours for run in runs)
+
+    def has_run_out(self) -> bool:
+        """Whether the lease was not renewed for as long as it lasts: others may have the runs."""
+        # Counted from when the renewal was asked for, not answered: the database counts from later.
+        return monotonic() - self._renewed_at > claims.LEASE.total_seconds()
+
+    def drains(self) -> bool:
+        """Whether the operator wants the runs back, as far as the last beat knows."""
+        return self._drains
+
+    def hear(self) -> None:
+        """The worker's loop goes on."""
+        self._heard = monotonic()
+
+    def __enter__(self) -> Self:
+        self._memory.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._memory.end()
+        self._over.set()
+        self._thread.join(RENEW_EVERY)
+
+    def _beat(self) -> None:
+        pause = 0.0
+        while not self._over.wait(pause):
+            if monotonic() - self._heard > LONGEST_SILENCE:
+                logger.error("%s: the worker does not go on: its lease may run out", self._token)
+                break
+            pause = RENEW_EVERY if self._renewed() else TRY_AGAIN
+            if self.has_run_out():
+                break
+        if self.has_run_out():
+            logger.error("%s: the lease has run out: the work on it stops", self._token)
+        connection.close()
+
+    def _renewed(self) -> bool:
+        asked = monotonic()
+        try:
+            ours = claims.renew(self._token)
+            found = self._memory.found
+            told = {} if found is None else {"memory_in_use": found}
+            Worker.objects.filter(pk=self._worker).update(seen=Now(), **told)
+            self._drains = orders.drains(self._worker)
+        except (DatabaseError, InterfaceError) as problem:
+            logger.warning("%s: the lease could not be renewed: %s", self._token, problem)
+            with suppress(DatabaseError, InterfaceError):
+                connection.close()
+            return False
+        self._ours, self._renewed_at = frozenset(ours), asked
+        return True
+
+
+START_SECONDS = 1800.0
+"""Seconds for loading, for the data and their prompts, and for scores."""
+REQUEST_SECONDS = 0.1
+"""Seconds that each request may take whatever the model's size: its text, its tokens, its pass."""
+REQUEST_TOKENS = 2048
+"""Of a request."""
+GENERATION_FACTOR = 16
+GENERATES = (Style.GENERATE, Style.COT, Style.HELM_GENERATE)
+CPU_SPEED, GPU_SPEED = 5e10, 5e13
+"""Floating-point operations in a second, with everything that stands around them."""
+UNCOUNTED_REQUESTS = 20_000
+"""Requests of a run while nobody has counted them."""
+MAX_REQUESTS = 1_000_000
+"""As many as count where no such run was ever finished: it is the model's process that counts."""
+
+
+def seconds_allowed(run: Run, worker: Worker, counted: int) -> float:
+    """Wall-clock seconds for one run from when it is asked, of `counted` requests (0: not yet)."""
+    requests = min(counted or UNCOUNTED_REQUESTS, MAX_REQUESTS)
+    speed = CPU_SPEED if worker.device.startswith("cpu") else GPU_SPEED
+    tokens = REQUEST_TOKENS * (GENERATION_FACTOR if run.task.style in GENERATES else 1)
+    each = REQUEST_SECONDS + 2 * run.variant.parameters * tokens / speed
+    return settings.PLUMBLINE_TIME_FACTOR * (START_SECONDS + requests * each)
+
+
+def believable_requests(run: Run, counted: int) -> int:
+    """`counted`, at most twice the requests of any run of this task that was finished."""
+    usual = Run.objects.filter(task=run.task, state=Run.State.DONE).aggregate(
+        most=Max("progress_total")
+    )["most"]
+    return min(counted, 2 * usual) if usual else counted
+
+
+def over_time_message(run: Run, allowed: float) -> str:
+    """Why a run was ended that took longer."""
+    return (
+        f"{run.task.name} took longer than the {allowed / 3600:.1f} hours that a model of "
+        f"{run.variant.parameters:,} parameters is given for it"
+    )

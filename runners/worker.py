@@ -35,13 +35,12 @@ from leaderboard.models.run import State
 from leaderboard.queue import claims
 from runners import confinement, devices, driver, reconnect, registration
 from runners.celery import EVALUATE, DevicePool, app, send_hint
+from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
 from runners.execute import evaluate_claim
-from runners.housekeeping import Sweeper
 from runners.kept import Keeper
-from runners.own_name import own_name
 from runners.reconnect import persistently
-from runners.registration import Registration
+from runners.registration import Registration, own_name
 
 logger = logging.getLogger(__name__)
 
@@ -307,7 +306,7 @@ def _ignore(_: object) -> None:
     """What a pool wants to be told of is Celery's business; this was asked by ourselves."""
 
 
-@celeryd_init.connect
+@celeryd_init.connect  # type: ignore[untyped-decorator]
 def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Before anything else of a worker that evaluates: its devices, its name, its confinement."""
     global _place  # a process has one
@@ -339,13 +338,13 @@ def _refused(gpus: list[Gpu], why: str) -> str:
     return f"plumbline: --devices {devices.stated(gpus)}: {why}"
 
 
-@worker_shutting_down.connect
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
 def _hear_signal(**_: Any) -> None:
     if _evaluator:
         _evaluator.stop_soon()
 
 
-@worker_shutdown.connect
+@worker_shutdown.connect  # type: ignore[untyped-decorator]
 def _finish(**_: Any) -> None:
     if _evaluator:
         _evaluator.stop_soon()

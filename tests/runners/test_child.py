@@ -26,14 +26,12 @@ from evalcore.watch import LOOKS, Stratum
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from runners import folders, supervisor
-from runners.folders import DEEPEST, Hidden, entries, remove
-from runners.footprint import Footprint
+from runners.folders import DEEPEST, Footprint, Hidden, entries, remove
 from runners.handed_over import open_inside, read_bounded, read_record
-from runners.heartbeat import Heartbeat
 from runners.logtail import harmless, tail
 from runners.process import Child, Done, Event, Failure, Look, Phase, Progress, TaskDone, Use, parse
 from runners.sandbox import child_environment
-from runners.watch import STOP_GRACE, Stopping, Taken, Watch
+from runners.watch import STOP_GRACE, Heartbeat, Stopping, Taken, Watch
 from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN, wait_until
 from tests.runners.standin import dig

@@ -32,8 +32,8 @@ import evalcore
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from runners import confinement, landlock, prepare, seccomp, shown, worker
-from runners.capacity import host_memory
 from runners.confinement import LIMITS_ALONE, WAYS, Needs, Way
+from runners.devices import host_memory
 from tests.runners import escapes, rows
 from tests.runners.place import STARTS_WITHIN, printed, wait_until
 

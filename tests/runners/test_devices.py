@@ -9,34 +9,33 @@ real one did on an H100, and report what it did.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from leaderboard.models import Worker
-from leaderboard.queue import claims, live_workers
 from runners import (
     backends,
-    capacity,
+    celery,
     confinement,
     devices,
     driver,
-    occupancy,
     shown,
     supervisor,
-    worker,
 )
+from runners.celery import app
 from runners.confinement import WAYS, Way
 from runners.devices import NoSuchDevice
-from runners.own_name import own_name
-from runners.registration import Registration
-from tests.runners import rows
+from runners.registration import own_name
+from tests.runners import place
 from tests.runners.conftest import works
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,13 +78,13 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cards:
 
 def test_what_is_free_counts_and_the_weakest_gpu_says_in_what_is_computed(cards: Cards) -> None:
     cards(*CARDS)
-    large = capacity.now("0,1", PYTHON)
+    large = devices.capacity_of("0,1", PYTHON)
     assert large.memory_bytes == (81044 + 40000) * MIB
     assert (large.device, set(large.dtypes)) == (
         "2 x NVIDIA H100 80GB HBM3",
         {"float32", "float16", "bfloat16"},
     )
-    assert set(capacity.now("1,2", PYTHON).dtypes) == {"float32", "float16"}
+    assert set(devices.capacity_of("1,2", PYTHON).dtypes) == {"float32", "float16"}
 
 
 def test_what_is_in_use_is_told_of_each_gpu_that_the_worker_has(
@@ -93,13 +92,13 @@ def test_what_is_in_use_is_told_of_each_gpu_that_the_worker_has(
 ) -> None:
     cards(*CARDS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
-    told = occupancy.now("2 x anything", 0)
+    told = devices.memory_in_use("2 x anything", 0)
     assert told == [("1", 41544 * MIB, 81559 * MIB), ("2", 12 * MIB, 15360 * MIB)]
     cards(CARDS[1], CARDS[2].replace("12, 15360", "[N/A], [N/A]"))
     assert [gpu.free_bytes for gpu in devices.chosen("")] == [40000 * MIB, 14900 * MIB]
-    assert occupancy.now("2 x anything", 0) == [("1", 41544 * MIB, 81559 * MIB)]
+    assert devices.memory_in_use("2 x anything", 0) == [("1", 41544 * MIB, 81559 * MIB)]
     cards("NVIDIA-SMI has failed: no driver", status=9)
-    assert occupancy.now("2 x anything", 0) == []
+    assert devices.memory_in_use("2 x anything", 0) == []
 
 
 def test_a_tree_has_a_worker_for_each_gpu_or_for_the_groups_that_are_named(
@@ -132,13 +131,13 @@ def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_c
 ) -> None:
     cards(*CARDS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    both = capacity.now("0,1", PYTHON)
+    both = devices.capacity_of("0,1", PYTHON)
     assert backends.arguments(both.device, 81559 * MIB) == ""
     assert both.memory_bytes > 81560 * MIB
     assert backends.arguments(both.device, 81560 * MIB) == "parallelize=True"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    assert backends.arguments(capacity.now("0,2", PYTHON).device, 20000 * MIB) != ""
-    assert backends.arguments(capacity.now("0", PYTHON).device, 90000 * MIB) == ""
+    assert backends.arguments(devices.capacity_of("0,2", PYTHON).device, 20000 * MIB) != ""
+    assert backends.arguments(devices.capacity_of("0", PYTHON).device, 90000 * MIB) == ""
     assert backends.arguments("cpu, 8 cores", 2**50) == ""
 
 
@@ -179,18 +178,18 @@ def test_torch_says_once_for_each_version_of_it_in_a_home_in_what_the_processor_
     python.chmod(0o755)
     for stated, times in (("2.13.0", 1), ("2.13.0", 1), ("2.14.0", 2), ("2.13.0", 2)):
         version.write_text(f"{stated}\n")
-        capacity.of_cpu.cache_clear()
-        found = capacity.now("cpu", (str(python),))
+        devices.of_cpu.cache_clear()
+        found = devices.capacity_of("cpu", (str(python),))
         assert "float32" in found.dtypes
         assert len(asked.read_text().split()) == times
     assert found.device.startswith("cpu, ")
-    assert 0 < found.memory_bytes <= capacity.host_memory()
+    assert 0 < found.memory_bytes <= devices.host_memory()
     for spoilt in ("half a fi", "[1]", '{"a": 1}'):
         (tmp_path / "precisions.json").write_text(spoilt)
-        capacity.of_cpu.cache_clear()
-        assert capacity.now("cpu", (str(python),)) == found
+        devices.of_cpu.cache_clear()
+        assert devices.capacity_of("cpu", (str(python),)) == found
     with pytest.raises(NoSuchDevice, match="No module named 'torch'"):
-        capacity.of_cpu((sys.executable, "-I", "-S"))
+        devices.of_cpu((sys.executable, "-I", "-S"))
 
 
 def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
@@ -199,15 +198,16 @@ def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
     cards(*CARDS)
     first, second = devices.chosen("0"), devices.chosen("1")
     with own_name(tmp_path, first) as a, own_name(tmp_path, second) as b:
-        assert (a.rpartition("/")[2], b.rpartition("/")[2]) == ("cuda:0", "cuda:1")
+        host = socket.gethostname()
+        assert (a, b) == (f"evaluate-cuda0@{host}", f"evaluate-cuda1@{host}")
         with pytest.raises(NoSuchDevice, match=f"GPU 0 \\({H100}\\) has a worker already"):
             own_name(tmp_path, first).__enter__()
         # As in a job of an engine, which calls its only GPU 0, whichever that is.
         cards("0, GPU-other, NVIDIA H100 80GB HBM3, 81044, 500, 81559, 9.0")
         with own_name(tmp_path, devices.chosen("0")) as c:
-            assert c == f"{a}.2"
+            assert c == f"evaluate-cuda0.2@{host}"
     with own_name(tmp_path, []) as one, own_name(tmp_path, []) as other:
-        assert (one.rpartition("/")[2], other.rpartition("/")[2]) == ("cpu", "cpu.2")
+        assert (one, other) == (f"evaluate-cpu@{host}", f"evaluate-cpu.2@{host}")
     with own_name(tmp_path, []) as again:
         assert again == one
 
@@ -251,7 +251,6 @@ int cuGetErrorName(int number, const char **name) {
 }
 """
 TORCH = driver.TORCH
-ONCE = Namespace(devices="0", drain=True, until_idle=None, launch=None)
 
 
 @pytest.fixture
@@ -279,26 +278,20 @@ def build_library(folder: Path, *, count: int = 1, lists: str = "0") -> None:
     subprocess.run(build, check=True, capture_output=True)
 
 
-def test_where_cuda_starts_confined_the_worker_works_and_where_not_it_takes_no_run(
-    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: Way
+def test_cuda_is_tried_as_a_models_process_is_confined(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     if shown.has_cuda():
         pytest.skip("this machine has GPUs")
     build_library(bin_folder)
-    (run,) = rows.queued("arc")
     monkeypatch.setattr(confinement, "here", lambda: way)
     # Without a device of NVIDIA's, a process is confined as it was before we had seen one.
-    assert worker.main(ONCE) == 1
-    said = capsys.readouterr().err
+    said = driver.refusal()
+    assert said is not None
     assert f"({way.name}): cuInit ends with 304, CUDA_ERROR_OPERATING_SYSTEM; it starts" in said
     assert "nvidia-modprobe -c0 -u" in said
-    run.refresh_from_db()
-    assert (run.state, run.attempt) == ("queued", 0)
-    assert not Worker.objects.exists()
     monkeypatch.setattr(shown, "OF_CUDA", "full")
-    monkeypatch.setattr(claims, "claim_next", lambda _: None)
-    assert worker.main(ONCE) == 0, capsys.readouterr().err
-    assert Worker.objects.get().device == "1 x A card"
+    assert driver.refusal() is None
 
 
 def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confines_is_taken(
@@ -341,30 +334,58 @@ def test_a_driver_without_gpus_is_refused_and_so_is_a_torch_that_knows_none(
     assert "PLUMBLINE_DEVICES=cpu" in said
 
 
-def test_a_worker_that_is_to_stay_says_so_tries_again_and_ends_nothing_else(
-    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+REFUSED_WORKER = """
+import json, sys
+import django
+django.setup()
+from leaderboard.models import Worker
+from runners import driver, worker
+from runners.celery import app
+refusals = iter(json.loads(sys.argv[1]))
+def refusal():
+    rows = Worker.objects.values_list("device", "memory_bytes", "dtypes", "refusal")
+    print(json.dumps([*rows]), flush=True)
+    return next(refusals)
+driver.refusal = refusal
+worker.BETWEEN_TRIES = 0.01
+sys.exit(app.start(["--quiet", "worker", "--queues", "evaluate", "--devices", "0", *sys.argv[2:]]))
+"""
+"""A worker whose driver says this, and which prints the rows of workers whenever it asks."""
+
+
+def test_a_worker_whose_gpu_is_refused_takes_nothing_and_ends_or_tries_again(
+    tmp_path: Path,
 ) -> None:
-    refusals = iter(["the card is asleep", "still", None])
-    rows = []
+    variables, onlooker = place.prepared(tmp_path, "http://127.0.0.1:9")
+    here = place.Site(variables, onlooker, tmp_path / "home")
+    here.add_gpus("0, GPU-0a, A card, 8000, 0, 8000, 7.5")
 
-    def refusal() -> str | None:
-        rows.extend(Worker.objects.values_list("device", "memory_bytes", "dtypes", "refusal"))
-        assert not live_workers()
-        return next(refusals)
+    def command(*refusals: str | None) -> list[str]:
+        return [sys.executable, "-c", REFUSED_WORKER, json.dumps(refusals)]
 
-    monkeypatch.setattr(driver, "refusal", refusal)
-    monkeypatch.setattr(worker, "BETWEEN_TRIES", 0.01)
-    worked: list[str] = []
-    monkeypatch.setattr(worker, "work", lambda name, *_: worked.append(name))
-    stays = Namespace(devices="0", drain=False, until_idle=None, launch=None)
-    assert worker.main(stays) == 0
-    assert len(worked) == 1
-    assert "--devices 0: the card is asleep" in capsys.readouterr().err
-    nothing = ("1 x A card", 0, [])
-    assert rows == [(*nothing, "the card is asleep"), (*nothing, "still")]
-    with Registration(worked[0], "cpu", None) as here:
-        assert here.announce().refusal == ""
-    assert not live_workers()  # it has said that it ends
+    drains = subprocess.run(
+        [*command("the card is asleep"), "--drain"],
+        cwd=place.ROOT, env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (drains.returncode, drains.stdout) == (1, "[]\n")
+    assert "plumbline: --devices 0: the card is asleep" in drains.stderr
+    nothing = ["1 x A card", 0, []]
+    with subprocess.Popen(
+        command("the card is asleep", "still", None),
+        cwd=place.ROOT, env=variables, stdout=subprocess.PIPE, text=True,
+    ) as stays:  # fmt: skip
+        try:
+            assert stays.stdout is not None
+            rows = [json.loads(stays.stdout.readline()) for _ in range(3)]
+            assert rows == [[], [[*nothing, "the card is asleep"]], [[*nothing, "still"]]]
+            refusal = "print(Worker.objects.get().refusal or None)"
+            here.wait_for(refusal, lambda said: said == "None")
+            stays.send_signal(signal.SIGTERM)
+            assert stays.wait() == 0
+        finally:
+            stays.kill()
+    assert here.ask("from leaderboard.queue import live_workers as l\nprint(l())") == "[]"
+    onlooker.end()
 
 
 def test_the_device_that_only_root_can_make_is_made_or_asked_for(
@@ -392,11 +413,15 @@ def test_the_device_that_only_root_can_make_is_made_or_asked_for(
 
 
 def test_a_worker_stays_idle_for_as_many_minutes_as_it_is_told() -> None:
-    parser = ArgumentParser(exit_on_error=False)
-    worker.add_options(parser)
-    assert parser.parse_args([]).until_idle is None
-    assert parser.parse_args(["--until-idle"]).until_idle == worker.STAYS
-    assert parser.parse_args(["--until-idle", "0.5"]).until_idle == 0.5
-    for stated in ("0", "-1", "nan", "inf", "long"):
-        with pytest.raises(ArgumentError, match="--until-idle"):
-            parser.parse_args([f"--until-idle={stated}"])
+    (option,) = [one for one in app.user_options["worker"] if one.name == "until_idle"]
+    parser = click.Command("worker", params=[option], callback=lambda until_idle: until_idle)
+
+    def minutes(*words: str) -> float | None:
+        return parser.main([*words], standalone_mode=False)
+
+    assert minutes() is None
+    assert minutes("--until-idle") == celery.STAYS
+    assert minutes("--until-idle", "0.5") == 0.5
+    for stated in ("0", "-1", "inf", "long"):
+        with pytest.raises(click.UsageError):
+            minutes(f"--until-idle={stated}")

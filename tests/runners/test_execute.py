@@ -34,8 +34,8 @@ from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims, orders
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from runners import execute, leftovers, prctl
-from runners.footprint import Footprint
+from runners import cleanup, execute, prctl
+from runners.folders import Footprint
 from runners.watch import Failed, Watch
 from tests.runners import rows, standin
 from tests.runners.place import STARTS_WITHIN, printed
@@ -207,8 +207,8 @@ def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
     behaviour: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runners.watch.SAID_BYTES", 4 * 2**20)
-    monkeypatch.setattr("runners.footprint.DISK_BYTES", 8 * 2**20)
-    monkeypatch.setattr("runners.footprint.FILES", 50)
+    monkeypatch.setattr("runners.folders.DISK_BYTES", 8 * 2**20)
+    monkeypatch.setattr("runners.folders.FILES", 50)
     (run,) = evaluate(behaviour)
     assert (run.state, run.error_class) == ("failed", "ModelError")
     assert re.fullmatch(says, run.error_message)
@@ -217,8 +217,8 @@ def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
 def test_a_child_answers_for_what_it_adds_to_its_folders_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.footprint.DISK_BYTES", 8 * MIB)
-    monkeypatch.setattr("runners.footprint.FILES", 50)
+    monkeypatch.setattr("runners.folders.DISK_BYTES", 8 * MIB)
+    monkeypatch.setattr("runners.folders.FILES", 50)
 
     def add(name: str, mebibytes: int, files: int) -> None:
         (tmp_path / name).write_bytes(bytes(mebibytes * MIB))
@@ -248,8 +248,8 @@ def test_folders_too_deep_to_be_seen_stop_their_model_and_no_worker(
         (run,) = evaluate("digger-that-ends", task, by=worker)
         assert (run.state, run.error_message) == ("failed", "its weights are spoilt")
     assert list((stand_in_home / "work").iterdir()) == []
-    monkeypatch.setattr(leftovers, "KEEP_JOURNALS", timedelta(seconds=-1))
-    leftovers.sweep()
+    monkeypatch.setattr(cleanup, "KEEP_JOURNALS", timedelta(seconds=-1))
+    cleanup.remove_leftovers()
     assert list((stand_in_home / "journal").iterdir()) == []
 
 
@@ -327,8 +327,8 @@ def renew_often(
         after(len(times))
         return ours
 
-    monkeypatch.setattr("runners.heartbeat.RENEW_EVERY", 0.1)
-    monkeypatch.setattr("runners.heartbeat.TRY_AGAIN", 0.1)
+    monkeypatch.setattr("runners.watch.RENEW_EVERY", 0.1)
+    monkeypatch.setattr("runners.watch.TRY_AGAIN", 0.1)
     monkeypatch.setattr(claims, "renew", counted)
 
 
@@ -390,7 +390,7 @@ def test_a_slow_store_does_not_let_the_lease_run_out(monkeypatch: pytest.MonkeyP
 def test_a_drained_worker_gives_its_runs_back_as_untried_and_goes_on_when_it_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runners.heartbeat.RENEW_EVERY", 0.2)
+    monkeypatch.setattr("runners.watch.RENEW_EVERY", 0.2)
     worker = rows.worker()
     once_it_answers(monkeypatch, lambda: orders.give("drain", worker.name, by="ada"))
     runs = evaluate("polite", "arc", "mmlu", by=worker)
@@ -442,9 +442,9 @@ MIB = 2**20
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from runners import footprint
+from runners import folders
 
-footprint.LEAST_FREE = 8 * 2**20
+folders.LEAST_FREE = 8 * 2**20
 others, own = Path(sys.argv[1], "others"), Path(sys.argv[1], "own")
 others.mkdir()
 own.mkdir()
@@ -453,7 +453,7 @@ def fill(folder, mebibytes):
     (folder / "ballast").write_bytes(bytes(mebibytes * 2**20))
 
 {before}
-taken = footprint.Footprint([own], [others], {to_come})
+taken = folders.Footprint([own], [others], {to_come})
 {after}
 print(json.dumps([taken.is_without_room(), taken.free()]))
 """
@@ -513,7 +513,7 @@ def test_a_download_needs_room_for_what_is_to_come(tmp_path: Path) -> None:
 
 def nothing_is_free_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a full disk: what is free, whatever it is, is less than has to be."""
-    monkeypatch.setattr("runners.footprint.LEAST_FREE", 2**60)
+    monkeypatch.setattr("runners.folders.LEAST_FREE", 2**60)
 
 
 def test_an_engine_whose_disk_is_full_charges_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,7 +554,7 @@ def test_a_child_that_is_at_work_as_the_disk_runs_full_is_ended_and_not_blamed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = itertools.chain([2**30], itertools.repeat(2**20))
-    monkeypatch.setattr("runners.footprint._free", lambda disks: next(free) if disks else 0)
+    monkeypatch.setattr("runners.folders._free_bytes", lambda disks: next(free) if disks else 0)
     (run,) = evaluate("stubborn")
     assert (run.state, run.error_class, run.attempt) == ("queued", "InfraError", 0)
     assert run.error_message == "the worker's disk is full"

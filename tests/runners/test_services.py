@@ -194,11 +194,11 @@ WORK = """
 import sys
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
-from runners import backends, capacity
+from runners import backends, devices
 from runners.celery import app
 from tests.runners import rows, standin
-known = capacity.of_cpu(backends.PYTHON)
-capacity.of_cpu = lambda _: known
+known = devices.of_cpu(backends.PYTHON)
+devices.of_cpu = lambda _: known
 backends.PYTHON = (sys.executable, standin.__file__)
 rows.queued("arc", variant=rows.variant("standin/polite"))
 sys.exit(app.start(["worker", "--queues", "evaluate", "--devices", "cpu"]))

@@ -31,7 +31,7 @@ from leaderboard.models.run import MOST_VOTES
 from leaderboard.queue import claims, estimate, fairness, reruns, votes
 from leaderboard.queue.estimate import Obstacle, in_order
 from leaderboard.queue.pace import ENOUGH, GROWTH, WIDE, Finished, Pace
-from runners.leftovers import journal_of
+from runners.cleanup import journal_of
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db

@@ -1,23 +1,30 @@
-"""Files of this machine that no living evaluation needs any more."""
+"""What a machine keeps for itself and what is removed of it: by the chores where they run, and by
+workers elsewhere, whose homes no other machine sees.
+
+What all machines share (artifacts, boards) is the business of the chores alone.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 
 from leaderboard.models import Run
 from leaderboard.models.run import WAITING
-from runners import own_name
+from runners import hub_cache, registration
 from runners.folders import Hidden, entries, remove
 
 KEEP_LOGS = timedelta(days=14)
@@ -40,7 +47,7 @@ def in_use(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def sweep() -> int:
+def remove_leftovers() -> int:
     """Remove work folders of claims and workers that are gone, and old logs, journals and names of
     workers; how many."""
     gone = 0
@@ -56,7 +63,7 @@ def sweep() -> int:
             if time() - log.stat().st_mtime > KEEP_LOGS.total_seconds():
                 log.unlink()
                 gone += 1
-    return gone + own_name.forget(settings.PLUMBLINE_HOME, KEEP_NAMES)
+    return gone + registration.forget_names(settings.PLUMBLINE_HOME, KEEP_NAMES)
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -126,3 +133,73 @@ def _written(folder: Path) -> tuple[float, int]:
                 size += entry.status.st_size if stat.S_ISREG(entry.status.st_mode) else 0
         return last, size
     return 0.0, 0
+
+
+logger = logging.getLogger(__name__)
+
+SWEEP_EVERY = 3600.0
+"""Seconds from one sweep of a worker's to its next."""
+LAST_SWEEP = 20.0
+"""Seconds for which a worker that ends by itself waits for its sweep: one that only drains the
+queue would else never have finished any."""
+
+
+def sweep() -> bool:
+    """Remove what nobody on this machine needs any more; False where another process is at it."""
+    with _only_sweeper() as alone:
+        if alone:
+            remove_leftovers()
+            hub_cache.make_room()
+    return alone
+
+
+@contextmanager
+def _only_sweeper() -> Iterator[bool]:
+    """Whether no other process sweeps it. The kernel lets go of the lock with the process."""
+    lock = os.open(
+        settings.PLUMBLINE_HOME / "sweep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(lock)
+
+
+class Sweeper:
+    """Sweeps beside a worker, which looks for runs meanwhile."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+        self._due = monotonic()
+        self._thread: threading.Thread | None = None
+
+    def sweep_if_due(self) -> None:
+        """Begin a sweep, where the last one is long ago. Returns at once."""
+        if monotonic() < self._due or (self._thread and self._thread.is_alive()):
+            return
+        self._due = monotonic() + SWEEP_EVERY
+        # A worker that is asked to stop waits for none: what is left the next sweep removes.
+        self._thread = threading.Thread(target=_sweep_quietly, name="sweep", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """For the sweep that goes on, though not for long, nor where the worker has to stop."""
+        until = monotonic() + LAST_SWEEP
+        while self._thread and self._thread.is_alive() and monotonic() < until:
+            if self._stopping.wait(0.1):
+                break
+
+
+def _sweep_quietly() -> None:
+    try:
+        sweep()
+    except Exception:
+        # A worker's runs are worth more than its disk's room, which the next sweep makes.
+        logger.exception("a sweep came to an end by a fault")
+    finally:
+        connection.close()

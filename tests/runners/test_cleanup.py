@@ -14,9 +14,9 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from leaderboard.models import Run, Variant
-from runners import housekeeping, hub_cache, leftovers
-from runners.housekeeping import Sweeper
-from runners.own_name import own_name
+from runners import cleanup, hub_cache
+from runners.cleanup import Sweeper
+from runners.registration import own_name
 from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN
 
@@ -135,10 +135,10 @@ def test_journals_that_no_run_needs_go_by_age_and_by_size_the_oldest_first(
     for name, days in (("needed", 15), ("first", 15), ("second", 13), ("third", 12)):
         keep_journal(found[name], home, days=days)
     settings.PLUMBLINE_JOURNAL_BYTES = 4 * SIZE
-    assert leftovers.sweep() == 1
+    assert cleanup.remove_leftovers() == 1
     assert journals(home) == {str(found[name].pk) for name in ("needed", "second", "third")}
     settings.PLUMBLINE_JOURNAL_BYTES = 2 * SIZE + 1
-    assert leftovers.sweep() == 1
+    assert cleanup.remove_leftovers() == 1
     assert journals(home) == {str(found["needed"].pk), str(found["third"].pk)}
 
 
@@ -147,15 +147,15 @@ def test_a_journal_that_a_run_needs_since_the_sweep_began_stays(
 ) -> None:
     variant = rows.variant("org/a")
     keep_journal(variant, home, days=1000)
-    look = leftovers._written
+    look = cleanup._written
 
     def while_somebody_submits(folder: Path) -> tuple[float, int]:
         if not Run.objects.exists():
             rows.queued("arc", variant=variant)
         return look(folder)
 
-    monkeypatch.setattr(leftovers, "_written", while_somebody_submits)
-    assert leftovers.sweep() == 0
+    monkeypatch.setattr(cleanup, "_written", while_somebody_submits)
+    assert cleanup.remove_leftovers() == 0
     assert journals(home) == {str(variant.pk)}
 
 
@@ -165,7 +165,7 @@ def test_what_claims_that_live_write_stays_and_what_others_left_goes(home: Path)
     abandoned = "11111111-1111-4111-8111-111111111111"
     for name in (str(claim.token), abandoned):
         (home / "work" / name / "results").mkdir(parents=True)
-    assert leftovers.sweep() == 1
+    assert cleanup.remove_leftovers() == 1
     assert [folder.name for folder in (home / "work").iterdir()] == [str(claim.token)]
 
 
@@ -175,20 +175,20 @@ def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(ho
     with own_name(home, []) as again:
         assert again == lives
         age(15, *(home / "workers").iterdir())
-        assert leftovers.sweep() == 1
+        assert cleanup.remove_leftovers() == 1
         (left,) = (home / "workers").iterdir()
-        assert left.name.endswith("_cpu.lock"), "that of the one which lives"
+        assert left.name.startswith("evaluate-cpu@"), "that of the one which lives"
         with own_name(home, []) as second:
-            assert second == f"{lives}.2"
+            assert second == lives.replace("@", ".2@")
     with own_name(home, []):
-        assert leftovers.sweep() == 0, "it has just begun to have it"
+        assert cleanup.remove_leftovers() == 0, "it has just begun to have it"
 
 
 @pytest.fixture
 def sweeps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     """Have each sweep do this."""
     monkeypatch.setattr(hub_cache, "make_room", lambda: 0)
-    return lambda does: monkeypatch.setattr(leftovers, "sweep", does)
+    return lambda does: monkeypatch.setattr(cleanup, "remove_leftovers", does)
 
 
 def let_end(sweeper: Sweeper) -> None:
@@ -199,21 +199,22 @@ def let_end(sweeper: Sweeper) -> None:
 
 def test_two_processes_of_a_machine_never_sweep_at_once(sweeps: Any) -> None:
     others: list[bool] = []
-    sweeps(lambda: others.append(housekeeping.sweep()) if not others else None)
-    assert housekeeping.sweep()
+    sweeps(lambda: others.append(cleanup.sweep()) if not others else None)
+    assert cleanup.sweep()
     assert others == [False]
-    assert housekeeping.sweep(), "the one before has ended"
+    assert cleanup.sweep(), "the one before has ended"
 
 
 def test_a_worker_does_not_wait_for_its_sweep_and_begins_no_second_one(sweeps: Any) -> None:
     begun, may_end = [], threading.Event()
     sweeps(lambda: (begun.append(1), may_end.wait(STARTS_WITHIN)))
     stopping = threading.Event()
-    with Sweeper(stopping) as sweeper:
-        sweeper.sweep_if_due()
-        sweeper._due = 0.0
-        sweeper.sweep_if_due()
-        stopping.set()
+    sweeper = Sweeper(stopping)
+    sweeper.sweep_if_due()
+    sweeper._due = 0.0
+    sweeper.sweep_if_due()
+    stopping.set()
+    sweeper.wait()
     assert sweeper._thread is not None
     assert sweeper._thread.is_alive(), "nor does one that is asked to stop"
     may_end.set()
@@ -229,9 +230,9 @@ def test_a_worker_sweeps_at_its_start_and_then_seldom_and_no_fault_ends_it(
 
     sweeps(fail)
     now = 1000.0
-    monkeypatch.setattr(housekeeping, "monotonic", lambda: now)
+    monkeypatch.setattr(cleanup, "monotonic", lambda: now)
     sweeper = Sweeper(threading.Event())
-    for later, swept in ((0.0, 1), (5.0, 1), (housekeeping.EVERY, 2), (5.0, 2)):
+    for later, swept in ((0.0, 1), (5.0, 1), (cleanup.SWEEP_EVERY, 2), (5.0, 2)):
         now += later
         sweeper.sweep_if_due()
         let_end(sweeper)
