@@ -11,10 +11,10 @@ from pathlib import Path
 
 from django.conf import settings
 
+from evalcore.sandbox.confinement import PARTS_OF_PYTHON
 from leaderboard.models.variant import TRANSFORMERS, VLLM
 from runners.devices import CPU, chosen
 from runners.process import PYTHON
-from runners.shown import PARTS_OF_PYTHON
 
 SPREAD = "parallelize=True"
 OPTIONS_OF_VLLM = "VLLM_"

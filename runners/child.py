@@ -23,7 +23,7 @@ from time import monotonic, sleep
 
 import psutil
 
-from runners.confined import SIGNALLED
+from evalcore.sandbox.confined_child import SIGNALLED
 from runners.prctl import adopt_orphans, die_with_parent
 
 

@@ -24,14 +24,14 @@ from structlog.contextvars import bound_contextvars
 
 from evalcore.errors import DISK_FULL, DISK_IS_FULL
 from evalcore.record import RunRecord
+from evalcore.sandbox.confinement import Needs
 from leaderboard.models import Artifact, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.models.variant import VLLM
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
-from runners import backends, cleanup, confinement, hub_cache, trusted_code
+from runners import backends, cleanup, hub_cache, sandboxed, trusted_code
 from runners.cleanup import in_use
-from runners.confinement import Needs
 from runners.devices import hardware
 from runners.folders import Footprint, empty, hides_files, remove
 from runners.handed_over import check_files, open_inside, read_bounded, read_record
@@ -39,7 +39,7 @@ from runners.kept import RESULTS, Engine, Keeper
 from runners.logtail import harmless, tail
 from runners.process import ERRORS, Child, Documents, Failure, TaskDone, Waits
 from runners.reconnect import persistently
-from runners.sandbox import child_environment, downloads, readable
+from runners.sandboxed import child_environment, confined, downloads, limits, readable
 from runners.watch import Failed, Heartbeat, Stopping, Taken, Watch
 from runners.withheld import REASON, touches_unpublished_data
 
@@ -162,16 +162,14 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
             *downloads(variant, watch.runs.values()),
             *(Path(environment[name]) for name in ("HOME", "TMPDIR")),
         ],
-        cpu_seconds=int(watch.longest_download() * (os.cpu_count() or 1)),
         network=True,
-        file_bytes=DOWNLOADED_FILE_BYTES,
+        limits=limits(
+            int(watch.longest_download() * (os.cpu_count() or 1)), file_bytes=DOWNLOADED_FILE_BYTES
+        ),
     )
     wanted = [*backends.python(), "-m", *command]
     footprint = Footprint([folder], [hub_cache.home()], hub_cache.most_to_come(variant))
-    with (
-        confinement.confined(wanted, needs, wait=watch.end_if_asked) as confined,
-        Child(confined, environment=environment, folder=folder, log=log) as child,
-    ):
+    with Child(confined(wanted, needs), environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "download", footprint):
             if isinstance(event, Failure):
@@ -197,9 +195,10 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
             folder=folder,
             read=[*readable(variant), *backends.folders()],
             write=[*own, journal],
-            cpu_seconds=int(watch.longest() * (os.cpu_count() or 1)),
             loopback=backends.backend() == VLLM,
-            mapped_bytes=variant.needed_bytes,
+            limits=limits(
+                int(watch.longest() * (os.cpu_count() or 1)), mapped_bytes=variant.needed_bytes
+            ),
         )
         return needs, environment
 
@@ -214,8 +213,7 @@ def _evaluate(watch: Watch, own_folder: Path, log: Path, keeper: Keeper) -> None
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
         return [*words, "--stay", "--check_again"] if keeper.can_keep(variant) else words
 
-    wait = watch.end_if_asked
-    with keeper.engine(variant, around, command, own_folder, log, wait) as engine:
+    with keeper.engine(variant, around, command, own_folder, log) as engine:
         footprint = Footprint([engine.folder, journal], [artifacts.storage().here])
         failure, waits = None, False
         for event in watch.follow(engine.child, "load", footprint):
@@ -251,7 +249,7 @@ def _store(watch: Watch, event: TaskDone, engine: Engine) -> None:
                 check=lambda copy: check_files(text, copy, partial(watch.attend, engine.child)),
             )
         files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
-    way = confinement.here()
+    way = sandboxed.here()
     kept = {
         "network": way.network,
         "confinement": way.name,

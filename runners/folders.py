@@ -68,14 +68,12 @@ def hides_files(top: str | Path) -> bool:
     return False
 
 
-def empty(folder: Path, *, of: int | None = None) -> None:
-    """Remove all that lies in it, or what is `of` this user, through no link in its place."""
+def empty(folder: Path) -> None:
+    """Remove all that lies in it, through no link in its place."""
     with suppress(OSError):
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             for entry in list(os.scandir(held)):
-                if of is not None and entry.stat(follow_symlinks=False).st_uid != of:
-                    continue
                 if entry.is_dir(follow_symlinks=False):
                     remove(entry.name, below=held)
                 else:

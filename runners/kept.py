@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -21,14 +21,15 @@ from typing import Self
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
+from evalcore.sandbox.confinement import Needs
 from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS
-from runners import backends, confinement
+from runners import backends
 from runners.cleanup import in_use
-from runners.confinement import Needs
 from runners.folders import empty, remove
 from runners.process import Child
+from runners.sandboxed import confined
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,6 @@ class Engine:
         command: Command,
         folder: Path,
         log: Path,
-        wait: Callable[[], None],
     ) -> Self:
         with ExitStack() as ending:
             folder.mkdir(parents=True)
@@ -72,8 +72,7 @@ class Engine:
             needs, environment = around(folder)
             shown = _shown(needs)
             wanted = [*backends.python(), "-m", *command(folder)]
-            confined = ending.enter_context(confinement.confined(wanted, needs, wait=wait))
-            child = Child(confined, environment=environment, folder=folder, log=log)
+            child = Child(confined(wanted, needs), environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()
         *_, journal = needs.write
@@ -123,14 +122,13 @@ class Keeper:
         command: Command,
         folder: Path,
         log: Path,
-        wait: Callable[[], None],
     ) -> Iterator[Engine]:
         """One at work on this command: the kept one where it will do, or a fresh one in `folder`.
 
-        It ends with the statement, unless it was kept meanwhile. For `wait` see `confined`.
+        It ends with the statement, unless it was kept meanwhile.
         """
         engine = self._taken(variant, around, command, log)
-        engine = engine or Engine.begin(variant, around, command, folder, log, wait)
+        engine = engine or Engine.begin(variant, around, command, folder, log)
         try:
             yield engine
         finally:
@@ -139,7 +137,7 @@ class Keeper:
 
     def keep(self, engine: Engine) -> None:
         """Stop all of it until it is wanted, if that can be done."""
-        limit = engine.needs.cpu_seconds
+        limit = engine.needs.limits.get("RLIMIT_CPU")
         # The kernel counts for all claims together; an honest engine is far from the limit.
         worn = limit is not None and engine.child.processor_seconds() > limit / 2
         if not worn and engine.child.freeze():
@@ -153,10 +151,9 @@ class Keeper:
         if engine is None:
             return None
         needs, environment = around(engine.folder)
-        same_needs = replace(needs, cpu_seconds=engine.needs.cpu_seconds) == engine.needs
         if (
             engine.variant != variant.pk
-            or not same_needs
+            or needs != engine.needs
             or environment != engine.environment
             or _shown(needs) != engine.shown
         ):

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
-from runners import backends, confinement, devices, trusted_code
+from runners import backends, devices, sandboxed, trusted_code
 from runners.devices import CPU, Capacity, Gpu, NoSuchDevice
 from runners.reconnect import persistently
 
@@ -119,7 +119,7 @@ class Registration:
             holds,
             backends.backend(),
             runs_code=trusted_code.runs_code(),
-            confinement=confinement.here().name,
+            confinement=sandboxed.here().name,
             is_new=self._is_new,
         )
         worker = persistently(tell)

@@ -10,13 +10,13 @@ from django.conf import settings
 
 from leaderboard.models import Variant
 from leaderboard.models.run import ErrorClass
-from runners import confinement
+from runners import sandboxed
 from runners.watch import Failed
 
 
 def runs_code() -> bool:
     """Whether this worker takes models with code of their own at all."""
-    return bool(settings.PLUMBLINE_TRUSTED_CODE) and confinement.here().namespaces
+    return bool(settings.PLUMBLINE_TRUSTED_CODE) and sandboxed.here().namespaces
 
 
 def check(variant: Variant) -> None:
@@ -29,7 +29,7 @@ def check(variant: Variant) -> None:
                 "PLUMBLINE_TRUSTED_CODE of every worker, as on the site",
                 of_all=True,
             )
-    if variant.code_pins and not confinement.here().namespaces:
+    if variant.code_pins and not sandboxed.here().namespaces:
         raise Failed(
             ErrorClass.INFRA,
             "this worker cannot keep a model's own code from the network (no namespaces, "

@@ -33,7 +33,7 @@ from django.db import connection
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import State
 from leaderboard.queue import claims
-from runners import confinement, devices, driver, reconnect, registration
+from runners import devices, reconnect, registration, sandboxed
 from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
@@ -240,7 +240,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         registration.refuse(self._place.name, self._place.gpus, self._refusal)
         # The site in the same tree, and other workers, go on.
         if not self.stopping.wait(BETWEEN_TRIES):
-            self._refusal = driver.refusal()
+            self._refusal = sandboxed.cuda_refusal()
         return self._refusal is not None
 
     def _hint(self, run: Run) -> None:
@@ -312,7 +312,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> 
     global _place  # a process has one
     if EVALUATE not in (options.get("queues") or ()):
         return
-    if why := confinement.refusal():
+    if why := sandboxed.refusal():
         sys.exit(f"plumbline: {why}")
     locks = ExitStack()
     try:
@@ -323,8 +323,8 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> 
     devices.keep_to(gpus)
     why = None
     if gpus:
-        driver.make_devices()
-        why = driver.refusal()
+        sandboxed.make_cuda_device()
+        why = sandboxed.cuda_refusal()
     if why and (options.get("drain") or options.get("until_idle") is not None):
         sys.exit(_refused(gpus, why))
     _place = Place(name, gpus, why, locks)

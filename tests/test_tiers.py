@@ -21,7 +21,7 @@ def test_every_path_of_the_table_is_in_the_tree():
     [
         ("templates/board/index.html", "looks"),
         ("evalcore/score/metrics/registry.py", "peer"),
-        ("runners/confinement.py", "confinement"),
+        ("evalcore/sandbox/confinement.py", "confinement"),
         ("evalcore/model/vllm/scoring.py", "backends"),
         ("tests/chaos/faults.py", "chaos"),
     ],

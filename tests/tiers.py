@@ -62,7 +62,7 @@ GROUPS = {
             "evalcore/model/writing/ending.py",
             "evalcore/agreement.py",
             "runners/backends.py",
-            "runners/confine",
+            "evalcore/sandbox/",
             "docs/scaling.md",
             "constraints-vllm.txt",
             "pyproject.toml",
@@ -94,10 +94,10 @@ GROUPS = {
     "confinement": Group(
         about="every escape in every way of confinement",
         tests=(
-            "tests/evalcore/task/transforms/test_code_sandbox_limits.py",
+            "tests/evalcore/task/transforms/test_code_sandbox_by_landlock.py",
             "tests/runners/test_every_confinement.py",
         ),
-        touched_by=("runners/", "evalcore/task/transforms/code"),
+        touched_by=("runners/", "evalcore/sandbox/", "evalcore/task/transforms/code"),
     ),
     "deploy": Group(
         about="workers that Slurm, Kubernetes and systemd start",

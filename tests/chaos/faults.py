@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from evalcore.sandbox.confinement import BOOT
 from tests.chaos.arena import FAR_WORKER, Arena
 from tests.hub import get_json, set_faults
 from tests.runners import place
@@ -71,7 +72,7 @@ def child_killed(arena: Arena, model: str, rng: Random) -> str | None:
             words = process.cmdline()
         except psutil.Error:
             continue
-        if "evalcore" in words and "runners.confined" not in words and "unshare" not in words[0]:
+        if "evalcore" in words and BOOT not in words and "unshare" not in words[0]:
             process.kill()
             return f"process {process.pid} of {found[0]}: {words[words.index('evalcore') + 1]}"
     return None

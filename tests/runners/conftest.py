@@ -7,53 +7,35 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
+from celery.signals import celeryd_init
 
-import evalcore
-from runners import confinement
-from runners.confinement import WAYS, Way
+from evalcore.sandbox.confinement import Way, why_not
+from runners import sandboxed, worker
+from runners.celery import EVALUATE
 from tests.runners import standin
-
-
-@cache
-def _why_not(way: Way) -> str | None:
-    return confinement._why_not(way)
 
 
 def works(wanted: Way) -> Way:
     """This way, where the machine has it."""
-    # Whether another user can be taken is a matter of the home folder, which tests change.
-    if why := confinement._why_not(wanted) if wanted.own_user else _why_not(wanted):
+    if why := why_not(wanted):
         if os.environ.get("CI"):
             pytest.fail(f"{wanted.name}: {why}")
         pytest.skip(f"{wanted.name}: {why}")
     return wanted
 
 
-OF_ANY_USER = tuple(way for way in WAYS if not way.own_user)
-"""Ways that do not take root."""
-SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-"""Outside root's home, where the tests' own may lie: other users can start it."""
-PACKAGES = [str(Path(package.__file__).parents[1]) for package in (pytest, evalcore)]
-FOR_ALL = f"""
-import runpy, sys
-sys.path[:0] = {PACKAGES}
-runpy.run_path({standin.__file__!r}, run_name="__main__")
-"""
-
-
 @pytest.fixture
 def way() -> Way:
     """How models are confined on this machine; `test_every_confinement` has each way in turn."""
-    return confinement.here()
+    return sandboxed.here()
 
 
 @pytest.fixture
@@ -63,8 +45,22 @@ def namespaces(way: Way) -> None:
         pytest.skip("there are no namespaces here")
 
 
-def let_others_start_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runners.backends.PYTHON", (SYSTEM_PYTHON, "-c", FOR_ALL))
+def refused(monkeypatch: pytest.MonkeyPatch, devices: str) -> str | None:
+    """What a worker with these devices says as it starts, and ends; None where it goes on."""
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # it sets them for good
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    options = {"queues": [EVALUATE], "devices": devices, "drain": True}
+    try:
+        celeryd_init.send(
+            "test", instance=SimpleNamespace(), conf=SimpleNamespace(), options=options
+        )
+    except SystemExit as end:
+        return str(end)
+    assert worker._place is not None
+    worker._place.locks.close()
+    monkeypatch.setattr(worker, "_place", None)
+    return None
 
 
 def live_in(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,17 +95,9 @@ def downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def passed_folder() -> Iterator[Path]:
-    """A folder to which other users find a way, unlike those that pytest makes."""
-    with tempfile.TemporaryDirectory(prefix="passed-") as name:
-        Path(name).chmod(0o711)
-        yield Path(name)
-
-
-@pytest.fixture
-def full_home(passed_folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def full_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder as a site has it, with everything in it that a model must not have."""
-    home = passed_folder / "home"
+    home = tmp_path / "home"
     home.mkdir(mode=0o700)
     for folder in ("artifacts/aa", "hf/hub/models--other--model", "work/another-run"):
         (home / folder).mkdir(parents=True)

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +195,11 @@ def open_files(count: int) -> str:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     held: list[int] = []
     try:
-        held.extend(os.dup(0) for _ in range(count))
+        for _ in range(count):
+            held.append(os.dup(0))
     finally:
-        for number in range(3, count + 100):
-            with suppress(OSError):
-                os.close(number)
+        for number in held:
+            os.close(number)
     return f"held {count} files open"
 
 

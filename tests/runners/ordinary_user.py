@@ -20,9 +20,11 @@ import psutil
 
 django.setup()
 
-from runners import confinement  # noqa: E402 - it imports tables
-from runners.confinement import WAYS, Needs, Way  # noqa: E402
+from evalcore.sandbox.confinement import WAYS, Needs, Way  # noqa: E402
+from evalcore.task.transforms.code_sandbox import Isolation  # noqa: E402
+from runners.sandboxed import confined, limits  # noqa: E402 - it imports tables
 from tests.runners import escapes  # noqa: E402
+from tests.runners.programs import escaped_as_programs  # noqa: E402
 
 FEW = 20
 """Processes of this user, its own among them."""
@@ -50,11 +52,11 @@ def main(home: Path) -> None:
             ("processes", "fork", 1000),
         ]
         try:
-            outcome = {
-                way.name if way else "free": tried(home, orders, way)
-                for way in (None, *WAYS)
-                if way is None or not way.own_user  # which takes root
-            }
+            outcome = {"free": tried(home, orders, None)}
+            for way in WAYS:
+                outcome[f"a model, {way.name}"] = tried(home, orders, way)
+                how = Isolation(way, change_user=False)
+                outcome[f"a program, {way.name}"] = escaped_as_programs(orders, how)
         finally:
             victim.kill()
     print(json.dumps(outcome))
@@ -68,10 +70,9 @@ def tried(home: Path, orders: list[tuple[str, str, object]], way: Way | None) ->
     (work / "orders.json").write_text(json.dumps(orders))
     command = [sys.executable, str(escapes.__file__), str(work)]
     if way:
-        command = confinement.command(command, Needs(folder=folder, write=[work]), way)
+        needs = Needs(folder=folder, write=[work], limits=limits())
+        command = confined(command, needs, way)
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(work), "HOME": str(work)}
-    if way:
-        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     with subprocess.Popen(command, env=environment, cwd=folder, start_new_session=True) as free:
         status = free.wait(300)
         with suppress(ProcessLookupError):

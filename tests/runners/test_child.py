@@ -30,7 +30,7 @@ from runners.folders import DEEPEST, Footprint, Hidden, entries, remove
 from runners.handed_over import open_inside, read_bounded, read_record
 from runners.logtail import harmless, tail
 from runners.process import Child, Done, Event, Failure, Look, Phase, Progress, TaskDone, Use, parse
-from runners.sandbox import child_environment
+from runners.sandboxed import child_environment
 from runners.watch import STOP_GRACE, Heartbeat, Stopping, Taken, Watch
 from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN, wait_until

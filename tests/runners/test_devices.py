@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import shutil
 import signal
 import socket
@@ -22,17 +23,16 @@ from typing import Any
 import click
 import pytest
 
+from evalcore.sandbox import confinement
+from evalcore.sandbox.confinement import WAYS, Way
 from runners import (
     backends,
     celery,
-    confinement,
     devices,
-    driver,
-    shown,
+    sandboxed,
     supervisor,
 )
 from runners.celery import app
-from runners.confinement import WAYS, Way
 from runners.devices import NoSuchDevice
 from runners.registration import own_name
 from tests.runners import place
@@ -250,7 +250,7 @@ int cuGetErrorName(int number, const char **name) {
     return 0;
 }
 """
-TORCH = driver.TORCH
+TORCH_PROBE = sandboxed.TORCH_PROBE
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def bin_folder(cards: Cards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = tmp_path / "bin"
     cards("0, GPU-0a, A card, 8000, 0, 8000, 7.5")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
-    monkeypatch.setattr(driver, "TORCH", "")  # that of this machine may know no GPU
+    monkeypatch.setattr(sandboxed, "TORCH_PROBE", "")  # that of this machine may know no GPU
     monkeypatch.setattr("signal.signal", lambda *_: None)
     # Done already. Again, it closes the streams of handlers such as absl's, which are pytest's.
     monkeypatch.setattr("django.setup", lambda: None)
@@ -281,17 +281,17 @@ def build_library(folder: Path, *, count: int = 1, lists: str = "0") -> None:
 def test_cuda_is_tried_as_a_models_process_is_confined(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
-    if shown.has_cuda():
+    if confinement.has_cuda():
         pytest.skip("this machine has GPUs")
     build_library(bin_folder)
-    monkeypatch.setattr(confinement, "here", lambda: way)
+    monkeypatch.setattr(sandboxed, "here", lambda: way)
     # Without a device of NVIDIA's, a process is confined as it was before we had seen one.
-    said = driver.refusal()
+    said = sandboxed.cuda_refusal()
     assert said is not None
     assert f"({way.name}): cuInit ends with 304, CUDA_ERROR_OPERATING_SYSTEM; it starts" in said
     assert "nvidia-modprobe -c0 -u" in said
-    monkeypatch.setattr(shown, "OF_CUDA", "full")
-    assert driver.refusal() is None
+    monkeypatch.setattr(confinement, "OF_CUDA", "full")
+    assert sandboxed.cuda_refusal() is None
 
 
 def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confines_is_taken(
@@ -299,37 +299,38 @@ def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confi
 ) -> None:
     strictest, second, *_ = WAYS
     works(strictest)
-    monkeypatch.setattr(shown, "OF_CUDA", "full")
-    monkeypatch.setattr(confinement, "_taken", [])
-    confinement.here.cache_clear()
-    build_library(bin_folder, lists='"/dev"')  # which Landlock has nobody list
-    assert driver.refusal() is None
-    assert confinement.here() == second
+    monkeypatch.setattr(confinement, "OF_CUDA", "full")
+    monkeypatch.setattr(sandboxed, "_taken", [])
+    sandboxed.here.cache_clear()
+    # A process of this machine, which no process table of a namespace shows.
+    build_library(bin_folder, lists=f'"/proc/{os.getpid()}"')
+    assert sandboxed.cuda_refusal() is None
+    assert sandboxed.here() == second
     assert f"CUDA does not start with {strictest.name} (cuInit ends with 304" in caplog.text
     assert f"models are confined by {second.name} alone" in caplog.text
-    monkeypatch.setattr(confinement, "_taken", [])
-    confinement.here.cache_clear()
+    monkeypatch.setattr(sandboxed, "_taken", [])
+    sandboxed.here.cache_clear()
     build_library(bin_folder, lists='"/nowhere"')
-    said = driver.refusal()
+    said = sandboxed.cuda_refusal()
     assert said is not None
     assert f"({strictest.name}): cuInit ends with 304" in said
-    assert confinement.here() == strictest
+    assert sandboxed.here() == strictest
 
 
 def test_a_driver_without_gpus_is_refused_and_so_is_a_torch_that_knows_none(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shown, "OF_CUDA", "full")
-    monkeypatch.setattr(driver, "TORCH", TORCH)
+    monkeypatch.setattr(confinement, "OF_CUDA", "full")
+    monkeypatch.setattr(sandboxed, "TORCH_PROBE", TORCH_PROBE)
     (bin_folder / "libcuda.so.1").write_text("no library")  # nor is one found elsewhere then
-    assert driver.refusal() is None  # there is no CUDA, so the GPU is another maker's
+    assert sandboxed.cuda_refusal() is None  # there is no CUDA, so the GPU is another maker's
     build_library(bin_folder, count=0)
-    assert "it finds no GPU; nor without confinement" in (driver.refusal() or "")
+    assert "it finds no GPU; nor without confinement" in (sandboxed.cuda_refusal() or "")
     version = importlib.metadata.version("torch")
     if "+cpu" not in version:
         pytest.skip("torch is built for GPUs here")
     build_library(bin_folder)
-    said = driver.refusal() or ""
+    said = sandboxed.cuda_refusal() or ""
     assert f"torch {version} is built without it" in said
     assert "PLUMBLINE_DEVICES=cpu" in said
 
@@ -339,14 +340,14 @@ import json, sys
 import django
 django.setup()
 from leaderboard.models import Worker
-from runners import driver, worker
+from runners import sandboxed, worker
 from runners.celery import app
 refusals = iter(json.loads(sys.argv[1]))
 def refusal():
     rows = Worker.objects.values_list("device", "memory_bytes", "dtypes", "refusal")
     print(json.dumps([*rows]), flush=True)
     return next(refusals)
-driver.refusal = refusal
+sandboxed.cuda_refusal = refusal
 worker.BETWEEN_TRIES = 0.01
 sys.exit(app.start(["--quiet", "worker", "--queues", "evaluate", "--devices", "0", *sys.argv[2:]]))
 """
@@ -396,19 +397,19 @@ def test_the_device_that_only_root_can_make_is_made_or_asked_for(
 ) -> None:
     dev = tmp_path / "dev"
     dev.mkdir()
-    monkeypatch.setattr(driver, "DEV", dev)
+    monkeypatch.setattr(sandboxed, "DEV", dev)
     program = bin_folder / "nvidia-modprobe"
     program.write_text(f"#!/bin/sh\n[ \"$*\" = '-c0 -u' ] && touch {dev}/nvidia-uvm\n")
     program.chmod(0o755)
-    driver.make_devices()
+    sandboxed.make_cuda_device()
     assert not list(dev.iterdir())  # no card, nothing to make
     (dev / "nvidiactl").touch()
-    driver.make_devices()
+    sandboxed.make_cuda_device()
     assert (dev / "nvidia-uvm").exists()
     assert not caplog.records
     (dev / "nvidia-uvm").unlink()
     program.unlink()
-    driver.make_devices()
+    sandboxed.make_cuda_device()
     assert "run `nvidia-modprobe -c0 -u` as root" in caplog.text
 
 

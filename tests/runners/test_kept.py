@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from evalcore.sandbox.confinement import BOOT
 from leaderboard.models import Run, Variant, Worker
 from runners.kept import Keeper
 from tests.runners import rows
@@ -52,7 +53,7 @@ def engines() -> list[psutil.Process]:
         process
         for process in psutil.Process().children(recursive=True)
         if "standin.py" in " ".join(process.cmdline()) and "unshare" not in process.cmdline()[0]
-        and "runners.child" not in process.cmdline() and "runners.confined" not in process.cmdline()
+        and "runners.child" not in process.cmdline() and BOOT not in process.cmdline()
     ]  # fmt: skip
 
 

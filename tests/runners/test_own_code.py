@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from evalcore.sandbox.confinement import LANDLOCK, NAMESPACES
 from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Submission, User, Worker
 from leaderboard.queue import claims, reproduce
@@ -26,8 +27,7 @@ from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from leaderboard.web import Refused
-from runners import confinement, trusted_code
-from runners.confinement import WAYS
+from runners import sandboxed, trusted_code
 from tests import own_code
 from tests.hub import ROOT, client_environment, get_json, serve
 from tests.runners import rows
@@ -163,7 +163,7 @@ def evaluated(run: Run, worker: Worker) -> Run:
 def test_listed_code_is_run_and_cannot_leave(
     name: str, site: SimpleNamespace, settings: Any, worker: Worker
 ) -> None:
-    works(WAYS[0])
+    works(NAMESPACES)
     of = "own" if name == "own" else "code"
     pin = f"somebody/{of}@{commit_of(site, of)}"
     trust(settings, pin)
@@ -199,7 +199,7 @@ def test_the_same_code_leaves_where_nothing_keeps_it(site: SimpleNamespace, tmp_
 def test_what_a_model_makes_of_its_files_is_not_stored(
     site: SimpleNamespace, settings: Any, worker: Worker
 ) -> None:
-    works(WAYS[0])
+    works(NAMESPACES)
     trust(settings, f"somebody/forging@{commit_of(site, 'forging')}")
     run = evaluated(one_run(submitted("forging")), worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")
@@ -262,7 +262,7 @@ def test_code_is_run_by_no_worker_with_weaker_confinement_or_another_list_or_tha
     run = one_run(submitted("own"))
     assert claims.claim_next(rows.worker("bo")) is None
     with monkeypatch.context() as weaker:
-        weaker.setattr(confinement, "here", lambda: WAYS[2])
+        weaker.setattr(sandboxed, "here", lambda: LANDLOCK)
         assert not trusted_code.runs_code()
         evaluated(run, worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")

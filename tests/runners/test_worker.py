@@ -21,6 +21,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from evalcore.record import read_samples
+from evalcore.sandbox.confinement import BOOT
 from leaderboard.models import Result, Run, Suite, Variant
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, published
@@ -286,7 +287,7 @@ def test_asked_to_stop_it_waits_for_neither_the_hub_nor_the_prompts(
 
 def engines(pid: int) -> list[psutil.Process]:
     """The engines below a process, without what wraps them."""
-    wrappers = {"runners.confined", "runners.child"}
+    wrappers = {BOOT, "runners.child"}
     return [
         process
         for process in psutil.Process(pid).children(recursive=True)

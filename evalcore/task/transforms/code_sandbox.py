@@ -1,8 +1,8 @@
 """A sandbox for programs that models wrote: does one come to its end without an error?
 
 What it protects against, and what not, is in docs/sandbox.md. One program is one process (see
-code_child.py) with its own session, environment, folder, user and limits, and where Linux allows it
-with its own file system, network and process table; at the end everything in it is killed.
+code_child.py) with its own session, environment and folder, confined as a model's process is
+(evalcore/sandbox/); at the end everything in it is killed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from evalcore.errors import InfraError
+from evalcore.sandbox.confinement import REMEDY, WAYS, Needs, Way, confined, why_not
 
 CHILD = Path(__file__).with_name("code_child.py")
-NAMESPACES = ("unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child")
-AS_ROOT_OF_A_NAMESPACE = ("--user", "--map-root-user")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -57,9 +56,10 @@ else:
     raise SystemExit
 """
 """Comes to its end only where something bounds the number of processes."""
-WARNING = (
-    "No namespaces here, so programs that models wrote can read what this user can read, and reach "
-    "the network (docs/sandbox.md): %s"
+NO_BOUND = "the number of processes has no limit, as for root before Linux 6.14"
+NO_NAMESPACES = (
+    "No namespaces here, so programs that models wrote are confined by Landlock and seccomp alone "
+    "(docs/sandbox.md): %s"
 )
 logger = logging.getLogger(__name__)
 
@@ -85,15 +85,14 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Isolation:
-    """How a program is kept apart; `command` starts it, `user` says whether it gets one."""
+    """How a program is kept apart: in which way, and whether as a user that nobody else is."""
 
-    name: str
-    command: tuple[str, ...]
+    way: Way
     change_user: bool
 
     @property
     def has_namespaces(self) -> bool:
-        return bool(self.command)
+        return self.way.namespaces
 
 
 def all_pass(programs: Sequence[str], limits: Limits = LIMITS) -> list[bool]:
@@ -114,9 +113,9 @@ def passes(program: str, limits: Limits = LIMITS, how: Isolation | None = None) 
     how = how or isolation()
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="program-") as folder:
-        command = [*how.command, sys.executable, "-s", "-P", "-B", str(CHILD)]
+        command = [sys.executable, "-s", "-P", "-B", str(CHILD)]
         process = subprocess.Popen(
-            command,
+            confined(command, _needs(Path(folder), limits, how), how.way),
             cwd=folder,
             env=ENVIRONMENT,
             stdin=subprocess.PIPE,
@@ -124,32 +123,31 @@ def passes(program: str, limits: Limits = LIMITS, how: Isolation | None = None) 
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        order = json.dumps({"program": program, "token": token}).encode()
         with process:
             try:
-                return _verdict(process, _order(program, token, limits, how), token, limits)
+                return _verdict(process, order, token, limits)
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _order(program: str, token: str, limits: Limits, how: Isolation) -> bytes:
-    order: dict[str, Any] = {
-        "program": program,
-        "token": token,
-        "isolated": how.has_namespaces,
-        "wall_seconds": limits.wall_seconds,
-        "disk_bytes": limits.disk_bytes,
-        "user": random.choice(USERS) if how.change_user else None,  # noqa: S311 - no secret
-        "limits": {
+def _needs(folder: Path, limits: Limits, how: Isolation) -> Needs:
+    return Needs(
+        folder=folder,
+        bare=True,
+        user=random.choice(USERS) if how.change_user else None,  # noqa: S311 - no secret
+        memory_files_bytes=limits.disk_bytes,
+        # What leaves its session is ended with its process table, or there must be none.
+        processes=limits.processes if how.has_namespaces else 0,
+        limits={
             "RLIMIT_CPU": limits.cpu_seconds,
             "RLIMIT_AS": limits.memory_bytes,
             "RLIMIT_FSIZE": limits.file_bytes,
-            "RLIMIT_NPROC": limits.processes if how.has_namespaces else 0,
             "RLIMIT_NOFILE": 64,
-            "RLIMIT_CORE": 0,
         },
-    }
-    return json.dumps(order).encode()
+        seconds=int(START_SECONDS + limits.wall_seconds),
+    )
 
 
 def _verdict(process: subprocess.Popen[bytes], order: bytes, token: str, limits: Limits) -> bool:
@@ -187,33 +185,36 @@ def _read(pipe: IO[bytes], size: int, seconds: float) -> bytes:
 
 @cache
 def isolation() -> Isolation:
-    """The strictest way that works here: with namespaces, else with limits alone.
+    """The strictest way that works here.
 
     Raises InfraError if none does.
     """
-    change_user = _can_become_anybody()
-    ways = [
-        Isolation("namespaces", NAMESPACES, change_user),
-        Isolation("namespaces", (*NAMESPACES, *AS_ROOT_OF_A_NAMESPACE), change_user=False),
-        Isolation("limits alone", (), change_user),
-    ]
+    users = (True, False) if _can_become_anybody() else (False,)
     reasons: list[str] = []
-    for how in ways if change_user else ways[1:]:
-        try:
-            if not passes(PROBE, how=how):
-                reasons.append("a harmless program fails")
-            elif not passes(CROWD, how=how):
-                reasons.append("the number of processes has no limit")
-            else:
-                if not how.has_namespaces:
-                    logger.warning(WARNING, "; ".join(reasons))
-                return how
-        except (InfraError, OSError) as error:
-            reasons.append(error.reason if isinstance(error, InfraError) else str(error))
+    for how in (Isolation(way, change_user) for way in WAYS for change_user in users):
+        if (why := _unfit(how)) is None:
+            if not how.has_namespaces:
+                logger.warning(NO_NAMESPACES, "; ".join(reasons))
+            return how
+        reasons.append(f"{how.way.name}: {why}")
     raise InfraError(
-        f"programs that models wrote cannot be run safely here ({'; '.join(reasons)}): "
+        f"programs that models wrote cannot be run safely here ({'; '.join(reasons)}). {REMEDY}: "
         "see docs/sandbox.md"
     )
+
+
+def _unfit(how: Isolation) -> str | None:
+    """What stands against it; None where a harmless program passes, and no crowd of processes."""
+    if why := why_not(how.way, USERS.start if how.change_user else None):
+        return why
+    try:
+        if not passes(PROBE, how=how):
+            return "a harmless program fails"
+        return None if passes(CROWD, how=how) else NO_BOUND
+    except InfraError as error:
+        return error.reason
+    except OSError as error:
+        return str(error)
 
 
 def _can_become_anybody() -> bool:

@@ -60,7 +60,8 @@ def restrict(
     """Keep this process, and all that it starts, to these files and folders, and from TCP.
 
     With `tcp` not from TCP: for a process whose network has nobody else in it. Needs
-    `no_new_privs`. A path that is not there is left out. Raises OSError.
+    `no_new_privs`. A path that is not there, or out of this user's reach, is left out. Raises
+    OSError.
     """
     version = abi()
     if not version:
@@ -86,7 +87,7 @@ def restrict(
 def _allow(ruleset: int, place: Path, rights: int) -> None:
     try:
         descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return
     try:
         if not place.is_dir():

@@ -1,0 +1,1 @@
+"""Confines what nobody trusts: a program that a model wrote, or a model itself."""
