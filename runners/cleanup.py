@@ -89,12 +89,11 @@ def _is_in_use(folder: Path) -> bool:
     return False
 
 
-def journal_of(run: Run) -> str:
-    """The name of its journal: its variant's, or that of its variant in an order to measure again.
-
-    Answers that are to be replaced must not be taken up.
-    """
-    return f"{run.variant_id}-{run.rerun_id}" if run.rerun_id else str(run.variant_id)
+def journal_folder(run: Run) -> Path:
+    """Where its answers are: a folder for its variant, and one for each order to measure it again,
+    since answers that are to be replaced must not be taken up."""
+    name = f"{run.variant_id}-{run.rerun_id}" if run.rerun_id else str(run.variant_id)
+    return Path(settings.PLUMBLINE_HOME / "journal" / name)
 
 
 def _unwanted_journals() -> Iterator[Path]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,21 +25,70 @@ from django.db import DatabaseError, InterfaceError
 from evalcore.sandbox.confinement import Needs
 from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
-from leaderboard.models.variant import TRANSFORMERS
+from leaderboard.models.variant import TRANSFORMERS, VLLM
+from leaderboard.queue import reproduce
 from runners import backends
 from runners.cleanup import in_use
 from runners.folders import empty, remove
 from runners.process import Child
-from runners.sandboxed import confined
+from runners.sandboxed import child_environment, confined, limits, readable
 
 logger = logging.getLogger(__name__)
 
 RESULTS = "results"
 LIVING = (State.QUEUED, State.RUNNING)
-Surroundings = Callable[[Path], tuple[Needs, Mapping[str, str]]]
-"""What an engine that works in a folder needs, the journal last, and its environment."""
-Command = Callable[[Path], Sequence[str]]
-"""By the folder that it works in."""
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """Runs of one variant that one engine answers together, in whatever folder it works."""
+
+    runs: tuple[Run, ...]
+    device: str
+    """As the worker's row has it."""
+    journal: Path
+    seconds: float
+    """That all of them may take together."""
+
+    @property
+    def variant(self) -> Variant:
+        return self.runs[0].variant
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return {**child_environment(folder, online=False), **backends.variables()}
+
+    def needs(self, folder: Path, environment: Mapping[str, str]) -> Needs:
+        own = [folder / RESULTS, Path(environment["HOME"]), Path(environment["TMPDIR"])]
+        return Needs(
+            folder=folder,
+            read=[*readable(self.variant), *backends.folders()],
+            write=[*own, self.journal],
+            loopback=backends.backend() == VLLM,
+            limits=limits(
+                int(self.seconds * (os.cpu_count() or 1)), mapped_bytes=self.variant.needed_bytes
+            ),
+        )
+
+    def command(self, folder: Path) -> list[str]:
+        """Of evalcore, as the run's page shows it."""
+        words = reproduce.command(
+            *self.runs,
+            include_path=str(settings.PLUMBLINE_TASKS),
+            output_path=str(folder / RESULTS),
+            model_args=backends.arguments(self.device, max(run.needed_bytes for run in self.runs)),
+        )
+        words += [*backends.place(self.device), "--use_cache", str(self.journal)]
+        words += ["--progress", "json"]
+        # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
+        return [*words, "--stay", "--check_again"] if may_stay(self.variant) else words
+
+
+def may_stay(variant: Variant) -> bool:
+    """Whether an engine of this variant may be kept: not what has run code of a model's own, nor
+    weights whose library keeps a state."""
+    plain = not variant.code and not variant.quantisation
+    ours = backends.backend() == TRANSFORMERS
+    return bool(settings.PLUMBLINE_KEEP_MODEL > 0 and ours and plain)
 
 
 @dataclass
@@ -58,9 +108,7 @@ class Engine:
     @classmethod
     def begin(
         cls,
-        variant: Variant,
-        around: Surroundings,
-        command: Command,
+        request: EngineRequest,
         folder: Path,
         log: Path,
     ) -> Self:
@@ -69,14 +117,15 @@ class Engine:
             ending.callback(remove, folder)
             ending.enter_context(in_use(folder))
             (folder / RESULTS).mkdir()
-            needs, environment = around(folder)
+            environment = request.environment(folder)
+            needs = request.needs(folder, environment)
             shown = _shown(needs)
-            wanted = [*backends.python(), "-m", *command(folder)]
+            wanted = [*backends.python(), "-m", *request.command(folder)]
             child = Child(confined(wanted, needs), environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()
-        *_, journal = needs.write
-        return cls(child, folder, variant.pk, needs, environment, shown, journal, log, rest)
+        journal, variant = request.journal, request.variant.pk
+        return cls(child, folder, variant, needs, environment, shown, journal, log, rest)
 
     def end(self) -> None:
         self.ending.close()
@@ -108,27 +157,18 @@ class Keeper:
         kept = self._kept
         return kept is not None and (place == kept.log or str(place) in kept.shown)
 
-    def can_keep(self, variant: Variant) -> bool:
-        """Not what has run code of a model's own, nor weights whose library keeps a state."""
-        plain = not variant.code and not variant.quantisation
-        ours = backends.backend() == TRANSFORMERS
-        return bool(settings.PLUMBLINE_KEEP_MODEL > 0 and ours and plain)
-
     @contextmanager
     def engine(
         self,
-        variant: Variant,
-        around: Surroundings,
-        command: Command,
+        request: EngineRequest,
         folder: Path,
         log: Path,
     ) -> Iterator[Engine]:
-        """One at work on this command: the kept one where it will do, or a fresh one in `folder`.
+        """One at work on this request: the kept one where it will do, or a fresh one in `folder`.
 
         It ends with the statement, unless it was kept meanwhile.
         """
-        engine = self._taken(variant, around, command, log)
-        engine = engine or Engine.begin(variant, around, command, folder, log)
+        engine = self._reused(request, log) or Engine.begin(request, folder, log)
         try:
             yield engine
         finally:
@@ -144,15 +184,14 @@ class Keeper:
             empty(engine.folder / RESULTS)
             self._kept, self._since = engine, monotonic()
 
-    def _taken(
-        self, variant: Variant, around: Surroundings, command: Command, log: Path
-    ) -> Engine | None:
+    def _reused(self, request: EngineRequest, log: Path) -> Engine | None:
         engine = self._kept
         if engine is None:
             return None
-        needs, environment = around(engine.folder)
+        environment = request.environment(engine.folder)
+        needs = request.needs(engine.folder, environment)
         if (
-            engine.variant != variant.pk
+            engine.variant != request.variant.pk
             or needs != engine.needs
             or environment != engine.environment
             or _shown(needs) != engine.shown
@@ -161,11 +200,11 @@ class Keeper:
             return None
         engine.log.replace(log)  # in the place of what the download has said, which ended well
         engine.log, self._kept = log, None
-        order = json.dumps(command(engine.folder)[1:])  # without `evalcore`
+        order = json.dumps(request.command(engine.folder)[1:])  # without `evalcore`
         if not engine.child.begin_again(f"{order}\n".encode(), log):
             engine.end()
             return None
-        logger.info("the model of %s is loaded already", variant)
+        logger.info("the model of %s is loaded already", request.variant)
         return engine
 
     def release(self) -> None:

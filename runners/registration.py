@@ -15,13 +15,14 @@ from itertools import count
 from pathlib import Path
 from time import time
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
 
 from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
-from runners import backends, devices, sandboxed, trusted_code
+from runners import backends, devices, sandboxed
 from runners.devices import CPU, Capacity, Gpu, NoSuchDevice
 from runners.reconnect import persistently
 
@@ -118,7 +119,7 @@ class Registration:
             self._name,
             holds,
             backends.backend(),
-            runs_code=trusted_code.runs_code(),
+            runs_code=bool(settings.PLUMBLINE_TRUSTED_CODE) and sandboxed.here().namespaces,
             confinement=sandboxed.here().name,
             is_new=self._is_new,
         )

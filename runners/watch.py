@@ -39,6 +39,7 @@ from leaderboard.models.task import Style
 from leaderboard.queue import claims, orders
 from leaderboard.stats import Standing, standing
 from runners.devices import MemoryMeter, host_memory
+from runners.failures import Failed, Stopping, Taken
 from runners.folders import Footprint
 from runners.process import Child, Event, Look, Phase, Progress, Use, Waits
 from runners.reconnect import persistently
@@ -57,38 +58,6 @@ SAID_BYTES = 1 << 30
 NEARLY_FULL = 0.85
 ANSWERING = ("prepare", "evaluate")
 """Phases in which a child is at certain tasks; before, it works for all of them."""
-
-
-class Taken(Exception):
-    """A run that the child works on is no longer ours."""
-
-
-class Stopping(Exception):
-    """The worker was asked to stop, or to give its runs back."""
-
-
-class Failed(Exception):
-    """A child did not do its work; says who must act, and of which task or of all."""
-
-    def __init__(
-        self,
-        error_class: ErrorClass,
-        message: str,
-        task: str | None = None,
-        *,
-        of_all: bool = False,
-        no_room: bool = False,
-        disk_full: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.error_class = error_class
-        self.message = message
-        self.task = task
-        self.of_all = of_all
-        self.no_room = no_room
-        """The worker's machine is full: no run is to blame."""
-        self.disk_full = disk_full
-        """Somebody says that the disk is full, and the worker has yet to look (`looked_at`)."""
 
 
 class Watch:
@@ -404,6 +373,15 @@ class Heartbeat:
         """Whether the lease was not renewed for as long as it lasts: others may have the runs."""
         # Counted from when the renewal was asked for, not answered: the database counts from later.
         return monotonic() - self._renewed_at > claims.LEASE.total_seconds()
+
+    def wants_runs_back(self) -> bool:
+        """Whether they go back to the queue whatever the worker does: drained, or lost."""
+        return self._drains or self.has_run_out()
+
+    def why_given_back(self) -> str:
+        if self.has_run_out():
+            return f"{self._worker} could not renew its lease on the run"
+        return f"{self._worker} was {'drained' if self._drains else 'stopped'}"
 
     def drains(self) -> bool:
         """Whether the operator wants the runs back, as far as the last beat knows."""

@@ -37,7 +37,7 @@ from runners import devices, reconnect, registration, sandboxed
 from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
-from runners.execute import evaluate_claim
+from runners.evaluate import evaluate_claim
 from runners.kept import Keeper
 from runners.reconnect import persistently
 from runners.registration import Registration, own_name

@@ -91,7 +91,7 @@ def stand_in_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run needs of the Hub is there already: no process is started to download it."""
-    monkeypatch.setattr("runners.execute._fetch", lambda *_: None)
+    monkeypatch.setattr("runners.evaluate._fetch", lambda *_: None)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def full_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) ->
     (own / "config.json").write_text("{}")
     with closing(sqlite3.connect(home / "db.sqlite3")) as database:
         database.execute("CREATE TABLE runs (id)")
-    monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
+    monkeypatch.setattr("runners.evaluate._tidy", lambda *_: None)
     return keep_to(home, settings, monkeypatch)
 
 

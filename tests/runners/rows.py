@@ -17,7 +17,7 @@ from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Va
 from leaderboard.queue import claims
 from leaderboard.samples import StoredFile
 from leaderboard.samples import store as artifacts
-from runners.execute import evaluate_claim
+from runners.evaluate import evaluate_claim
 from runners.kept import Keeper
 from tests.runners.standin import RECORD, ROW, key_of
 
@@ -81,7 +81,12 @@ def evaluate_next(
     worker: Worker, stopping: threading.Event | None = None, keeper: Keeper | None = None
 ) -> None:
     """Claim what is next in the queue, and evaluate it."""
-    evaluate_claim(claimed_by(worker), worker, stopping or threading.Event(), keeper)
+    claim, stops = claimed_by(worker), stopping or threading.Event()
+    if keeper is not None:
+        evaluate_claim(claim, worker, stops, keeper)
+        return
+    with Keeper() as own:
+        evaluate_claim(claim, worker, stops, own)
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
-from runners.execute import evaluate_claim
+from runners.evaluate import evaluate_claim
 from tests import tiny
 from tests.hub import serve
 from tests.runners import place, rows

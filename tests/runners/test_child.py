@@ -26,10 +26,10 @@ from evalcore.watch import LOOKS, Stratum
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from runners import folders, supervisor
+from runners.failures import harmless, tail
 from runners.folders import DEEPEST, Footprint, Hidden, entries, remove
-from runners.handed_over import open_inside, read_bounded, read_record
-from runners.logtail import harmless, tail
 from runners.process import Child, Done, Event, Failure, Look, Phase, Progress, TaskDone, Use, parse
+from runners.results import open_inside, read_bounded, read_record
 from runners.sandboxed import child_environment
 from runners.watch import STOP_GRACE, Heartbeat, Stopping, Taken, Watch
 from tests.runners import rows

@@ -34,7 +34,8 @@ from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims, orders
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from runners import cleanup, execute, prctl
+from runners import cleanup, prctl
+from runners import evaluate as evaluation
 from runners.folders import Footprint
 from runners.watch import Failed, Watch
 from tests.runners import rows, standin
@@ -47,13 +48,13 @@ pytestmark = [
 ]
 
 
-FETCH = execute._fetch
+FETCH = evaluation._fetch
 
 
 @pytest.fixture
 def downloads(downloaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run needs of the Hub is downloaded all the same."""
-    monkeypatch.setattr(execute, "_fetch", FETCH)
+    monkeypatch.setattr(evaluation, "_fetch", FETCH)
 
 
 def once_it_answers(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -300,7 +301,7 @@ def test_a_worker_that_dies_over_one_run_dies_over_none_that_an_earlier_child_be
         Run.objects.update(phase="prepare")
         raise Failed(ErrorClass.TASK, "nobody knows which of them")
 
-    monkeypatch.setattr("runners.execute._fetch", die_over_one)
+    monkeypatch.setattr("runners.evaluate._fetch", die_over_one)
     runs = rows.queued("arc", "mmlu", "facts", variant=rows.variant("standin/polite"))
     with pytest.raises(Died):
         evaluate_next(rows.worker())
@@ -417,7 +418,7 @@ def test_a_child_sees_neither_the_workers_environment_nor_its_parents(
     monkeypatch.setenv("HF_TOKEN", "hf_the-workers-own-token")
     settings.HF_TOKEN = "hf_the-workers-own-token"
     monkeypatch.setenv("PLUMBLINE_SECRET_KEY", "the-sites-secret")
-    monkeypatch.setattr("runners.execute._tidy", lambda *_: None)
+    monkeypatch.setattr("runners.evaluate._tidy", lambda *_: None)
     if sys.platform == "linux":
         prctl.hide_from_peers()
     (run,) = evaluate("spy")

@@ -12,7 +12,7 @@ import pytest
 
 from evalcore.sandbox.confinement import BOOT
 from leaderboard.models import Run, Variant, Worker
-from runners.kept import Keeper
+from runners.kept import Keeper, may_stay
 from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN, are_gone, wait_until
 from tests.runners.rows import evaluate_next
@@ -104,10 +104,10 @@ def test_none_is_kept_with_own_code_or_packed_weights_or_where_the_operator_want
     keeper: Keeper, worker: Worker, settings: Any
 ) -> None:
     model = rows.variant("standin/stays")
-    assert keeper.can_keep(model)
+    assert may_stay(model)
     for name, value in (("code", "standin/stays"), ("quantisation", "8bit")):
         setattr(model, name, value)
-        assert not keeper.can_keep(model)
+        assert not may_stay(model)
         setattr(model, name, "")
     settings.PLUMBLINE_KEEP_MODEL = 0
     assert evaluate(keeper, worker, model).state == "done"

@@ -27,7 +27,8 @@ from leaderboard.submissions import precheck
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from leaderboard.web import Refused
-from runners import sandboxed, trusted_code
+from runners import sandboxed
+from runners.registration import Registration
 from tests import own_code
 from tests.hub import ROOT, client_environment, get_json, serve
 from tests.runners import rows
@@ -263,7 +264,7 @@ def test_code_is_run_by_no_worker_with_weaker_confinement_or_another_list_or_tha
     assert claims.claim_next(rows.worker("bo")) is None
     with monkeypatch.context() as weaker:
         weaker.setattr(sandboxed, "here", lambda: LANDLOCK)
-        assert not trusted_code.runs_code()
+        assert not Registration("worker", "cpu").announce().runs_code
         evaluated(run, worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")
     assert "cannot keep a model's own code from the network" in run.error_message

@@ -152,7 +152,8 @@ from django.core.management import call_command
 call_command("migrate", verbosity=0)
 from leaderboard.queue import claims
 from leaderboard.models import Run
-from runners import backends, execute
+from runners import backends, evaluate
+from runners.kept import Keeper
 from tests.runners import rows, standin
 backends.PYTHON = (sys.executable, standin.__file__)
 settings.PLUMBLINE_TASKS = standin.TASKS
@@ -160,7 +161,8 @@ worker = rows.worker()
 rows.queued("arc", "mmlu", variant=rows.variant("standin/slow"))
 claim = claims.claim_next(worker)
 print("claimed", flush=True)
-execute.evaluate_claim(claim, worker, threading.Event())
+with Keeper() as keeper:
+    evaluate.evaluate_claim(claim, worker, threading.Event(), keeper)
 print(*Run.objects.values_list("state", "attempt"))
 """
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"

@@ -31,7 +31,7 @@ from leaderboard.models.run import MOST_VOTES
 from leaderboard.queue import claims, estimate, fairness, reruns, votes
 from leaderboard.queue.estimate import Obstacle, in_order
 from leaderboard.queue.pace import ENOUGH, GROWTH, WIDE, Finished, Pace
-from runners.cleanup import journal_of
+from runners.cleanup import journal_folder
 from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -273,7 +273,7 @@ def test_a_rerun_that_fails_leaves_what_stands_and_is_told(
 
 def test_answers_are_not_taken_up_from_the_run_that_is_replaced(heron: Variant) -> None:
     old, new = again(heron)
-    assert journal_of(old) != journal_of(new)
+    assert journal_folder(old) != journal_folder(new)
     entry = make.make_suite("other", benchmarks=("sums",), styles=("cloze",)).entries.get()
     other = make.queued_run(heron, entry)
     claim = claims.claim_next(make.make_worker())

@@ -1,27 +1,46 @@
-"""Files that a child hands over: opened once, below its own folder, through no link; and the record
-among them, of which every field is what it should be."""
+"""What a child hands over, at the one door: checked, and stored.
+
+`store` is the story. A file is opened once, below the child's own folder, through no link; of the
+record every field is what it should be; both files belong together, to the task and to the run.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
+import logging
 import os
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import Annotated, BinaryIO
 
 from django.conf import settings
+from django.db import DataError, IntegrityError
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 
 from evalcore.record import RunRecord
 from evalcore.verify.validation import OtherFiles
-from leaderboard.queue import records
+from leaderboard.models import Artifact
+from leaderboard.models.run import ErrorClass
+from leaderboard.queue import claims, records
+from leaderboard.samples import store as artifacts
+from runners import sandboxed
+from runners.devices import hardware
+from runners.failures import NO_ROOM, Failed, Taken, no_room
+from runners.kept import Engine
+from runners.process import TaskDone
+from runners.reconnect import persistently
+from runners.watch import Watch
+
+logger = logging.getLogger(__name__)
 
 RECORD_BYTES = 64 << 20
 CHECKED_WITHIN = 1800.0
@@ -94,6 +113,70 @@ class Shapes(BaseModel):
     samples: _File
     seconds: Amount
     timing: dict[str, Amount]
+
+
+def store(watch: Watch, event: TaskDone, engine: Engine) -> None:
+    """Check a finished task's files, put them into the store and its numbers into the database."""
+    run, folder = watch.runs[event.task], engine.folder
+    with _told_of(event.task):
+        with open_inside(folder, event.record) as file:
+            # What is read is what is stored: the child could write into its file again.
+            text = read_bounded(file)
+        record = read_record(text)
+        records.check(run, record)
+        _check_documents(watch, record)
+        with open_inside(folder, event.samples) as file:
+            samples = artifacts.store_open(
+                file,
+                kind=Artifact.Kind.SAMPLES,
+                rows=record.samples.rows,
+                check=lambda copy: check_files(text, copy, partial(watch.attend, engine.child)),
+            )
+        files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
+    way = sandboxed.here()
+    kept = {
+        "network": way.network,
+        "confinement": way.name,
+        "hardware": hardware(watch.device),
+    }
+    record = dataclasses.replace(record, environment={**record.environment, **kept})
+    try:
+        with _told_of(event.task):
+            persistently(partial(claims.complete, watch.token, run, record, files))
+    except claims.LeaseLost:
+        raise Taken from None
+    watch.finished(event.task)
+    logger.info("%s is done", run)
+
+
+def _check_documents(watch: Watch, record: RunRecord) -> None:
+    """A model's process does not say by itself which questions a column asks."""
+    expected = watch.documents.get(record.task, record.docs_digest)
+    if record.docs_digest != expected:
+        raise ValueError(
+            f"{record.task}: the record says that its questions are {record.docs_digest[:12]}, "
+            f"the pinned data give {expected[:12]}"
+        )
+
+
+@contextmanager
+def _told_of(task: str) -> Iterator[None]:
+    """What is wrong with a finished task's files, or keeps them from being stored, fails it."""
+    try:
+        yield
+    except records.OtherTask as problem:
+        message = f"{task}: the task files on this worker are not those of the queued version"
+        raise Failed(ErrorClass.TASK, message, task) from problem
+    except OSError as problem:
+        if problem.errno in NO_ROOM:
+            raise no_room(problem) from problem
+        raise Failed(ErrorClass.INFRA, f"{task}: {problem}", task) from problem
+    except (ValueError, TypeError, KeyError, AttributeError, DataError, IntegrityError) as problem:
+        # Of much of a record nobody has said which form it has.
+        logger.warning("%s: what was handed over cannot be stored", task, exc_info=True)
+        said = str(problem).partition("\n")[0]
+        message = said if task in said else f"{task}: {said}"
+        raise Failed(ErrorClass.INFRA, message, task) from problem
 
 
 @contextmanager
@@ -175,6 +258,8 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
             said, log = _answer_of(process, record, attend)
         finally:
             process.kill()
+    if log:
+        logger.warning("the check of a run's files: %s", log.decode(errors="replace"))
     if process.returncode or not said:
         end = log.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(f"the check of its files ended with {process.returncode}: {end[:300]}")
