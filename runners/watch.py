@@ -132,14 +132,6 @@ class Watch:
         if self.must_stop():
             self._stop(child)
 
-    def end_if_asked(self) -> None:
-        """Raises Taken or Stopping where there is nothing left to wait for."""
-        self._heartbeat.hear()
-        if self._heartbeat.has_lost(self.runs.values()):
-            raise Taken
-        if self.must_stop():
-            raise Stopping
-
     def must_stop(self) -> bool:
         """Whether the worker was asked to stop, or to give back what it has."""
         return self.stopping.is_set() or self._heartbeat.drains()
