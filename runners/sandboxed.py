@@ -166,10 +166,10 @@ def confined(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> lis
 
     It sees the engine and the task files besides, and with the network the operator's certificates.
     """
-    engine = [Path(evalcore.__file__).parent, Path(__file__).parent]
+    engine = Path(evalcore.__file__).parent
     own = [os.environ.get(name, "") for name in CERTIFICATES if needs.network]
     certificates = map(Path, filter(os.path.isabs, own))
-    read = [*engine, OWN_TASKS, settings.PLUMBLINE_TASKS, *certificates, *needs.read]
+    read = [engine, OWN_TASKS, settings.PLUMBLINE_TASKS, *certificates, *needs.read]
     return confinement.confined(wanted, replace(needs, read=read), way or here())
 
 

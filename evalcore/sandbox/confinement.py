@@ -155,9 +155,9 @@ def confined(command: Sequence[str], needs: Needs, way: Way) -> list[str]:
         "loopback": needs.loopback and way.namespaces,
         "tcp": needs.network or (needs.loopback and way.namespaces),
         "folder": str(needs.folder),
-        "read": with_targets([*_read_by_all(needs), *programs, *needs.read]),
-        "write": with_targets(write),
-        "devices": with_targets(_devices(needs)),
+        "read": _with_targets([*_read_by_all(needs), *programs, *needs.read]),
+        "write": _with_targets(write),
+        "devices": _with_targets(_devices(needs)),
         "bare": needs.bare,
         "cuda": _has_cuda(needs),
         "user": needs.user,
@@ -211,7 +211,7 @@ def _has_cuda(needs: Needs) -> bool:
     return has_cuda() and not (needs.network or needs.bare)
 
 
-def with_targets(places: Iterable[Path]) -> list[str]:
+def _with_targets(places: Iterable[Path]) -> list[str]:
     """Each path as it is written, and where it leads, should it be a link."""
     found = dict.fromkeys(place for path in places for place in (path, path.resolve()))
     return [str(place) for place in found if place.exists()]

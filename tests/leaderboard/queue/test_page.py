@@ -309,6 +309,8 @@ def test_an_idle_worker_waits_a_full_one_rests_and_a_silent_one_is_lost(client: 
     full_until = timezone.now() + timedelta(minutes=5)
     Worker.objects.filter(name="full-one").update(full_until=full_until)
     silent_for("lost-one", timedelta(minutes=3))
+    # A way that there is no more.
+    Worker.objects.filter(name="lost-one").update(confinement="another user")
     silent_for("long-gone", timedelta(days=8))
     alive, lost = pool_text(client).split("Not seen lately")
     assert "idle-one cpu 80 GB float32, bfloat16, float16 Waits for a run that fits." in alive
@@ -317,6 +319,7 @@ def test_an_idle_worker_waits_a_full_one_rests_and_a_silent_one_is_lost(client: 
     assert "… ago" not in alive
     assert "Lost seen" in lost
     assert "lost-one" in lost
+    assert "models confined by another user" in lost
     assert "long-gone" not in lost
 
 
