@@ -1,4 +1,4 @@
-"""The site as a WSGI application, for gunicorn (`runners/web.py`)."""
+"""The site as a WSGI application, for gunicorn (`leaderboard/gunicorn_config.py`)."""
 
 import atexit
 import gc

@@ -1,17 +1,23 @@
-"""Connects the queue to the broker: runs that were queued become a message to the workers."""
+"""The Django application of the runners: queued runs become a message to the workers, and
+`manage.py check` says whether models are confined here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
-from django.core.checks import register
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
 
-from runners.prctl import hide_from_peers
+from evalcore.sandbox.prctl import hide_from_peers
 
 if TYPE_CHECKING:
     from leaderboard.models import Run
+
+
+CONFINEMENT = "confinement"
 
 
 class RunnersConfig(AppConfig):
@@ -19,11 +25,10 @@ class RunnersConfig(AppConfig):
 
     def ready(self) -> None:
         from leaderboard.signals import runs_queued
-        from runners import checks
 
         # Site, workers and beat all hold secrets; models run under the same user.
         hide_from_peers()
-        register(checks.models_are_confined, checks.CONFINEMENT)
+        register(models_are_confined, CONFINEMENT)
         runs_queued.connect(hint_of_queued, dispatch_uid="hint")
 
 
@@ -33,3 +38,22 @@ def hint_of_queued(runs: Sequence[Run], **_: Any) -> None:
     from runners.celery import send_hint
 
     send_hint(**claims.summary(runs[0]))
+
+
+def models_are_confined(**_: Any) -> list[CheckMessage]:
+    """Of `manage.py check`: an error where models would run with nothing around them, against the
+    operator's word."""
+    from runners import sandboxed
+
+    computes = find_spec("torch") is not None or settings.PLUMBLINE_VLLM_PYTHON
+    # Asked last: it starts a process to see what works.
+    if not computes or settings.PLUMBLINE_UNCONFINED or not sandboxed.refusal():
+        return []
+    return [
+        Error(
+            "Nothing on this machine confines the process that runs a model: it could read the "
+            "database and the secret key.",
+            hint=sandboxed.HINT,
+            id="runners.E001",
+        )
+    ]

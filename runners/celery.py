@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging.config
 import os
+import sys
 import warnings
 from typing import Any
 
@@ -16,6 +17,7 @@ from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from celery.worker.control import inspect_command
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from kombu.entity import Queue
 from kombu.exceptions import ChannelError, OperationalError
 
@@ -47,9 +49,14 @@ class DevicePool(TaskPool):  # type: ignore[misc]
         worker.give_back()
 
 
+try:
+    BROKER_URL = settings.PLUMBLINE_BROKER_URL
+except ImproperlyConfigured as problem:  # of Celery's commands, which read the settings here
+    sys.exit(f"plumbline: {problem}")
+
 app = Celery("plumbline", include=["runners.jobs"])
 app.conf.update(
-    broker_url=settings.PLUMBLINE_BROKER_URL,
+    broker_url=BROKER_URL,
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,
     task_acks_late=False,
@@ -87,14 +94,14 @@ app.conf.update(
         )
     },
 )
-if settings.PLUMBLINE_BROKER_URL.startswith("filesystem:"):
+if BROKER_URL.startswith("filesystem:"):
     app.conf.update(
         broker_url="filesystem://localhost//",  # kombu warns of an address without a host
         broker_transport="runners.broker:Transport",
         broker_transport_options=broker.options(settings.PLUMBLINE_HOME / "broker"),
     )
 else:
-    if settings.PLUMBLINE_BROKER_URL.startswith("redis:"):
+    if BROKER_URL.startswith("redis:"):
         app.conf.broker_transport = "runners.broker:BoundedRedis"
     # The site speaks to this broker within a request: it may not wait for long.
     app.conf.broker_transport_options = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}

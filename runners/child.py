@@ -24,7 +24,7 @@ from time import monotonic, sleep
 import psutil
 
 from evalcore.sandbox.confined_child import SIGNALLED
-from runners.prctl import adopt_orphans, die_with_parent
+from evalcore.sandbox.prctl import adopt_orphans, die_with_parent
 
 
 def main(command: list[str]) -> int:

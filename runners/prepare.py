@@ -19,10 +19,10 @@ def main() -> None:
     from leaderboard.catalogue import newest_suite
     from leaderboard.samples import vectors  # tables can be imported only after the setup
     from leaderboard.snapshot import published
-    from runners import checks
+    from runners import apps
 
     try:
-        call_command("check", tags=[checks.CONFINEMENT])
+        call_command("check", tags=[apps.CONFINEMENT])
     except SystemCheckError as problem:
         sys.exit(str(problem))
     keep_to_this_user()

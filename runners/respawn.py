@@ -13,7 +13,7 @@ import sys
 import threading
 from time import monotonic
 
-from runners.prctl import die_with_parent
+from evalcore.sandbox.prctl import die_with_parent
 
 QUICK = 10.0
 """Seconds: a part that lived no longer has not started well."""

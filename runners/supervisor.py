@@ -28,9 +28,9 @@ from honcho import manager
 from honcho.manager import Manager
 from honcho.process import Popen, Process
 
+from evalcore.sandbox.prctl import die_with_parent, hide_from_peers
 from leaderboard import environment as env
 from runners.devices import groups
-from runners.prctl import die_with_parent, hide_from_peers
 from runners.respawn import PAUSE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -231,7 +231,13 @@ def commands() -> Parts:
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return {
-        "site": [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"],
+        "site": [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "--config",
+            "python:leaderboard.gunicorn_config",
+        ],
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
         # The board of thousands of models takes minutes: nothing else may wait behind it.
         "boards": [*worker, "--queues", "boards", "--hostname", "boards@%h"],

@@ -1,4 +1,4 @@
-"""The site as its operator starts it: gunicorn with the workers and threads of `runners/web.py`."""
+"""The site as its operator starts it: by gunicorn with `leaderboard/gunicorn_config.py`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def computed(processes: Iterable[Any]) -> float:
 @contextmanager
 def started(variables: Mapping[str, str]) -> Iterator[Server]:
     """The site on PLUMBLINE_PORT; raises CannotStart where it does not answer within a minute."""
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:leaderboard.gunicorn_config"]
     port = int(variables["PLUMBLINE_PORT"])
     process = subprocess.Popen(command, env=dict(variables), cwd=ROOT, stdout=subprocess.DEVNULL)
     try:

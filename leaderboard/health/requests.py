@@ -1,7 +1,7 @@
 """How long the site takes to answer, by page and status: counted over all its processes.
 
 Each process keeps its own counts in a file (prometheus-client's multiprocess mode, for which
-`runners/web.py` makes the folder); whoever is asked for the metrics adds them up.
+`leaderboard/gunicorn_config.py` makes the folder); whoever is asked for the metrics adds them up.
 """
 
 from __future__ import annotations

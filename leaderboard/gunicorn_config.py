@@ -11,14 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from evalcore.sandbox.prctl import hide_from_peers
 from leaderboard import environment as env
 from leaderboard import logs
-from runners.prctl import hide_from_peers
 
 wsgi_app = "leaderboard.wsgi:application"
 HOST = ipaddress.ip_address(env.address("PLUMBLINE_BIND", "127.0.0.1"))
 bind = f"{f'[{HOST}]' if HOST.version == 6 else HOST}:{os.environ.get('PLUMBLINE_PORT') or 8000}"
-worker_class = "runners.web_worker.Buffered"
+worker_class = "leaderboard.web_server.Buffered"
 workers = 2
 threads = 4
 graceful_timeout = 3  # the supervisor kills after 8 seconds

@@ -25,7 +25,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from waitress.server import create_server
 
-from runners import supervisor, web, web_worker
+from leaderboard import gunicorn_config, web_server
+from runners import supervisor
 from tests import databases
 from tests.runners.place import ROOT, STARTS_WITHIN, wait_until
 from tests.services import free_port
@@ -35,7 +36,7 @@ RIGHT = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = "plumbline_http_request_duration_seconds"
 LARGE = "/static/leaderboard/large.bin"
 SIZE = 24 * 2**20
-MANY = 8 * web.workers * web.threads
+MANY = 8 * gunicorn_config.workers * gunicorn_config.threads
 """Slow clients of each kind, far more than there are threads."""
 
 
@@ -84,7 +85,7 @@ def running(home: Path, **variables: str) -> Iterator[Site]:
         [sys.executable, "manage.py", "collectstatic", "--noinput"],
         cwd=ROOT, env=environment, check=True, capture_output=True,
     )  # fmt: skip
-    gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:runners.web"]
+    gunicorn = [sys.executable, "-m", "gunicorn", "--config", "python:leaderboard.gunicorn_config"]
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(gunicorn, cwd=ROOT, env=environment, stdout=log, stderr=log)
     site = Site(port, server.pid)
@@ -263,7 +264,7 @@ def test_others_are_answered_beside(site: Site, sent: bytes, receive: int | None
     with ExitStack() as slow:
         for _ in range(MANY):
             slow.enter_context(site.open(sent, receive))
-        for _ in range(2 * web.workers):
+        for _ in range(2 * gunicorn_config.workers):
             assert site.ask("GET", "/healthz")[0] == 200
 
 
@@ -287,7 +288,7 @@ def test_an_answer_to_head_has_headers_alone(site: Site) -> None:
 
 
 def test_too_long_a_head_and_too_large_a_form_are_refused(site: Site) -> None:
-    assert site.ask("GET", "/?q=" + "x" * web_worker.LARGEST_HEAD)[0] == 431
+    assert site.ask("GET", "/?q=" + "x" * web_server.LARGEST_HEAD)[0] == 431
     with site.open(FORM.replace(b"4000", b"4000000")) as connection:
         assert b" 413 " in connection.recv(1000).partition(b"\r\n")[0]
 
@@ -317,7 +318,7 @@ class Overloaded:
     """A server in this process with two threads, each of which answers in half a second."""
 
     def __init__(self) -> None:
-        self.server = web_worker.make_server(self._answer, threads=2, host="127.0.0.1", port=0)
+        self.server = web_server.make_server(self._answer, threads=2, host="127.0.0.1", port=0)
         self.site = Site(int(self.server.effective_port))
         self.open = True
         self._serving = threading.Thread(target=self._serve)
@@ -342,7 +343,7 @@ class Overloaded:
 
 @pytest.fixture
 def overloaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(web_worker, "MAX_WAITING", 4)
+    monkeypatch.setattr(web_server, "MAX_WAITING", 4)
     server = Overloaded()
     yield server.site
     server.close()
@@ -375,7 +376,7 @@ def test_a_full_queue_is_told_at_once_and_who_waits_in_it_is_answered(overloaded
 def test_a_queue_whose_first_has_waited_too_long_is_full_however_short_it_is(
     overloaded: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_worker, "MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(web_server, "MAX_WAIT_SECONDS", 0.2)
     with ThreadPoolExecutor(3) as readers:
         first = [readers.submit(overloaded.ask, "GET", "/page") for _ in range(3)]
         time.sleep(0.4)
@@ -410,7 +411,7 @@ class Serving:
         for _ in range(times):
             self.server.asyncore.loop(timeout=0.02, map=self.server._map, use_poll=True, count=3)
             time.sleep(0.01)  # the threads that answer have work, too
-            web_worker.let_go(self.server, self.now)
+            web_server.let_go(self.server, self.now)
             self.now += 1.0
 
     @property
@@ -451,7 +452,7 @@ def test_answers_too_large_to_leave_behind_do_not_take_all_threads(
 def test_unread_answers_do_not_fill_the_disk(
     serving: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_worker, "LEFT_BEHIND", 24 * 2**20)
+    monkeypatch.setattr(web_server, "LEFT_BEHIND", 24 * 2**20)
     site = serving(12 * 2**20, outbuf_high_watermark=2**30)
     with ExitStack() as slow:
         for _ in range(6):
@@ -486,7 +487,7 @@ def test_a_request_that_never_becomes_whole_is_given_up(serving: Callable[..., S
     with site.open("") as client:
         site.turn(10)
         client.sendall(b"X-Another: byte\r\n")
-        site.turn(int(web_worker.WHOLE_REQUEST_SECONDS) - 10)
+        site.turn(int(web_server.WHOLE_REQUEST_SECONDS) - 10)
         assert site.open_ones == 1
         site.turn(5)
         assert client.recv(10) == b""
