@@ -127,11 +127,13 @@ def test_a_program_without_end_is_ended(program: str, how: Isolation) -> None:
     assert not passes(program, SHORT, how)
 
 
-def processes_like(mark: str) -> list[str]:
+def processes_like(mark: str, *, whole: bool = False) -> list[str]:
+    """Those with this text in their command, or with it as their `whole` command."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if mark in place.read_text(errors="replace"):
+            command = place.read_text(errors="replace")
+            if command == mark or (mark in command and not whole):
                 found.append(place.parent.name)
         except OSError:
             continue
@@ -172,6 +174,35 @@ def test_a_fork_bomb_is_bounded_and_leaves_no_process(how: Isolation, mark: str)
 def test_a_process_that_left_its_session_ends_too(mark: str) -> None:
     daemon = "import os, time\nif not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n"
     assert passes(f"{daemon}    time.sleep(60)\n    os._exit(0)\nos.wait()", SHORT)
+    assert all_ended(mark)
+
+
+KILLED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from evalcore.sandbox.confinement import WAYS
+from evalcore.task.transforms import code_sandbox
+needs = code_sandbox._needs
+code_sandbox._needs = lambda *given: replace(needs(*given), seconds=3)
+code_sandbox.CHILD = Path(sys.argv[1])
+(way,) = (way for way in WAYS if way.name == sys.argv[2])
+how = code_sandbox.Isolation(way, bool(sys.argv[3]))
+code_sandbox.passes("import time; time.sleep(600)", code_sandbox.Limits(wall_seconds=600), how)
+"""
+
+
+def test_a_program_ends_though_nobody_is_left_to_end_it(how: Isolation, mark: str) -> None:
+    words = [mark, how.way.name, "yes" if how.change_user else ""]
+    by_our_package = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", KILLED, *words], env=by_our_package) as parent:
+        try:
+            confined_python = f"{sys.executable}\0-s\0-P\0-B\0{mark}\0"
+            while not processes_like(confined_python, whole=True):
+                assert parent.poll() is None
+                time.sleep(0.05)
+        finally:
+            parent.kill()
     assert all_ended(mark)
 
 

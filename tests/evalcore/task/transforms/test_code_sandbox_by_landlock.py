@@ -15,6 +15,7 @@ from evalcore.task.transforms.code_sandbox import Isolation
 from tests.evalcore.task.transforms.test_code_sandbox import (  # noqa: F401
     mark,
     test_a_fork_bomb_is_bounded_and_leaves_no_process,
+    test_a_program_ends_though_nobody_is_left_to_end_it,
     test_a_program_without_end_is_ended,
     test_it_cannot_get_privileges_back,
     test_memory_files_and_descriptors_are_limited,
