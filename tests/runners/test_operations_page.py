@@ -7,12 +7,15 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from demo.__main__ import make_account
 from tests import generated
+from tests.runners import place
 from tests.runners.place import ROOT, STARTS_WITHIN, printed, wait_until
 from tests.services import free_port
 
@@ -88,7 +91,7 @@ def test_manage_py_finds_what_the_tree_keeps_in_its_home(tmp_path: Path) -> None
     assert ran("python", "manage.py", "check_artifacts", **home).endswith("0 faults\n")
     health = [sys.executable, "-m", "runners.health"]
     told = subprocess.run(health, env=home, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr[:12]) == (1, "no worker @h")
+    assert (told.returncode, told.stderr[:11]) == (1, "no worker @")
 
 
 OWN = {
@@ -106,6 +109,7 @@ ELSEWHERE = {
     "export PLUMBLINE_S3_BUCKET": "tests/leaderboard/samples has such a bucket",
 }
 """Lines by how they begin, and why they are not run here."""
+FLOWER = "celery -A runners flower"
 BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
@@ -114,6 +118,25 @@ def site_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     generated.copy_to(home)
     return home
+
+
+@contextmanager
+def worker(home: dict[str, str]) -> Iterator[None]:
+    """One that answers Celery's commands."""
+    command = place.worker_command("--devices", "cpu")
+    with subprocess.Popen(command, cwd=ROOT, env=environment(**home)) as running:
+        ping = ["celery", "-A", "runners", "inspect", "ping"]
+
+        def answers() -> bool:
+            assert running.poll() is None
+            asked = subprocess.run(ping, cwd=ROOT, env=environment(**home), check=False)
+            return asked.returncode == 0
+
+        try:
+            wait_until(answers, STARTS_WITHIN, lambda: "no worker answers")
+            yield
+        finally:
+            running.terminate()
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[-1][:40])
@@ -127,8 +150,10 @@ def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) ->
     lines = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
     lines = [line for line in lines if not line.startswith(tuple(ELSEWHERE))]
     *before, last = lines
-    if not last.startswith("python -m runners") or last.endswith(".prepare"):
-        ran("bash", "-c", "\n".join(["set -e", *lines]), **home)
+    stays = last.startswith("python -m runners") and not last.endswith(".prepare")
+    if not stays and not last.startswith(FLOWER):
+        with worker(home) if "celery -A runners inspect" in block else nullcontext():
+            ran("bash", "-c", "\n".join(["set -e", *lines]), **home)
         return
     script = "\n".join(["set -e", *before, f"exec {last}"])
     with (site_home / "said").open("w") as said:
@@ -146,6 +171,8 @@ def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) ->
             health = [sys.executable, "-m", "runners.health"]
             done = subprocess.run(health, env=environment(**home), cwd=ROOT, check=False)
             return done.returncode == 0
+        if last.startswith(FLOWER):
+            return "Visit me at http" in told()
         return "the site is at http" in told()
 
     try:
