@@ -18,6 +18,7 @@ from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from runners.evaluate import evaluate_claim
+from runners.kept import Keeper
 from tests import tiny
 from tests.hub import serve
 from tests.runners import place, rows
@@ -71,6 +72,7 @@ def worker(name: str = "here", backend: str = "hf") -> Worker:
 def work_off(alive: Worker) -> None:
     """Evaluate what waits for this worker, as it would."""
     while claim := claims.claim_next(alive):
-        evaluate_claim(claim, alive, threading.Event())
+        with Keeper() as keeper:
+            evaluate_claim(claim, alive, threading.Event(), keeper)
     for run in Run.objects.filter(worker=alive):
         assert run.state == "done", (str(run), run.error_message, run.log_tail[-2000:])
