@@ -80,9 +80,10 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self) -> None:
+    def start(self, before: Sequence[str] = ()) -> None:
+        """`before`: words ahead of its command, such as `env` with variables of its own."""
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(self._command, **self._options)
+            self._process = subprocess.Popen([*before, *self._command], **self._options)
 
         def listens() -> bool:
             with socket.socket() as probe:

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.chaos import arena, faults, rounds
+from tests.chaos import arena, kinds, rounds
 from tests.runners import place
 
 TRIES = 3
@@ -33,7 +33,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="kinds of faults that have this in their name")
+    parser.add_argument(
+        "--embedded", action="store_true", help="on SQLite and a broker of files, by the tree alone"
+    )
+    parser.add_argument("--only", default="", help="words in the names of kinds, by commas")
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
@@ -49,7 +52,8 @@ def main() -> int:
         failed = f"{type(first).__name__}: {first}"
         traceback.print_exc()
     finally:
-        told = {"seed": given.seed, "failed": failed[:2000], **summed(played)}
+        where = "embedded" if given.embedded else "services"
+        told = {"arena": where, "seed": given.seed, "failed": failed[:2000], **summed(played)}
         told |= {"seconds": round(time.monotonic() - began)}
         sys.stdout.write(f"{json.dumps(told, indent=2)}\n")
         if given.output:
@@ -64,18 +68,22 @@ def play(given: argparse.Namespace, played: list[rounds.Round]) -> None:
         folder = Path(name)
         tasks = place.write_tasks(folder / "tasks")
         folder.chmod(0o755)
-        with arena.opened(folder, 2 * given.rounds + 20, tasks) as here:
-            kinds = {name: f for name, f in faults.kinds(here).items() if given.only in name}
-            for name in faults.NEEDS.keys() - faults.kinds(here).keys():
-                sys.stderr.write(f"NOT PLAYED: {name}: it takes {faults.NEEDS[name]}\n")
+        models = 2 * given.rounds + 20
+        with arena.opened(folder, models, tasks, embedded=given.embedded) as here:
+            strikes = kinds.of(embedded=given.embedded)
+            for name in [name for name in strikes if not kinds.can_play(here, name)]:
+                sys.stderr.write(f"NOT PLAYED: {name}: it takes {kinds.NEEDS[name]}\n")
+                del strikes[name]
             expected, _ = rounds.undisturbed(here, 0)
             _, seconds = rounds.undisturbed(here, 1)  # with warm caches
-            drawn = rounds.schedule(list(kinds), rng)
+            words = given.only.split(",")
+            wanted = [name for name in strikes if any(word in name for word in words)]
+            drawn = rounds.schedule(wanted, rng)
             while sum(bool(each.struck) for each in played) < given.rounds:
                 kind = next(drawn)
                 for _ in range(TRIES):
                     number = len(played) + 2
-                    each = rounds.play(here, number, kind, kinds[kind], expected, rng, seconds)
+                    each = rounds.play(here, number, kind, strikes[kind], expected, rng, seconds)
                     played.append(each)
                     sys.stderr.write(f"{json.dumps(asdict(each))}\n")
                     if each.struck:

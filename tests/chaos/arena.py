@@ -1,14 +1,14 @@
-"""Where the rounds are played: services, a Hub of equal models, a site's tree, a worker far away.
+"""Where the rounds are played: a Hub of equal models and a site's tree, in one of two settings.
 
-The files lie in a small file system of their own, which can be filled, and the second worker has a
-network of its own, which can be cut, where this machine allows the one and the other: it takes
-root. Time is moved rather than waited for: a lease is let run out by its row.
+With services: PostgreSQL, Redis and a second worker far away, whose network can be cut where this
+machine allows it (it takes root). Embedded: the tree alone, on SQLite and a broker of files. The
+files lie in a small file system of their own, which can be filled. Time is moved rather than waited
+for: a lease is let run out by its row.
 """
 
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import os
 import re
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import psycopg2
 
+from tests.chaos.servers import PostgreSQL, Redis
 from tests.runners import place
 from tests.runners.place import STARTS_WITHIN
-from tests.services import Server, free_port, missing, redis_server
+from tests.services import Server
 
 ROWS, WORDS = 700, 20
 """Enough work for a fault to strike in the middle of it, for seconds."""
@@ -57,77 +57,12 @@ Worker.objects.exclude(full_until=None).update(full_until=None)
 """
 
 
-class PostgreSQL:
-    """A cluster of its own, for as long as the `with` statement lasts.
-
-    Other hosts may enter as well: workers in other network namespaces are such.
-    """
-
-    def __init__(self, host: str) -> None:
-        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-        on_path = shutil.which("pg_ctl")
-        if not programs and not on_path:
-            missing("NO POSTGRESQL: there is no pg_ctl in /usr/lib/postgresql or on the PATH")
-        self._programs = programs[-1] if programs else Path(str(on_path)).parent
-        # Not below a folder of a test's, which its other user could not enter.
-        self._data = Path(tempfile.mkdtemp(prefix="postgresql-"))
-        self._host, self._port = host, free_port()
-        # It refuses to run as root.
-        self._as_other = ["runuser", "-u", "postgres", "--"] if getpass.getuser() == "root" else []
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://postgres@{self._host}:{self._port}/postgres"
-
-    def __enter__(self) -> PostgreSQL:
-        if self._as_other:
-            shutil.chown(self._data, "postgres")
-        self._run("initdb", "-U", "postgres", "-A", "trust", "--no-sync")
-        with (self._data / "pg_hba.conf").open("a") as rules:
-            rules.write("host all all 10.0.0.0/8 trust\n")
-        self._run("pg_ctl", *self._options(), "-w", "start")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._run("pg_ctl", "-m", "immediate", "stop")
-        shutil.rmtree(self._data, ignore_errors=True)
-
-    def restart(self) -> None:
-        """As after a power cut: whoever is connected is not."""
-        self._run("pg_ctl", *self._options(), "-m", "immediate", "-w", "restart")
-
-    def cut_connections(self) -> int:
-        """End everybody's connection; how many there were."""
-        with psycopg2.connect(self.url) as own, own.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
-                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            (ended,) = cursor.fetchone() or (0,)
-        own.close()
-        return int(ended)
-
-    def _options(self) -> list[str]:
-        settings = f"-p {self._port} -k /tmp -c listen_addresses=* -c max_connections=200"
-        return ["-l", str(self._data / "log"), "-o", settings]
-
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [*self._as_other, str(self._programs / program), "-D", str(self._data)]
-        subprocess.run(
-            [*command, *arguments],
-            cwd="/",
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=STARTS_WITHIN,
-        )
-
-
 @dataclass
 class Arena:
     folder: Path
     home: Path
-    postgresql: PostgreSQL
-    redis: Server
+    postgresql: PostgreSQL | None
+    redis: Redis | None
     hub: Server
     variables: dict[str, str]
     namespace: str | None
@@ -175,17 +110,24 @@ class Arena:
             )  # fmt: skip
 
     def start_worker(
-        self, called: str, *, far: bool = False, before: tuple[str, ...] = (), **more: str
+        self,
+        called: str,
+        *,
+        far: bool = False,
+        before: tuple[str, ...] = (),
+        app: str = "runners",
+        again: bool = True,
+        **more: str,
     ) -> None:
         """One more for the queue; `far`: in a network of its own, `before`: ahead of its command.
 
-        It comes back when it dies, as in the tree.
+        It comes back `again` when it dies, as in the tree.
         """
         enter = ["ip", "netns", "exec", self.namespace] if far and self.namespace else []
-        command = [
-            *(*enter, *before, sys.executable, "-m", "runners.respawn"),
-            *place.worker_command("--devices", "cpu"),
-        ]
+        respawn = [sys.executable, "-m", "runners.respawn"] if again else []
+        worker = place.worker_command("--devices", "cpu")
+        worker[worker.index("runners")] = app
+        command = [*enter, *before, *respawn, *worker]
         variables = {**self.settings, "HF_HOME": str(self.home / "hf"), **more}
         with self.log.open("ab") as output:
             self.workers[called] = subprocess.Popen(
@@ -204,15 +146,22 @@ class Arena:
 
     def name_of(self, called: str) -> str | None:
         """Under which name a worker of ours is in the table; None before it is."""
-        own = _workers_below(self.workers[called].pid)
+        own = _workers_below(self.workers[called].pid) if called in self.workers else []
         return next((name for name in self.names() if any(_is_named(p, name) for p in own)), None)
 
-    def process_of(self, name: str) -> psutil.Process | None:
-        """The process of the worker of this name, wherever we started it."""
+    def processes_of(self, name: str) -> list[psutil.Process]:
+        """The processes of workers of this name, wherever we started them."""
         roots = [process.pid for process in self.workers.values()]
         roots += [self.tree.pid] if self.tree else []
-        found = (worker for root in roots for worker in _workers_below(root))
-        return next((worker for worker in found if _is_named(worker, name)), None)
+        found = [worker for root in roots for worker in _workers_below(root)]
+        return [worker for worker in found if _is_named(worker, name)]
+
+    def process_of(self, name: str) -> psutil.Process | None:
+        return next(iter(self.processes_of(name)), None)
+
+    def living(self) -> list[str]:
+        """The names of the workers that live, those with the lowest numbers first."""
+        return sorted(filter(self.process_of, self.names()), key=lambda name: (len(name), name))
 
     def told(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
@@ -266,21 +215,25 @@ def write_content(folder: Path, models: int) -> Path:
 
 
 @contextmanager
-def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
+def opened(folder: Path, models: int, tasks: Path, *, embedded: bool = False) -> Iterator[Arena]:
     """Everything started, with room for this many models in turn."""
     with ExitStack() as stack:
-        namespace, host = stack.enter_context(_far_network())
+        namespace, host = (None, HERE) if embedded else stack.enter_context(_far_network())
         home = folder / "home"
         has_own_disk = stack.enter_context(_own_disk(home))
-        postgresql = stack.enter_context(PostgreSQL(host))
-        redis = stack.enter_context(redis_server(folder, host))
+        postgresql = None if embedded else stack.enter_context(PostgreSQL(host))
+        redis = None if embedded else Redis(folder, host)
+        services = {}
+        if postgresql and redis:
+            stack.enter_context(redis.server)
+            services["PLUMBLINE_DATABASE_URL"] = postgresql.url
+            services["PLUMBLINE_BROKER_URL"] = redis.url
         content = write_content(folder / "content", models)
         hub = stack.enter_context(hub_server(content, host))
         variables = place.environment(
             home, tasks, f"http://{host}:{hub.port}",
             PLUMBLINE_KEEP_MODEL="3",  # long enough to be struck, and gone when a round is over
-            PLUMBLINE_DATABASE_URL=postgresql.url,
-            PLUMBLINE_BROKER_URL=f"redis://{host}:{redis.port}/0",
+            **services,
         )  # fmt: skip
         arena = Arena(
             folder=folder, home=home, postgresql=postgresql, redis=redis, hub=hub,
@@ -290,7 +243,8 @@ def opened(folder: Path, models: int, tasks: Path) -> Iterator[Arena]:
         stack.callback(_end, arena)
         arena.start_tree()
         place.wait_until(lambda: "the site is at" in arena.told(), STARTS_WITHIN, arena.told)
-        arena.start_worker(FAR_WORKER, far=True)
+        if not embedded:
+            arena.start_worker(FAR_WORKER, far=True)
         yield arena
 
 

@@ -1,4 +1,6 @@
-"""What goes wrong, one kind a function: each strikes while a model is evaluated, and heals.
+"""What goes wrong with workers, database, disk, network and Hub, one kind a function.
+
+Each strikes while a model is evaluated, and heals.
 
 A function answers in words what it struck, or None where there was nothing to strike just then.
 """
@@ -8,11 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from random import Random
 from typing import Any
 
@@ -20,12 +22,15 @@ import psutil
 
 from evalcore.sandbox.confinement import BOOT
 from tests.chaos.arena import FAR_WORKER, Arena
+from tests.chaos.clock import wrong_by
 from tests.hub import get_json, set_faults
 from tests.runners import place
 
 Strike = Callable[[Arena, str, Random], str | None]
 WRONG = "wrong"
 """The worker whose clock is."""
+RELIEF = "relief"
+"""The worker that takes over where there is no second."""
 AT_ONCE = 10
 """Workers that race, and more."""
 BLOCK = 1 << 16
@@ -97,14 +102,20 @@ def worker_stopped_beyond_its_lease(arena: Arena, model: str, rng: Random) -> st
     if (found := holder(arena, model)) is None:
         return None
     name, process = found
+    alone = len(arena.living()) == 1
     process.send_signal(signal.SIGSTOP)
     try:
         if not arena.let_leases_run_out(name):
             return None
+        if alone:
+            arena.start_worker(RELIEF)
         _wait_for_another(arena, model, name)
         time.sleep(rng.uniform(0, 5))
     finally:
         process.send_signal(signal.SIGCONT)
+        if alone and RELIEF in arena.workers:
+            arena.wait_until(lambda: not unfinished(arena, model), model)
+            arena.end_worker(RELIEF)
     return f"{name}, of which others took the runs"
 
 
@@ -116,29 +127,25 @@ def _wait_for_another(arena: Arena, model: str, name: str) -> None:
     )
 
 
-def worker_asked_to_stop(arena: Arena, model: str, rng: Random) -> str | None:
-    if (found := holder(arena, model)) is None:
-        return None
-    name, process = found
-    process.send_signal(signal.SIGTERM)
-    left = living([process])
-    assert not left, f"{name} has not ended after SIGTERM"
-    still = [run for run in held(arena, model) if run["worker"] == name and run["attempt"] > 1]
-    assert not still, f"{name} was stopped, and its runs are charged: {still}"
-    return name
+def asking_to_stop(number: signal.Signals) -> Strike:
+    def worker_asked_to_stop(arena: Arena, model: str, rng: Random) -> str | None:
+        if (found := holder(arena, model)) is None:
+            return None
+        name, process = found
+        began = time.monotonic()
+        process.send_signal(number)
+        left = living([process])
+        assert not left, f"{name} has not ended after {number.name}"
+        seconds = time.monotonic() - began
+        still = [run for run in held(arena, model) if run["worker"] == name and run["attempt"] > 1]
+        assert not still, f"{name} was stopped, and its runs are charged: {still}"
+        return f"{name} ended {seconds:.1f} s after {number.name}"
 
-
-def redis_flushed(arena: Arena, model: str, rng: Random) -> str | None:
-    if not unfinished(arena, model):
-        return None
-    arena.redis.stop()
-    time.sleep(rng.uniform(0, 4))
-    arena.redis.start()
-    return "Redis killed and empty"
+    return worker_asked_to_stop
 
 
 def postgresql_restarted(arena: Arena, model: str, rng: Random) -> str | None:
-    if not unfinished(arena, model):
+    if not unfinished(arena, model) or arena.postgresql is None:
         return None
     arena.postgresql.restart()
     arena.onlooker.end()
@@ -147,12 +154,24 @@ def postgresql_restarted(arena: Arena, model: str, rng: Random) -> str | None:
 
 
 def connections_cut(arena: Arena, model: str, rng: Random) -> str | None:
-    if not unfinished(arena, model):
+    if not unfinished(arena, model) or arena.postgresql is None:
         return None
     arena.onlooker.end()
     arena.onlooker = place.Onlooker(arena.variables)
     cut = [arena.postgresql.cut_connections() for _ in range(rng.randint(1, 3))]
     return f"{sum(cut)} connections" if sum(cut) else None
+
+
+def database_locked(arena: Arena, model: str, rng: Random) -> str | None:
+    """Nobody can write into SQLite, for less and for more than a worker waits at once."""
+    if not held(arena, model):
+        return None
+    seconds = rng.uniform(3, 30)
+    database = sqlite3.connect(arena.home / "db.sqlite3", timeout=60, isolation_level=None)
+    with closing(database):
+        database.execute("BEGIN IMMEDIATE")
+        time.sleep(seconds)
+    return f"the database was locked for {seconds:.0f} s"
 
 
 def disk_full(arena: Arena, model: str, rng: Random) -> str | None:
@@ -177,7 +196,7 @@ def disturbing_clock(hours: int) -> Strike:
         """By a worker whose clock is wrong, and which alone may take the runs."""
         if not unfinished(arena, model):
             return None
-        arena.start_worker(WRONG, before=("faketime", "-f", f"{hours:+}h"), DONT_FAKE_MONOTONIC="1")
+        arena.start_worker(WRONG, before=tuple(wrong_by(hours, arena.folder)))
         try:
             arena.wait_until(lambda: not unfinished(arena, model), model)
             name = arena.name_of(WRONG)
@@ -189,67 +208,16 @@ def disturbing_clock(hours: int) -> Strike:
     return clock_moved
 
 
-def hold_back(arena: Arena, kind: str) -> list[str | None]:
-    """Have only those take the model that is submitted next whom the fault wants to have it.
-
-    Who was told not to; None is everybody, also those to come.
-    """
-    told: list[str | None] = []
-    if kind.startswith("ten"):
-        told = [None]
-    elif kind.startswith("clock"):
-        told = [name for name in arena.names() if arena.process_of(name)]
-    elif kind.startswith("cut off"):
-        far = arena.name_of(FAR_WORKER)
-        told = [name for name in arena.names() if name != far and arena.process_of(name)]
-    for worker in told:
-        _order(arena, "drain", worker)
-    return told
-
-
 def let_go(arena: Arena, told: list[str | None]) -> None:
     for worker in told:
-        _order(arena, "resume", worker)
+        order(arena, "resume", worker)
 
 
-def _order(arena: Arena, order: str, worker: str | None = None) -> None:
+def order(arena: Arena, given: str, worker: str | None = None) -> None:
     """As `manage.py pool` gives it; without a worker's name to all, also those to come."""
     whom = f", worker={worker!r}" if worker else ""
-    call = f"call_command('pool', {order!r}{whom})"
+    call = f"call_command('pool', {given!r}{whom})"
     arena.ask(f"from django.core.management import call_command; {call}")
-
-
-def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
-    if not unfinished(arena, model):
-        return None
-    command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners", "beat"]
-    command += ["--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"]
-    with arena.log.open("ab") as output:
-        second = subprocess.Popen(
-            command, cwd=place.ROOT, env=arena.settings, stdout=output, stderr=output
-        )
-    try:
-        arena.wait_until(lambda: not unfinished(arena, model), model)
-        alive = second.poll() is None
-    finally:
-        second.terminate()
-        second.wait(60)
-    return "a second beat beside the first" if alive else None
-
-
-def messages_repeated(arena: Arena, model: str, rng: Random) -> str | None:
-    if not unfinished(arena, model):
-        return None
-    times = rng.randint(20, 60)
-    code = (
-        "from runners.celery import app, send_hint\n"
-        f"for _ in range({times}):\n"
-        "    send_hint()\n"
-        "    for name in ('release_stalled', 'build_boards', 'sweep'):\n"
-        "        app.send_task(name, expires=30)\n"
-    )
-    arena.ask(code)
-    return f"each hint {times} times"
 
 
 def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
@@ -262,7 +230,7 @@ def many_workers(arena: Arena, model: str, rng: Random) -> str | None:
             arena.start_worker(racer)
         place.wait_until(lambda: all(map(arena.name_of, racers)), 600, arena.told)
         waiting = unfinished(arena, model)
-        _order(arena, "resume")
+        order(arena, "resume")
         arena.wait_until(lambda: not unfinished(arena, model), model)
     finally:
         for racer in racers:
@@ -316,50 +284,3 @@ def cut_off_beyond_its_lease(arena: Arena, model: str, rng: Random) -> str | Non
     finally:
         subprocess.run(["ip", *line.split(), "up"], check=True)
     return "the far worker, of which others took the runs"
-
-
-WHILE_IT_ANSWERS = "child killed while it answers"
-"""Strikes when there are answers in the journal, which the next child has to take from it."""
-
-ALWAYS: dict[str, Strike] = {
-    "worker killed": worker_killed,
-    "child killed": child_killed,
-    WHILE_IT_ANSWERS: child_killed,
-    "supervisor killed": supervisor_killed,
-    "worker stopped beyond its lease": worker_stopped_beyond_its_lease,
-    "worker asked to stop": worker_asked_to_stop,
-    "Redis killed and flushed": redis_flushed,
-    "PostgreSQL restarted": postgresql_restarted,
-    "connections cut": connections_cut,
-    "two beats": two_beats,
-    "messages repeated": messages_repeated,
-    "ten workers more": many_workers,
-    "Hub down": hub_down,
-    "Hub slow": hub_faulty(delay=3),
-    "Hub says 429": hub_faulty(status=429, retry_after=1),
-    "Hub cuts its answers": hub_faulty(truncate=100),
-}
-
-AT_THE_BEGINNING = ("Hub", "clock", "ten")
-"""Kinds that strike what comes first, or take time to begin."""
-
-NEEDS = {
-    "disk full": "root, for a file system of its own",
-    "cut off beyond its lease": "root and `ip`, for a network of its own",
-    "clock two hours ahead": "the program `faketime`",
-    "clock two hours behind": "the program `faketime`",
-}
-"""What cannot be done everywhere, and what it takes."""
-
-
-def kinds(arena: Arena) -> dict[str, Strike]:
-    """Everything that can be done on this machine, by name."""
-    found = dict(ALWAYS)
-    if arena.has_own_disk:
-        found["disk full"] = disk_full
-    if arena.namespace is not None:
-        found["cut off beyond its lease"] = cut_off_beyond_its_lease
-    if shutil.which("faketime"):
-        found["clock two hours ahead"] = disturbing_clock(2)
-        found["clock two hours behind"] = disturbing_clock(-2)
-    return found

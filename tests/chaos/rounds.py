@@ -14,7 +14,9 @@ from typing import Any
 import psutil
 
 from tests.chaos.arena import REST_IS_OVER, Arena, model_of
-from tests.chaos.faults import AT_THE_BEGINNING, WHILE_IT_ANSWERS, Strike, hold_back, let_go
+from tests.chaos.faults import Strike, let_go
+from tests.chaos.kinds import AT_THE_BEGINNING, WHILE_IT_ANSWERS, hold_back
+from tests.chaos.messages import TWIN
 from tests.runners.place import wait_until
 
 STILL = 300.0
@@ -155,14 +157,14 @@ def _journalled(arena: Arena, model: str) -> int:
 
 def _left(arena: Arena) -> list[str]:
     """Processes, folders and mounts that nobody needs any more."""
-    left = [f"work/{folder.name}" for folder in (arena.home / "work").glob("*")]
+    left = [str(folder) for folder in arena.folder.glob("*/work/*")]
     for process in psutil.process_iter(["cmdline", "environ"]):
         words, home = process.info["cmdline"] or [], (process.info["environ"] or {}).get("HOME", "")
-        if "evalcore" in words and home.startswith(str(arena.home)):
+        if "evalcore" in words and home.startswith(str(arena.folder)):
             left.append(f"process {process.pid}: {' '.join(words)[:200]}")
     mounts = Path("/proc/self/mounts").read_text().splitlines()
-    below = f" {arena.home}/"
-    return left + [mount for mount in mounts if below in mount]
+    below = f" {arena.home}/", f" {arena.folder / TWIN}/"
+    return left + [mount for mount in mounts if any(one in mount for one in below)]
 
 
 def _have_ended(arena: Arena, model: str) -> bool:

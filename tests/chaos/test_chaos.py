@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos import faults, rounds
+from tests.chaos import kinds, rounds
 from tests.chaos.arena import Arena, opened
 from tests.runners import place
 from tests.services import missing
@@ -23,30 +23,35 @@ TRIES = 4
 
 pytestmark = pytest.mark.services
 
-Opened = tuple[Arena, list[Any], float, Iterator[int]]
+Playing = tuple[Arena, list[Any], float, Iterator[int]]
+ROUNDS = [(embedded, kind) for embedded in (False, True) for kind in kinds.of(embedded=embedded)]
 
 
 @pytest.fixture(scope="module")
-def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+def playing(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Playing]:
     """The arena, what an undisturbed model scores and how long it takes, and numbers of models."""
     folder = tmp_path_factory.mktemp("chaos")
     tasks = place.write_tasks(tmp_path_factory.mktemp("tasks") / "tasks")
-    models = TRIES * len(KINDS) + 2
-    with opened(folder, models, tasks) as arena:
+    models = TRIES * len(ROUNDS) + 2
+    with opened(folder, models, tasks, embedded=request.param) as arena:
         expected, _ = rounds.undisturbed(arena, 0)
         _, seconds = rounds.undisturbed(arena, 1)  # with warm caches
         yield arena, expected, seconds, iter(range(2, models))
 
 
-KINDS = (*faults.ALWAYS, *faults.NEEDS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_lost_when(kind: str, playing: Opened) -> None:
+@pytest.mark.parametrize(
+    ("playing", "kind"),
+    ROUNDS,
+    indirect=["playing"],
+    ids=[f"{'embedded' if embedded else 'services'}: {kind}" for embedded, kind in ROUNDS],
+)
+def test_nothing_is_lost_when(playing: Playing, kind: str) -> None:
     arena, expected, seconds, numbers = playing
-    strike = faults.kinds(arena).get(kind)
-    if strike is None:
-        missing(f"NOT PLAYED: {kind}: it takes {faults.NEEDS[kind]}")
+    if not kinds.can_play(arena, kind):
+        missing(f"NOT PLAYED: {kind}: it takes {kinds.NEEDS[kind]}")
+    strike = kinds.of(embedded=arena.redis is None)[kind]
     rng = Random(f"{SEED} {kind}")
     for _ in range(TRIES):
         if rounds.play(arena, next(numbers), kind, strike, expected, rng, seconds).struck:
