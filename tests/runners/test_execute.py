@@ -28,13 +28,14 @@ from django.db.models.functions import Now
 from evalcore import cli
 from evalcore.errors import DISK_IS_FULL, InfraError, ModelError
 from evalcore.record import read_samples
+from evalcore.sandbox import prctl
 from leaderboard import logs
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims, orders
 from leaderboard.samples import store as artifacts
 from leaderboard.samples import vectors
-from runners import cleanup, prctl
+from runners import cleanup
 from runners import evaluate as evaluation
 from runners.folders import Footprint
 from runners.watch import Failed, Watch
