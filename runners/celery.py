@@ -7,11 +7,13 @@ import logging.config
 import os
 import sys
 import warnings
+from time import time
 from typing import Any
 
 import click
 import structlog
 from celery import Celery, Task
+from celery.beat import Scheduler
 from celery.concurrency.thread import TaskPool
 from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
@@ -37,6 +39,24 @@ EVALUATE = "evaluate"
 """The task, and the queue whose workers evaluate."""
 STAYS = 10.0
 """Minutes without a run after which `--until-idle` ends a worker that names none."""
+
+
+class ChoreScheduler(Scheduler):  # type: ignore[misc]
+    """Beat's own, that goes on when the machine's clock is set back.
+
+    Celery's would send nothing until the clock shows the time again that it had shown.
+    """
+
+    _latest = 0.0
+
+    def tick(self, *arguments: Any, **options: Any) -> float:
+        now = time()
+        if now < self._latest - 1:
+            for entry in self.schedule.values():
+                entry.last_run_at = entry.default_now()
+            self._heap = None  # of moments by the old time
+        self._latest = now
+        return float(super().tick(*arguments, **options))
 
 
 class DevicePool(TaskPool):  # type: ignore[misc]

@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from tests.chaos.clock import Clock, can_be_wrong
 from tests.chaos.servers import PostgreSQL, Redis
 from tests.runners import place
 from tests.runners.place import STARTS_WITHIN
@@ -67,6 +68,8 @@ class Arena:
     variables: dict[str, str]
     namespace: str | None
     has_own_disk: bool
+    clock: Clock | None
+    """That of everything here, where the arena can set it."""
     onlooker: place.Onlooker
     log: Path
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -223,7 +226,8 @@ def opened(folder: Path, models: int, tasks: Path, *, embedded: bool = False) ->
         has_own_disk = stack.enter_context(_own_disk(home))
         postgresql = None if embedded else stack.enter_context(PostgreSQL(host))
         redis = None if embedded else Redis(folder, host)
-        services = {}
+        clock = Clock(folder / "clock") if embedded and can_be_wrong() else None
+        services = clock.variables if clock else {}
         if postgresql and redis:
             stack.enter_context(redis.server)
             services["PLUMBLINE_DATABASE_URL"] = postgresql.url
@@ -237,7 +241,7 @@ def opened(folder: Path, models: int, tasks: Path, *, embedded: bool = False) ->
         )  # fmt: skip
         arena = Arena(
             folder=folder, home=home, postgresql=postgresql, redis=redis, hub=hub,
-            variables=variables, namespace=namespace, has_own_disk=has_own_disk,
+            variables=variables, namespace=namespace, has_own_disk=has_own_disk, clock=clock,
             onlooker=place.Onlooker(variables), log=folder / "log",
         )  # fmt: skip
         stack.callback(_end, arena)

@@ -22,7 +22,7 @@ import psutil
 
 from evalcore.sandbox.confinement import BOOT
 from tests.chaos.arena import FAR_WORKER, Arena
-from tests.chaos.clock import wrong_by
+from tests.chaos.clock import Clock
 from tests.hub import get_json, set_faults
 from tests.runners import place
 
@@ -196,7 +196,7 @@ def disturbing_clock(hours: int) -> Strike:
         """By a worker whose clock is wrong, and which alone may take the runs."""
         if not unfinished(arena, model):
             return None
-        arena.start_worker(WRONG, before=tuple(wrong_by(hours, arena.folder)))
+        arena.start_worker(WRONG, before=tuple(Clock(arena.folder, hours).before()))
         try:
             arena.wait_until(lambda: not unfinished(arena, model), model)
             name = arena.name_of(WRONG)
@@ -206,6 +206,24 @@ def disturbing_clock(hours: int) -> Strike:
         return f"the runs were evaluated {hours:+} hours from now" if took else None
 
     return clock_moved
+
+
+def setting_the_clock(hours: int) -> Strike:
+    def clock_set(arena: Arena, model: str, rng: Random) -> str | None:
+        """That of the whole machine, while it computes; and right again at the end."""
+        if not held(arena, model) or arena.clock is None:
+            return None
+        arena.clock.set(hours)
+        try:
+            arena.wait_until(lambda: not unfinished(arena, model), model)
+            told = float(arena.ask("import time; print(time.time())"))
+        finally:
+            arena.clock.set(0)
+        moved = (told - time.time()) / 3600
+        assert abs(moved - hours) < 0.1, f"the clock was {moved} hours ahead"
+        return f"the machine's clock was moved by {moved:+.1f} hours"
+
+    return clock_set
 
 
 def let_go(arena: Arena, told: list[str | None]) -> None:

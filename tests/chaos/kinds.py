@@ -46,12 +46,14 @@ WITH_SERVICES: dict[str, Strike] = {
 """The Hub's faults are here, as neither database nor broker takes part in them; and workers with a
 clock of their own, as all that share SQLite are on one machine."""
 EMBEDDED: dict[str, Strike] = {
+    "clock set ahead": faults.setting_the_clock(2),
+    "clock set back": faults.setting_the_clock(-2),
     "database locked": faults.database_locked,
     "messages deleted": messages.messages_deleted,
     "broker's folder gone": messages.broker_folder_gone,
 }
 
-AT_THE_BEGINNING = ("Hub", "clock", "ten", "dies", "two workers")
+AT_THE_BEGINNING = ("Hub", "clock two", "ten", "dies", "two workers")
 """Kinds that strike what comes first, or take time to begin."""
 
 COMPILER = "a C compiler, for a clock that is wrong"
@@ -60,6 +62,8 @@ NEEDS = {
     "cut off beyond its lease": "root and `ip`, for a network of its own",
     "clock two hours ahead": COMPILER,
     "clock two hours behind": COMPILER,
+    "clock set ahead": COMPILER,
+    "clock set back": COMPILER,
     "Redis's clock wrong": COMPILER,
 }
 """What cannot be done everywhere, and what it takes."""
@@ -87,7 +91,7 @@ def hold_back(arena: Arena, kind: str) -> list[str | None]:
     told: list[str | None] = []
     if kind.startswith("ten"):
         told = [None]
-    elif kind.startswith(("clock", "dies")):
+    elif kind.startswith(("clock two", "dies")):
         told = [*arena.living()]
     elif kind.startswith("two workers"):
         told = [*arena.living()[1:], None]  # the twin will have the first's name

@@ -237,7 +237,7 @@ def two_beats(arena: Arena, model: str, rng: Random) -> str | None:
     if not unfinished(arena, model):
         return None
     command = [sys.executable, "-m", "celery", "--quiet", "--app", "runners", "beat"]
-    command += ["--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING"]
+    command += ["--scheduler", "runners.celery:ChoreScheduler", "--loglevel", "WARNING"]
     with arena.log.open("ab") as output:
         second = subprocess.Popen(
             command, cwd=place.ROOT, env=arena.settings, stdout=output, stderr=output

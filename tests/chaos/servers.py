@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg2
 import redis
 
-from tests.chaos.clock import wrong_by
+from tests.chaos.clock import Clock
 from tests.services import STARTS_WITHIN, Server, free_port, missing, redis_server
 
 
@@ -103,5 +103,5 @@ class Redis:
             self.client().save()
         self.server.stop()
         time.sleep(away)
-        self.server.start(wrong_by(hours, self._folder) if hours else ())
+        self.server.start(Clock(self._folder, hours).before() if hours else ())
         (self._folder / "dump.rdb").unlink(missing_ok=True)  # a later start may not read it

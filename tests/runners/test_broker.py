@@ -19,7 +19,9 @@ from kombu import Connection, Exchange, Queue
 from kombu.transport import filesystem
 
 from runners import broker, reconnect
+from runners.supervisor import commands
 from tests import databases, services
+from tests.chaos.clock import Clock, can_be_wrong
 from tests.runners.place import ROOT, environment_of_site, printed
 
 CONNECT = """
@@ -235,3 +237,28 @@ def test_every_run_has_one_winner_also_after_a_worker_died(
     taken = tmp_path / "taken"
     taken.mkdir()
     printed([sys.executable, "-c", CONTEST, str(taken)], variables)
+
+
+def test_chores_go_on_when_the_clock_of_the_machine_is_set_back(tmp_path: Path) -> None:
+    if not can_be_wrong():
+        services.missing("NO C COMPILER: a clock that is wrong takes one")
+    clock = Clock(tmp_path)
+    variables = {**environment_of_site(tmp_path / "home"), **clock.variables}
+    messages = tmp_path / "home" / "broker" / "messages"
+
+    def hints() -> set[Path]:
+        return set(messages.glob("*.chores.msg"))
+
+    def sends_more() -> None:
+        seen = hints()
+        services.wait_until(lambda: len(hints() - seen) > 3, 120, lambda: f"no more than {seen}")
+
+    beat = subprocess.Popen(commands()["beat"], cwd=ROOT, env=variables)
+    try:
+        sends_more()
+        clock.set(-2)
+        sends_more()
+        sends_more()
+    finally:
+        beat.terminate()
+        beat.wait(60)
