@@ -241,14 +241,7 @@ def commands() -> Parts:
         "chores": [*worker, "--queues", "chores", "--hostname", "chores@%h"],
         # The board of thousands of models takes minutes: nothing else may wait behind it.
         "boards": [*worker, "--queues", "boards", "--hostname", "boards@%h"],
-        "beat": [
-            *celery,
-            "beat",
-            "--scheduler",
-            "runners.celery:ChoreScheduler",
-            "--loglevel",
-            "WARNING",
-        ],
+        "beat": beat,
     }
 
 
