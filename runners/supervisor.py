@@ -230,6 +230,8 @@ def commands() -> Parts:
     celery = [*CELERY, "runners"]
     worker = [*celery, "worker", "--pool", "solo", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    beat = [*celery, "beat", "--loglevel", "WARNING"]
+    beat += ["--scheduler", "runners.celery:ChoreScheduler"]
     return {
         "site": [
             sys.executable,
