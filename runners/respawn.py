@@ -10,8 +10,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
-from time import monotonic
+from time import monotonic, sleep
 
 from evalcore.sandbox.prctl import die_with_parent
 
@@ -23,25 +22,25 @@ PAUSE = 1.0
 
 def main(command: list[str]) -> int:
     """Run `command` until somebody asks us to stop; its exit status where it is given up."""
-    stopping = threading.Event()
+    signals: list[int] = []  # no Event: two signals at once could lock each other out
     for number in (signal.SIGTERM, signal.SIGINT):
         # The supervisor signals the whole session, so the command hears it without us.
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, lambda number, _: signals.append(number))
     quick_ends = 0
-    while not stopping.is_set():
+    while not signals:
         started = monotonic()
         process = subprocess.Popen(command, preexec_fn=die_with_parent)
-        if stopping.is_set():
+        if signals:
             process.terminate()  # the signal may have come before there was anybody to hear it
         status = process.wait()
-        if stopping.is_set():
+        if signals:
             return max(status, 0)
         quick_ends = quick_ends + 1 if monotonic() - started < QUICK else 0
         if quick_ends == QUICK_ENDS:
             sys.stderr.write(f"ended {QUICK_ENDS} times just after its start: given up\n")
             return max(status, 1)
         sys.stderr.write(f"ended with status {status}; starting it again\n")
-        stopping.wait(PAUSE)
+        sleep(PAUSE)
     return 0
 
 

@@ -22,7 +22,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import click
 from celery import bootsteps
 from celery.signals import celeryd_init, worker_shutdown, worker_shutting_down
 from celery.utils.nodenames import worker_direct
@@ -70,6 +69,18 @@ _place: Place | None = None
 _evaluator: Evaluator | None = None
 
 
+class ReentrantEvent(threading.Event):
+    """An event that a signal's handler may set.
+
+    A second signal interrupts the handler of the first in the same thread, which would wait for
+    ever for an ordinary event's lock: that it holds itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cond = threading.Condition(threading.RLock())
+
+
 class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
     """The part of the worker that evaluates.
 
@@ -86,12 +97,12 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         until_idle: float | None = None,
         **_: Any,
     ) -> None:
-        self.stopping = threading.Event()
+        self.stopping = ReentrantEvent()
         self._longest_idle = 0.0 if drain else (until_idle or math.inf) * 60
-        self._wake = threading.Event()
+        self._wake = ReentrantEvent()
         self._at_work = threading.Lock()
         self._claim: claims.Claim | None = None
-        self._interrupted = threading.Event()
+        self._interrupted = ReentrantEvent()
         self._task_id = ""
         self._progress: dict[str, str] = {}
         self._hinted: float | None = None
@@ -113,11 +124,6 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def create(self, parent: Any) -> None:
         global _evaluator  # a process has one
-        if parent.pool_cls is not DevicePool or parent.concurrency != 1:
-            raise click.UsageError(
-                "a worker that evaluates has one device and one thread: leave --pool, "
-                "--concurrency and --autoscale out"
-            )
         self._pool_of = parent
         _evaluator = self
 
@@ -310,6 +316,8 @@ def _ignore(_: object) -> None:
 def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Before anything else of a worker that evaluates: its devices, its name, its confinement."""
     global _place  # a process has one
+    if why := _wrong_options(options):
+        sys.exit(f"plumbline: {why}")
     if EVALUATE not in (options.get("queues") or ()):
         return
     if why := sandboxed.refusal():
@@ -334,8 +342,36 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> 
     conf.worker_send_task_events = True
 
 
+def _wrong_options(options: dict[str, Any]) -> str | None:
+    """What to change in a command of which Celery would leave a part unheeded."""
+    queues, until_idle = options.get("queues") or (), options.get("until_idle")
+    if EVALUATE not in queues:
+        for name in ("devices", "drain", "until_idle"):
+            if options.get(name):
+                option = name.replace("_", "-")
+                return f"--{option} is for workers that evaluate: add --queues {EVALUATE}"
+        return None
+    if set(queues) != {EVALUATE}:
+        # A chore would wait behind a model for hours.
+        return f"--queues: a worker that evaluates has no other queue than {EVALUATE}"
+    if options["pool"] is not DevicePool or options["concurrency"] != 1 or options.get("autoscale"):
+        return (
+            "a worker that evaluates has one device and one thread: leave --pool, --concurrency "
+            "and --autoscale out"
+        )
+    if options.get("beat"):
+        return "--beat: a worker that evaluates sends no chores, `python -m runners beat` does"
+    if until_idle is not None and math.isnan(until_idle):
+        return "--until-idle: nan is no number of minutes"
+    return None
+
+
 def _refused(gpus: list[Gpu], why: str) -> str:
     return f"plumbline: --devices {devices.stated(gpus)}: {why}"
+
+
+# Celery sends this from its handlers, which wait for an ordinary lock as they would for an event's.
+worker_shutting_down.lock = threading.RLock()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]

@@ -4,6 +4,7 @@ while they compute, end by its signals and commands, and work on when the broker
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import httpx2
@@ -130,9 +132,16 @@ def end_by_signals(*numbers: signal.Signals) -> Callable[[place.Site, psutil.Pro
     return end
 
 
+def end_by_many_signals(_: place.Site, worker: psutil.Process) -> None:
+    """So close together that many come while the worker's handler hears one before."""
+    for _number in range(200):
+        os.kill(worker.pid, signal.SIGTERM)
+        sleep(0.0001)
+
+
 ENDS = {
     "SIGTERM": end_by_signals(signal.SIGTERM),
-    "SIGTERM twice": end_by_signals(signal.SIGTERM, signal.SIGTERM),
+    "many SIGTERM": end_by_many_signals,
     "SIGQUIT": end_by_signals(signal.SIGQUIT),
     "control shutdown": lambda here, _: celery(here, "control", "shutdown"),
 }
@@ -167,6 +176,37 @@ def test_a_worker_tells_what_it_computes_gives_it_back_when_told_and_ends_with_n
         assert psutil.wait_procs(below, timeout=STARTS_WITHIN)[1] == []
         assert (here.ask(STATES), here.ask(ATTEMPTS)) == ("queued queued", "0 0")
         assert here.ask("print(Worker.objects.filter(ended=None).count())") == "0"
+
+
+WRONG_OPTIONS = {
+    "--queues evaluate --pool solo": "leave --pool, --concurrency and --autoscale out",
+    "--queues evaluate --concurrency 4": "leave --pool, --concurrency and --autoscale out",
+    "--queues evaluate --autoscale 4,1": "leave --pool, --concurrency and --autoscale out",
+    "--queues evaluate,chores": "has no other queue than evaluate",
+    "--queues evaluate --beat": "sends no chores",
+    "--queues evaluate --until-idle nan": "nan is no number of minutes",
+    "--devices cpu": "add --queues evaluate",
+    "--queues chores --drain": "add --queues evaluate",
+}
+
+
+def test_a_worker_says_in_one_line_what_is_wrong_in_its_options(tmp_path: Path) -> None:
+    variables = place.environment(tmp_path, tmp_path, "", PLUMBLINE_DEBUG="1")
+    started = {
+        words: subprocess.Popen(
+            [*CELERY, "worker", *words.split()],
+            cwd=place.ROOT, env=variables, stderr=subprocess.PIPE, text=True,
+        )
+        for words in WRONG_OPTIONS
+    }  # fmt: skip
+    try:
+        for words, process in started.items():
+            said = process.communicate(timeout=STARTS_WITHIN)[1]
+            assert WRONG_OPTIONS[words] in said
+            assert (said.count("\n"), process.returncode) == (1, 1), said
+    finally:
+        for process in started.values():
+            process.kill()
 
 
 def test_flower_shows_the_model_that_is_computed_to_those_who_log_in(
