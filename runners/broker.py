@@ -92,6 +92,15 @@ def options(folder: Path) -> dict[str, str | bool | float]:
     }
 
 
+def forget_commands(folder: Path, worker: str) -> None:
+    """Remove what a worker of this name was told and did not hear before it ended.
+
+    kombu would give it to the next of that name, which would end at a shutdown of the day before.
+    """
+    for file in (folder / "messages").glob(f"*.{worker}.celery.pidbox.msg"):
+        file.unlink(missing_ok=True)
+
+
 def sweep(folder: Path) -> int:
     """Remove messages that were taken or that nobody will take; how many."""
     gone = 0

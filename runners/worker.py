@@ -32,7 +32,7 @@ from django.db import connection
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import State
 from leaderboard.queue import claims
-from runners import devices, reconnect, registration, sandboxed
+from runners import broker, devices, reconnect, registration, sandboxed
 from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
@@ -335,6 +335,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> 
         why = sandboxed.cuda_refusal()
     if why and (options.get("drain") or options.get("until_idle") is not None):
         sys.exit(_refused(gpus, why))
+    broker.forget_commands(settings.PLUMBLINE_HOME / "broker", name)
     _place = Place(name, gpus, why, locks)
     instance.hostname = name
     conf.worker_direct = True

@@ -271,6 +271,17 @@ def test_two_workers_of_one_name_share_what_waits_and_no_run_is_evaluated_twice(
         assert here.ask("print(Worker.objects.count())") == "1"
 
 
+def test_a_shutdown_that_no_worker_heard_does_not_end_the_next_one(
+    tmp_path: Path, hub: str, broker: Broker
+) -> None:
+    with place.site(tmp_path, hub, PLUMBLINE_BROKER_URL=broker.url) as here:
+        here.drained("cpu")
+        celery(here, "control", "shutdown")
+        here.ask(place.submitting(OTHER_MODEL))
+        here.drained("cpu")
+        assert here.ask(STATES) == "done done done done"
+
+
 def test_a_worker_whose_broker_hangs_ends_all_the_same(tmp_path: Path, hub: str) -> None:
     with (
         redis_server(tmp_path) as server,
