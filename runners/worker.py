@@ -207,6 +207,8 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
             except Exception:
                 logger.exception("%s looks again after a fault", self._place.name)
                 self._rests_until = monotonic() + AFTER_A_FAULT
+                if self._is_idle():
+                    self._end("it cannot look for runs", os.EX_UNAVAILABLE)
             self._wake.wait(LOOK_EVERY)
         connection.close()
         self._see_the_end()
@@ -231,12 +233,19 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
             self._busy_until = now
             self._hint(waiting)
             return
-        if now - self._busy_until >= self._longest_idle:
-            logger.info("%s ends: nothing that waits fits it", self._place.name)
-            celery_state.should_stop = os.EX_OK
-            self.stop_soon()
+        if self._is_idle():
+            self._end("nothing that waits fits it", os.EX_OK)
         self._keeper.release_idle()
         self._sweeper.sweep_if_due()
+
+    def _is_idle(self) -> bool:
+        """Whether it had nothing to compute for as long as its options say."""
+        return monotonic() - self._busy_until >= self._longest_idle
+
+    def _end(self, why: str, status: int) -> None:
+        logger.info("%s ends: %s", self._place.name, why)
+        celery_state.should_stop = status
+        self.stop_soon()
 
     def _is_refused(self) -> bool:
         """Whether no model can be run on these GPUs. Asked anew each minute while it is so."""
@@ -288,7 +297,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
             self.finish()
         threading.Event().wait(LONGEST_END)  # a thread that ends with the process
         logger.warning("%s ends without its broker", self._place.name)
-        os._exit(os.EX_OK)
+        os._exit(celery_state.should_stop or os.EX_OK)
 
 
 def evaluate(task_id: str) -> None:
@@ -313,8 +322,20 @@ def _ignore(_: object) -> None:
 
 
 @celeryd_init.connect  # type: ignore[untyped-decorator]
-def _take_place(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
-    """Before anything else of a worker that evaluates: its devices, its name, its confinement."""
+def _begin(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Before anything else of a worker: Celery would log what fails here, and go on with a worker
+    that takes hints and evaluates nothing."""
+    try:
+        _take_place(instance, conf, options)
+    except OSError as problem:
+        sys.exit(f"plumbline: {problem}")
+    except Exception:
+        logger.exception("a worker could not begin")
+        sys.exit(1)
+
+
+def _take_place(instance: Any, conf: Any, options: dict[str, Any]) -> None:
+    """Of a worker that evaluates: its devices, its name, its confinement."""
     global _place  # a process has one
     if why := _wrong_options(options):
         sys.exit(f"plumbline: {why}")

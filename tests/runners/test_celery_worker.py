@@ -209,6 +209,28 @@ def test_a_worker_says_in_one_line_what_is_wrong_in_its_options(tmp_path: Path) 
             process.kill()
 
 
+def test_a_worker_that_cannot_write_into_its_home_says_so_and_ends(tmp_path: Path) -> None:
+    (tmp_path / "workers").touch()
+    variables = place.environment(tmp_path, tmp_path, "")
+    ended = place.finished_worker(variables, "--devices", "cpu")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert str(tmp_path / "workers") in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["--drain", "--until-idle=0.01"])
+def test_a_worker_that_cannot_look_for_runs_ends_when_it_would_as_an_idle_one(
+    tmp_path: Path, option: str
+) -> None:
+    """Else an engine would pay for it for ever."""
+    (tmp_path / "db").write_text("no database, and not one that is away")
+    variables = place.environment(
+        tmp_path, tmp_path, "", PLUMBLINE_DATABASE_URL=f"sqlite:///{tmp_path / 'db'}"
+    )
+    ended = place.finished_worker(variables, "--devices", "cpu", option)
+    assert ended.returncode == os.EX_UNAVAILABLE
+    assert "ends: it cannot look for runs" in ended.stderr
+
+
 def test_flower_shows_the_model_that_is_computed_to_those_who_log_in(
     tmp_path: Path, endless_hub: str
 ) -> None:
