@@ -15,9 +15,11 @@ import structlog
 from celery import Celery, Task
 from celery.beat import Scheduler
 from celery.concurrency.thread import TaskPool
+from celery.exceptions import InvalidTaskError
 from celery.platforms import SecurityWarning
 from celery.signals import setup_logging, task_postrun, task_prerun
 from celery.worker.control import inspect_command
+from celery.worker.request import Request
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from kombu.entity import Queue
@@ -69,12 +71,26 @@ class DevicePool(TaskPool):  # type: ignore[misc]
         worker.give_back()
 
 
+class CheckedRequest(Request):  # type: ignore[misc]
+    """A message whose body is no task's is thrown away: it would end each worker that takes it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        try:
+            super().__init__(*arguments, **options)
+        except (TypeError, ValueError) as problem:
+            raise InvalidTaskError(f"a body that is no task's: {problem}") from problem
+
+
+class CheckedTask(Task):  # type: ignore[misc]
+    Request = CheckedRequest
+
+
 try:
     BROKER_URL = settings.PLUMBLINE_BROKER_URL
 except ImproperlyConfigured as problem:  # of Celery's commands, which read the settings here
     sys.exit(f"plumbline: {problem}")
 
-app = Celery("plumbline", include=["runners.jobs"])
+app = Celery("plumbline", include=["runners.jobs"], task_cls=CheckedTask)
 app.conf.update(
     broker_url=BROKER_URL,
     broker_connection_retry_on_startup=True,

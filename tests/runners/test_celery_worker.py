@@ -29,6 +29,16 @@ MANY, WORDS = 20_000, 30
 """Questions that no test waits for, and words in each."""
 OTHER_MODEL, THIRD_MODEL = "awkward/second-llama", "awkward/third-llama"
 GIVEN_BACK = "print(RunEvent.objects.filter(state='queued', why__contains='stopped').count())"
+NO_TASK = """
+from kombu import Producer
+from runners.celery import app
+with app.connection_for_write() as connection:
+    Producer(connection.default_channel).publish(
+        ["no task"], exchange="evaluate", routing_key="evaluate", serializer="json",
+        headers={"task": "evaluate", "id": "of a test", "lang": "py"},
+    )
+"""
+"""A message of somebody else's, whose body is not what Celery expects."""
 BROKERS = ("files", "Redis")
 CELERY = [sys.executable, "-m", "celery", "--quiet", "--app", "runners"]
 
@@ -269,8 +279,10 @@ def test_a_worker_works_on_without_its_broker_and_answers_when_that_is_back(
                 here.wait_for(STATES, lambda states: states == " ".join(["done"] * 4))
             assert answer(here, "ping") == {"ok": "pong"}
             broker.flush()
+            here.ask(NO_TASK)
             here.ask(place.submitting(THIRD_MODEL))
             here.wait_for(STATES, lambda states: states == " ".join(["done"] * 6))
+            assert answer(here, "ping") == {"ok": "pong"}
         assert here.ask(ATTEMPTS) == "1 1 1 1 1 1"
 
 
