@@ -13,7 +13,7 @@ from django.conf import settings
 
 from evalcore.sandbox.confinement import PARTS_OF_PYTHON
 from leaderboard.models.variant import TRANSFORMERS, VLLM
-from runners.devices import CPU, chosen
+from runners.devices import CPU, find_gpus
 from runners.process import PYTHON
 
 SPREAD = "parallelize=True"
@@ -45,7 +45,7 @@ def arguments(device: str, needed_bytes: int) -> str:
     if not several or count == "1":
         return ""
     # All of its memory, not what is free: with a model that was kept on it less would be.
-    smallest = min((gpu.total_bytes or gpu.free_bytes for gpu in chosen("")), default=0)
+    smallest = min((gpu.total_bytes or gpu.free_bytes for gpu in find_gpus("")), default=0)
     return SPREAD if needed_bytes > smallest else ""
 
 

@@ -1,10 +1,8 @@
-"""The brokers, kombu's own but for what harmed: files in a folder, and Redis.
+"""Two of kombu's brokers, mended: files in a folder, which need no server, and Redis.
 
-The broker that needs no server: messages are files in a folder (kombu's `filesystem`).
-
-kombu writes a message, and the first line of an exchange's table, into a file that readers can see
-already, and a reader that is quick enough takes an empty one and ends its worker. Here each appears
-whole, by a rename or a link.
+kombu's `filesystem` writes a message, or the first line of an exchange's table, into a file that
+readers can already see: a quick reader takes an empty one, and its worker ends. Here each file
+appears whole, by a rename or a link. Its Redis has no bound for hints that no worker reads.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ from uuid import uuid4
 from kombu.transport import filesystem, redis
 from kombu.utils.json import dumps
 
-LONGEST_WAIT = 0.5
+MAX_WAIT = 0.5
+"""Seconds for which a worker waits for a message before it looks whether it should stop."""
 STALE = 120.0
 """Seconds after which a message that nobody took is removed; all of ours expire long before."""
 
@@ -53,11 +52,11 @@ class Transport(filesystem.Transport):
         self, connection: Any, timeout: float | None = None
     ) -> None:
         """Wait for a message. A worker that was asked to stop waits two whole time-outs first."""
-        brief = min(timeout or LONGEST_WAIT, LONGEST_WAIT)
+        brief = min(timeout or MAX_WAIT, MAX_WAIT)
         super().drain_events(connection, timeout=brief)  # type: ignore[no-untyped-call]
 
 
-MOST_HINTS = 100
+MAX_HINTS = 100
 """Messages that wait in a queue on Redis: all say the same, and the database holds the work."""
 
 
@@ -68,7 +67,7 @@ class BoundedChannel(redis.Channel):
         super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
         with self.conn_or_acquire() as client:
             # The newest stand at the head, readers take from the tail.
-            client.ltrim(queue, 0, MOST_HINTS - 1)
+            client.ltrim(queue, 0, MAX_HINTS - 1)
 
 
 class BoundedRedis(redis.Transport):

@@ -1,5 +1,7 @@
-"""The Celery app: evaluations at a hint, chores by the clock. Its messages carry no work: the
-database has that."""
+"""The Celery app: its queues, its schedule of chores, and the options of workers that evaluate.
+
+Messages carry no work: the database has that.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,14 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 
 logger = logging.getLogger(__name__)
 
-EVERY = 5.0
-"""Seconds between looks at what is due."""
+CHORE_SECONDS = 5.0
+"""From one look at what is due to the next."""
 EXPIRES = 30.0
+"""Seconds after which a message that nobody took is worth nothing."""
 EVALUATE = "evaluate"
 """The task, and the queue whose workers evaluate."""
-STAYS = 10.0
-"""Minutes without a run after which `--until-idle` ends a worker that names none."""
+IDLE_MINUTES = 10.0
+"""What `--until-idle` means without a number."""
 
 
 class ChoreScheduler(Scheduler):  # type: ignore[misc]
@@ -117,8 +120,8 @@ app.conf.update(
     beat_schedule={
         name: {"task": name, "schedule": seconds, "options": {"expires": EXPIRES}}
         for name, seconds in (
-            ("release_stalled", EVERY),
-            ("build_boards", EVERY),
+            ("release_stalled", CHORE_SECONDS),
+            ("build_boards", CHORE_SECONDS),
             ("analyse_items", 60.0),
             ("analyse_sisters", 60.0),
             ("leave_out_disputed", 15.0),
@@ -154,10 +157,10 @@ app.user_options["worker"].update(
         click.Option(
             ["--until-idle"],
             is_flag=False,
-            flag_value=STAYS,
+            flag_value=IDLE_MINUTES,
             type=click.FloatRange(min=0, min_open=True, max=365 * 24 * 60),
             metavar="MINUTES",
-            help=f"End when nothing has fitted for so long; {STAYS:.0f} where no number is given.",
+            help=f"End when nothing has fitted for so long; {IDLE_MINUTES:.0f} without a number.",
         ),
     ]
 )

@@ -57,22 +57,22 @@ def groups() -> list[str]:
 
     PLUMBLINE_DEVICES says otherwise, as in `0 1 2,3`; without a GPU it is the processor.
     """
-    if stated := env.text("PLUMBLINE_DEVICES", "").split():
-        return stated
+    if option := env.text("PLUMBLINE_DEVICES", "").split():
+        return option
     return [gpu.index for gpu in _found_or_none()] or [CPU]
 
 
-def chosen(stated: str) -> list[Gpu]:
+def find_gpus(option: str) -> list[Gpu]:
     """The GPUs in `0,1`, by index or UUID; all visible ones for nothing, none for `cpu`.
 
     Raises NoSuchDevice.
     """
-    if stated == CPU:
+    if option == CPU:
         return []
-    if not stated:
+    if not option:
         return _found_or_none()
     found = visible()
-    names = [name.strip() for name in stated.split(",")]
+    names = [name.strip() for name in option.split(",")]
     gpus = [next((gpu for gpu in found if _is(name, gpu)), None) for name in names]
     for name, gpu in zip(names, gpus, strict=True):
         if gpu is None:
@@ -83,7 +83,7 @@ def chosen(stated: str) -> list[Gpu]:
             )
     known_gpus = [gpu for gpu in gpus if gpu]
     if len({gpu.uuid for gpu in known_gpus}) < len(known_gpus):
-        raise NoSuchDevice(f"{stated!r} names a GPU twice: name each once")
+        raise NoSuchDevice(f"{option!r} names a GPU twice: name each once")
     return known_gpus
 
 
@@ -124,13 +124,13 @@ def _found_or_none() -> list[Gpu]:
 def _ask_driver() -> str:
     command = ["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NoSuchDevice(f"nvidia-smi does not tell of GPUs: {problem}") from None
-    if told.returncode != 0:
-        said = " ".join((told.stdout + told.stderr).split())[:300]
-        raise NoSuchDevice(f"nvidia-smi does not tell of GPUs: {said or told.returncode}")
-    return told.stdout
+    if answer.returncode != 0:
+        message = " ".join((answer.stdout + answer.stderr).split())[:300]
+        raise NoSuchDevice(f"nvidia-smi does not tell of GPUs: {message or answer.returncode}")
+    return answer.stdout
 
 
 def _gpu(line: str) -> Gpu:
@@ -158,7 +158,7 @@ def _is(name: str, gpu: Gpu) -> bool:
     return name == gpu.index or (name.startswith("GPU-") and gpu.uuid.startswith(name))
 
 
-def stated(gpus: Iterable[Gpu]) -> str:
+def device_option(gpus: Iterable[Gpu]) -> str:
     """As `--devices` takes them."""
     return ",".join(gpu.index for gpu in gpus) or CPU
 
@@ -189,18 +189,18 @@ class Capacity:
     dtypes: tuple[str, ...]
 
 
-def capacity_of(stated: str, python: Sequence[str]) -> Capacity:
-    """What the devices `stated` (as `--devices` has them) can hold, next to whatever is on them.
+def capacity_of(option: str, python: Sequence[str]) -> Capacity:
+    """What the devices `option` (as `--devices` has them) can hold, next to whatever is on them.
 
     `python` starts what computes there. Raises NoSuchDevice.
     """
-    gpus = chosen(stated)
+    gpus = find_gpus(option)
     if not gpus:
-        return Capacity(f"cpu, {_cores()} cores", host_memory(), of_cpu(tuple(python)))
-    return Capacity(described(gpus), sum(gpu.free_bytes for gpu in gpus), of_gpus(gpus))
+        return Capacity(f"cpu, {_cores()} cores", host_memory(), cpu_dtypes(tuple(python)))
+    return Capacity(device_name(gpus), sum(gpu.free_bytes for gpu in gpus), gpu_dtypes(gpus))
 
 
-def described(gpus: Sequence[Gpu]) -> str:
+def device_name(gpus: Sequence[Gpu]) -> str:
     """These GPUs as a device, in the words of pages and records."""
     names = ", ".join(sorted({gpu.name for gpu in gpus}))
     return f"{len(gpus)} x {names}"[:100]
@@ -219,13 +219,13 @@ def _processor() -> str:
     """As Linux calls it; empty where it does not say."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
-            name, _, said = line.partition(":")
+            name, _, value = line.partition(":")
             if name.strip() == "model name":
-                return " ".join(said.split())[:100]
+                return " ".join(value.split())[:100]
     return ""
 
 
-def of_gpus(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+def gpu_dtypes(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """What all of them compute in."""
     from leaderboard.models.variant import Dtype  # where no models are ready, GPUs are counted
 
@@ -234,7 +234,7 @@ def of_gpus(gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 
 @functools.cache
-def of_cpu(python: tuple[str, ...]) -> tuple[str, ...]:
+def cpu_dtypes(python: tuple[str, ...]) -> tuple[str, ...]:
     """What torch computes in on this processor; a short process of its own says so.
 
     It imports torch, which takes seconds: what it said of this torch and processor is kept in the
@@ -246,10 +246,10 @@ def of_cpu(python: tuple[str, ...]) -> tuple[str, ...]:
     known = _read(kept)
     if dtypes := known.get(here):
         return dtypes
-    told = _output_of(python, PRECISION_PROBE, *Dtype.values)
-    if not (dtypes := tuple(told.stdout.split())):
-        said = told.stderr.strip().rpartition("\n")[2]
-        raise NoSuchDevice(f"torch computes in no precision on this processor: {said}")
+    probe = _output_of(python, PRECISION_PROBE, *Dtype.values)
+    if not (dtypes := tuple(probe.stdout.split())):
+        message = probe.stderr.strip().rpartition("\n")[2]
+        raise NoSuchDevice(f"torch computes in no precision on this processor: {message}")
     with suppress(InfraError):  # it is asked again then
         write_whole(kept, json.dumps({**known, here: dtypes}))
     return dtypes
@@ -288,17 +288,17 @@ def host_memory() -> int:
 
 def _limits() -> list[int]:
     """Those of the control groups that this process is in, as of a container or a Slurm job."""
-    found = [2**63]
+    limits = [2**63]
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return found
+        return limits
     own = next((line[3:] for line in lines if line.startswith("0::")), "/")
     for group in (PurePosixPath(own), *PurePosixPath(own).parents):
         file = CGROUPS / str(group).lstrip("/") / "memory.max"
         if file.is_file() and (limit := file.read_text().strip()).isdigit():
-            found.append(int(limit))
-    return found
+            limits.append(int(limit))
+    return limits
 
 
 MEASURE_EVERY = 10.0

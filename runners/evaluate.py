@@ -74,8 +74,8 @@ def evaluate_claim(
                     failure = watch.looked_at(problem) if problem.disk_full else problem
                     logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
                     if failure.no_room:
-                        said = {"message": failure.message}
-                        persistently(partial(room.set_aside, claim.token, worker, **said))
+                        why = failure.message
+                        persistently(partial(room.set_aside, claim.token, worker, message=why))
                         break
                     # Where nobody says which of several tasks is at fault, the next passes find it.
                     one_by_one = not blame(watch, failure, log)

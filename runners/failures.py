@@ -103,8 +103,8 @@ def judge(status: int, failure: Failure | None, watch: Watch) -> None:
         message = "the model's process ended as one that was asked to stop, and nobody had asked it"
         raise Failed(ErrorClass.INFRA, message)
     if status == DISK_IS_FULL:
-        said = _failed(failure, watch).message if failure else "a file could not be written"
-        message = f"the worker's disk is full: {said}"
+        reason = _failed(failure, watch).message if failure else "a file could not be written"
+        message = f"the worker's disk is full: {reason}"
         raise Failed(ErrorClass.INFRA, message, disk_full=True)
     if failure:
         raise _failed(failure, watch)
@@ -145,7 +145,7 @@ def blame(watch: Watch, failure: Failed, log: Path) -> bool:
         return False
     elif not failure.of_all:
         guilty = watch.begun()
-    said = "" if touches_unpublished_data(watch.claimed) else tail(log)
+    log_tail = "" if touches_unpublished_data(watch.claimed) else tail(log)
     for run in guilty:
         try:
             persistently(
@@ -155,7 +155,7 @@ def blame(watch: Watch, failure: Failed, log: Path) -> bool:
                     run,
                     error_class=failure.error_class,
                     message=failure.message,
-                    log_tail=said,
+                    log_tail=log_tail,
                 )
             )
         except claims.LeaseLost:

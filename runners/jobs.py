@@ -1,4 +1,4 @@
-"""The Celery tasks: what is done at a hint. They carry no data, and any of them may get lost."""
+"""The Celery tasks, a few lines each. Messages carry no data, and any of them may get lost."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def build_boards() -> None:
 
 @app.task(name="analyse_items", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def analyse_items() -> None:
-    """Look at the questions of the columns in which runs were finished since."""
+    """Analyse the questions of the columns that have newly finished runs."""
     items.analyse_due()
 
 
 @app.task(name="analyse_sisters", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def analyse_sisters() -> None:
-    """Look at the pairs of benchmarks in which runs were finished since."""
+    """Analyse the pairs of benchmarks that have newly finished runs."""
     sisters.analyse_due()
 
 
@@ -57,25 +57,25 @@ def leave_out_disputed() -> None:
 
 @app.task(name="compare_backends", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def compare_backends() -> None:
-    """Hold runs of other backends beside those of transformers."""
+    """Compare the runs of other backends with those of transformers."""
     agree.compare_due()
 
 
 @app.task(name="look_at_hub", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def look_at_hub() -> None:
-    """Ask what became of a few models on the Hub."""
+    """Ask the Hub about a few models: are they still there, under which name?"""
     hub_state.look()
 
 
 @app.task(name="tell_of_endings", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def tell_of_endings() -> None:
-    """Write to those who asked for it that a submission has ended."""
+    """Send e-mail about ended submissions to those who asked for it."""
     endings.tell_due()
 
 
 @app.task(name="read_costs", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def read_costs() -> None:
-    """Read from their files what runs took that an earlier version stored."""
+    """Read the costs of runs that an earlier version stored from their files."""
     costs.read_due()
 
 

@@ -1,5 +1,5 @@
-"""A worker's name, which no other has while it lives, and its row: what it holds, that it lives and
-when it ended."""
+"""A worker's name, which is its own while it lives, and its row: what it can hold, when it was seen
+and when it ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def forget_names(home: Path, unused_for: timedelta) -> int:
-    """Remove the locks that no worker has, nor began to have for so long; how many."""
+    """Remove the locks that no worker has held for so long; returns how many."""
     gone = 0
     for file in (home / "workers").glob("*.lock"):
         with ExitStack() as held, suppress(FileNotFoundError):
@@ -98,7 +98,7 @@ LAST_WORDS = 3.0
 
 
 class Registration:
-    """Of one worker on its devices, as `--devices` has them, from `announce` to `end`."""
+    """The row of one worker, from `announce` to `end`; `devices` are written as in `--devices`."""
 
     def __init__(self, name: str, devices: str) -> None:
         self._name = name
@@ -107,10 +107,10 @@ class Registration:
         self._holds: Capacity | None = None
 
     def announce(self, *, holds_a_model: bool = False) -> Worker:
-        """Say that it lives and what is free on its devices now, which the row is returned with.
+        """Write that the worker lives and what is free on its devices, and return its row.
 
-        What a model takes that the worker `holds` and will give up for another counts as free: it
-        says what it said before it had it.
+        What a kept model takes counts as free, since the worker gives it up for another: the row
+        then has what was free before.
         """
         holds = self._holds if holds_a_model else None
         holds = self._holds = holds or devices.capacity_of(self._devices, backends.python())
@@ -128,7 +128,7 @@ class Registration:
         return worker
 
     def end(self) -> None:
-        """Say that it is gone. Without a database its row says so by its age."""
+        """Write that the worker has ended. Without a database the age of its row shows it."""
         with suppress(DatabaseError, InterfaceError):
             persistently(self._write_end, seconds=LAST_WORDS)
 
@@ -137,11 +137,11 @@ class Registration:
 
 
 def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
-    """Say that a worker is here and can hold nothing, as its GPUs cannot be used.
+    """Write that a worker can hold nothing, as its GPUs cannot be used.
 
-    Without a database nobody is told but the log: the worker has nothing to lose meanwhile.
+    Without a database only the log says so: the worker has nothing to lose meanwhile.
     """
-    nothing = Capacity(devices.described(gpus), memory_bytes=0, dtypes=())
+    nothing = Capacity(devices.device_name(gpus), memory_bytes=0, dtypes=())
     with suppress(DatabaseError, InterfaceError):
         write(name, nothing, backends.backend(), refusal=why)
 
@@ -157,7 +157,7 @@ def write(
     refusal: str = "",
 ) -> Worker:
     """Write the worker's row, or its heartbeat where the row is there already."""
-    told = {
+    columns = {
         "memory_bytes": holds.memory_bytes,
         "backend": backend,
         "dtypes": list(holds.dtypes),
@@ -171,9 +171,9 @@ def write(
         **({"started": Now()} if is_new else {}),
     }
     # Pages name the device, so that only another one is written as such.
-    if not Worker.objects.filter(name=name, device=holds.device).update(**told):
-        told["device"] = holds.device
+    if not Worker.objects.filter(name=name, device=holds.device).update(**columns):
+        columns["device"] = holds.device
         Worker.objects.update_or_create(
-            name=name, defaults=told, create_defaults={**told, "started": Now()}
+            name=name, defaults=columns, create_defaults={**columns, "started": Now()}
         )
     return Worker.objects.get(name=name)

@@ -1,11 +1,11 @@
-"""A worker that evaluates: Celery's own, with devices, a row, and an end that its options name.
+"""A worker that evaluates: Celery's own worker, with devices, a row, and options for when it ends.
 
     celery -A runners worker --queues evaluate --devices 0 --until-idle 10
 
-Read `Evaluator` first. Runs are claimed from the database by lease; a message is a hint that some
-wait, and one that is lost, doubled or late costs seconds. So the worker looks for itself every few
-seconds and sends the hint to its own queue: whoever asks Celery then sees what it computes. Where
-no broker answers it goes on without one.
+Read `Evaluator` first. Runs are claimed from the database by lease. A message only hints that runs
+wait: one that is lost, doubled or late costs seconds. So the worker looks for runs itself every few
+seconds, and sends a hint to its own queue, so that Celery's tools show what it computes. Without a
+broker it goes on all the same.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 5.0
 """Seconds: what a lost hint costs at most."""
 HINT_SECONDS = 2 * LOOK_EVERY
-"""After which a hint that this worker sent to itself has not come, and is done without."""
-AFTER_A_FAULT = 30.0
-BETWEEN_TRIES = 60.0
+"""Seconds after which a hint that this worker sent to itself counts as lost."""
+FAULT_PAUSE = 30.0
+"""Seconds without a look after a fault of the worker's own."""
+GPU_PAUSE = 60.0
 """Seconds until a GPU that could not be used is tried again."""
-LONGEST_END = 7.0
+END_SECONDS = 7.0
 """Seconds for Celery to end once the runs are given back: a broker that hangs can hold it."""
 
 
@@ -116,7 +117,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
             self._place, self._refusal = _place, _place.refusal
             self._keeper = Keeper()
             self._sweeper = Sweeper(self.stopping)
-            self._registration = Registration(_place.name, devices.stated(_place.gpus))
+            self._registration = Registration(_place.name, devices.device_option(_place.gpus))
 
     def include_if(self, _parent: Any) -> bool:
         """Workers of chores have no devices."""
@@ -176,9 +177,9 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                 self._wake.set()  # the look thread tells of it
                 evaluate_claim(claim, worker, self._interrupted, self._keeper)
             except Exception:
-                # What it was about is released with its lease; this worker may do other things.
+                # The runs are queued again when their lease ends; this worker may do others.
                 logger.exception("%s goes on after a fault", self._place.name)
-                self._rests_until = monotonic() + AFTER_A_FAULT
+                self._rests_until = monotonic() + FAULT_PAUSE
             finally:
                 if self._claim:
                     self._busy_until = monotonic()
@@ -186,7 +187,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                 self._wake.set()
 
     def computing(self) -> dict[str, Any]:
-        """The model at work and how far each of its runs is, as the last look saw it."""
+        """The model that is computed and how far each of its runs was at the last look."""
         claim = self._claim
         if claim is None:
             return {"model": None}
@@ -203,15 +204,15 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                     if free:
                         self._look_for_work()
                 if not free:
-                    self._tell_progress()
+                    self._report_progress()
             except Exception:
                 logger.exception("%s looks again after a fault", self._place.name)
-                self._rests_until = monotonic() + AFTER_A_FAULT
+                self._rests_until = monotonic() + FAULT_PAUSE
                 if self._is_idle():
                     self._end("it cannot look for runs", os.EX_UNAVAILABLE)
             self._wake.wait(LOOK_EVERY)
         connection.close()
-        self._see_the_end()
+        self._end_without_broker()
 
     @contextmanager
     def _free(self) -> Iterator[bool]:
@@ -254,7 +255,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         sys.stderr.write(f"{_refused(self._place.gpus, self._refusal)}\n")
         registration.refuse(self._place.name, self._place.gpus, self._refusal)
         # The site in the same tree, and other workers, go on.
-        if not self.stopping.wait(BETWEEN_TRIES):
+        if not self.stopping.wait(GPU_PAUSE):
             self._refusal = sandboxed.cuda_refusal()
         return self._refusal is not None
 
@@ -269,18 +270,18 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         if lost or not send_hint(queue, **claims.summary(run)):
             self._pool_of.pool.apply_async(self.work, callback=_ignore)
 
-    def _tell_progress(self) -> None:
-        """How far the runs are, for Flower and `inspect computing`. Read from their rows."""
+    def _report_progress(self) -> None:
+        """Send how far the runs are, as their rows say, to Flower and keep it for `computing`."""
         claim = self._claim
         if claim is None:
             return
-        theirs = Run.objects.filter(lease_token=claim.token, state=State.RUNNING)
-        told = theirs.order_by("task__name").values_list(
+        running = Run.objects.filter(lease_token=claim.token, state=State.RUNNING)
+        rows = running.order_by("task__name").values_list(
             "task__name", "phase", "progress_done", "progress_total"
         )
         self._progress = {
             task: f"{phase}, {done:,} of {total:,}" if total else phase
-            for task, phase, done, total in told
+            for task, phase, done, total in rows
         }
         if self._task_id:
             with app.events.default_dispatcher(hostname=self._place.name) as events:
@@ -291,17 +292,17 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
                     retry=False,
                 )
 
-    def _see_the_end(self) -> None:
-        """End the process where Celery does not, though all was given back: its broker hangs."""
+    def _end_without_broker(self) -> None:
+        """End the process if Celery does not, once all runs are given back: its broker may hang."""
         with self._at_work:
             self.finish()
-        threading.Event().wait(LONGEST_END)  # a thread that ends with the process
+        threading.Event().wait(END_SECONDS)  # a thread that ends with the process
         logger.warning("%s ends without its broker", self._place.name)
         os._exit(celery_state.should_stop or os.EX_OK)
 
 
 def evaluate(task_id: str) -> None:
-    """One claim. Raises nothing for a worker that has no devices: it leaves the hint to others."""
+    """Evaluate one claim. A worker without devices leaves the hint to others."""
     if _evaluator:
         _evaluator.work(task_id)
 
@@ -318,7 +319,7 @@ def computing() -> dict[str, Any]:
 
 
 def _ignore(_: object) -> None:
-    """What a pool wants to be told of is Celery's business; this was asked by ourselves."""
+    """The pool wants a callback for the end of a task; nothing waits for that here."""
 
 
 @celeryd_init.connect  # type: ignore[untyped-decorator]
@@ -345,7 +346,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any]) -> None:
         sys.exit(f"plumbline: {why}")
     locks = ExitStack()
     try:
-        gpus = devices.chosen(options.get("devices") or "")
+        gpus = devices.find_gpus(options.get("devices") or "")
         name = locks.enter_context(own_name(settings.PLUMBLINE_HOME, gpus))
     except NoSuchDevice as problem:
         sys.exit(f"plumbline: --devices: {problem}")
@@ -389,7 +390,7 @@ def _wrong_options(options: dict[str, Any]) -> str | None:
 
 
 def _refused(gpus: list[Gpu], why: str) -> str:
-    return f"plumbline: --devices {devices.stated(gpus)}: {why}"
+    return f"plumbline: --devices {devices.device_option(gpus)}: {why}"
 
 
 # Celery sends this from its handlers, which wait for an ordinary lock as they would for an event's.

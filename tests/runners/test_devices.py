@@ -95,7 +95,7 @@ def test_what_is_in_use_is_told_of_each_gpu_that_the_worker_has(
     told = devices.memory_in_use("2 x anything", 0)
     assert told == [("1", 41544 * MIB, 81559 * MIB), ("2", 12 * MIB, 15360 * MIB)]
     cards(CARDS[1], CARDS[2].replace("12, 15360", "[N/A], [N/A]"))
-    assert [gpu.free_bytes for gpu in devices.chosen("")] == [40000 * MIB, 14900 * MIB]
+    assert [gpu.free_bytes for gpu in devices.find_gpus("")] == [40000 * MIB, 14900 * MIB]
     assert devices.memory_in_use("2 x anything", 0) == [("1", 41544 * MIB, 81559 * MIB)]
     cards("NVIDIA-SMI has failed: no driver", status=9)
     assert devices.memory_in_use("2 x anything", 0) == []
@@ -120,10 +120,10 @@ def test_a_child_sees_the_chosen_gpus_by_the_numbers_of_nvidia_smi(
     cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards(*CARDS)
-    devices.keep_to(devices.chosen(f"2,{H100}"))
+    devices.keep_to(devices.find_gpus(f"2,{H100}"))
     seen = sys.modules["os"].environ
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_DEVICE_ORDER"]) == ("2,0", "PCI_BUS_ID")
-    assert devices.stated(devices.chosen("")) == "0,2"
+    assert devices.device_option(devices.find_gpus("")) == "0,2"
 
 
 def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_counts(
@@ -145,22 +145,22 @@ def test_a_gpu_that_is_not_there_is_refused_and_a_driver_that_fails_leaves_the_p
     cards: Cards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards(*CARDS)
-    assert devices.stated(devices.chosen("GPU-")) == "0"  # as CUDA reads beginnings
+    assert devices.device_option(devices.find_gpus("GPU-")) == "0"  # as CUDA reads beginnings
     for stated, why in (
         ("7", "no GPU '7'.*leave 0, 1, 2"),
         ("0,0", "twice"),
         ("0,", "no GPU ''"),
     ):
         with pytest.raises(NoSuchDevice, match=why):
-            devices.chosen(stated)
+            devices.find_gpus(stated)
     cards("NVIDIA-SMI has failed: no driver", status=9)
     assert devices.groups() == ["cpu"]
     with pytest.raises(NoSuchDevice, match="NVIDIA-SMI has failed: no driver"):
-        devices.chosen("0")
+        devices.find_gpus("0")
     monkeypatch.setenv("PATH", str(tmp_path))  # where there is no nvidia-smi
     assert devices.groups() == ["cpu"]
     with pytest.raises(NoSuchDevice, match="nvidia-smi does not tell of GPUs"):
-        devices.chosen("0")
+        devices.find_gpus("0")
 
 
 def test_torch_says_once_for_each_version_of_it_in_a_home_in_what_the_processor_computes(
@@ -178,7 +178,7 @@ def test_torch_says_once_for_each_version_of_it_in_a_home_in_what_the_processor_
     python.chmod(0o755)
     for stated, times in (("2.13.0", 1), ("2.13.0", 1), ("2.14.0", 2), ("2.13.0", 2)):
         version.write_text(f"{stated}\n")
-        devices.of_cpu.cache_clear()
+        devices.cpu_dtypes.cache_clear()
         found = devices.capacity_of("cpu", (str(python),))
         assert "float32" in found.dtypes
         assert len(asked.read_text().split()) == times
@@ -186,17 +186,17 @@ def test_torch_says_once_for_each_version_of_it_in_a_home_in_what_the_processor_
     assert 0 < found.memory_bytes <= devices.host_memory()
     for spoilt in ("half a fi", "[1]", '{"a": 1}'):
         (tmp_path / "precisions.json").write_text(spoilt)
-        devices.of_cpu.cache_clear()
+        devices.cpu_dtypes.cache_clear()
         assert devices.capacity_of("cpu", (str(python),)) == found
     with pytest.raises(NoSuchDevice, match="No module named 'torch'"):
-        devices.of_cpu((sys.executable, "-I", "-S"))
+        devices.cpu_dtypes((sys.executable, "-I", "-S"))
 
 
 def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
     tmp_path: Path, cards: Cards
 ) -> None:
     cards(*CARDS)
-    first, second = devices.chosen("0"), devices.chosen("1")
+    first, second = devices.find_gpus("0"), devices.find_gpus("1")
     with own_name(tmp_path, first) as a, own_name(tmp_path, second) as b:
         host = socket.gethostname()
         assert (a, b) == (f"evaluate-cuda0@{host}", f"evaluate-cuda1@{host}")
@@ -204,7 +204,7 @@ def test_two_workers_of_a_host_have_two_names_and_a_gpu_has_one_worker(
             own_name(tmp_path, first).__enter__()
         # As in a job of an engine, which calls its only GPU 0, whichever that is.
         cards("0, GPU-other, NVIDIA H100 80GB HBM3, 81044, 500, 81559, 9.0")
-        with own_name(tmp_path, devices.chosen("0")) as c:
+        with own_name(tmp_path, devices.find_gpus("0")) as c:
             assert c == f"evaluate-cuda0.2@{host}"
     with own_name(tmp_path, []) as one, own_name(tmp_path, []) as other:
         assert (one, other) == (f"evaluate-cpu@{host}", f"evaluate-cpu.2@{host}")
@@ -348,7 +348,7 @@ def refusal():
     print(json.dumps([*rows]), flush=True)
     return next(refusals)
 sandboxed.cuda_refusal = refusal
-worker.BETWEEN_TRIES = 0.01
+worker.GPU_PAUSE = 0.01
 sys.exit(app.start(["--quiet", "worker", "--queues", "evaluate", "--devices", "0", *sys.argv[2:]]))
 """
 """A worker whose driver says this, and which prints the rows of workers whenever it asks."""
@@ -421,7 +421,7 @@ def test_a_worker_stays_idle_for_as_many_minutes_as_it_is_told() -> None:
         return parser.main([*words], standalone_mode=False)
 
     assert minutes() is None
-    assert minutes("--until-idle") == celery.STAYS
+    assert minutes("--until-idle") == celery.IDLE_MINUTES
     assert minutes("--until-idle", "0.5") == 0.5
     for stated in ("0", "-1", "inf", "long"):
         with pytest.raises(click.UsageError):

@@ -199,8 +199,8 @@ call_command("migrate", verbosity=0)
 from runners import backends, devices
 from runners.celery import app
 from tests.runners import rows, standin
-known = devices.of_cpu(backends.PYTHON)
-devices.of_cpu = lambda _: known
+known = devices.cpu_dtypes(backends.PYTHON)
+devices.cpu_dtypes = lambda _: known
 backends.PYTHON = (sys.executable, standin.__file__)
 rows.queued("arc", variant=rows.variant("standin/polite"))
 sys.exit(app.start(["worker", "--queues", "evaluate", "--devices", "cpu"]))
@@ -249,4 +249,4 @@ def test_hints_that_nobody_reads_do_not_pile_up_in_redis(tmp_path: Path) -> None
         printed([sys.executable, "-c", SETUP + SEND], variables)
         with Connection(url) as connection, connection.channel() as channel:
             waiting = {name: channel.client.llen(name) for name in ("evaluate", "chores")}
-    assert waiting == {"evaluate": broker.MOST_HINTS, "chores": 1}
+    assert waiting == {"evaluate": broker.MAX_HINTS, "chores": 1}
