@@ -109,7 +109,8 @@ def message_redelivered(arena: Arena, model: str, rng: Random) -> str | None:
         return None
     client.zadd("unacked_index", dict.fromkeys(tags, 1.0))
     arena.ask(RESTORE)
-    back = [tag for tag in tags if not client.hexists("unacked", tag)]
+    # An idle worker may have it already, under the same tag and with a score of now.
+    back = [tag for tag in tags if client.zscore("unacked_index", tag) != 1.0]
     if not back or not held(arena, model):
         return None
     return f"{len(back)} messages delivered again while {len(before)} runs were computed"
