@@ -81,8 +81,8 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
     from bench.site import boards
     from bench.site import measure as by
     from bench.site.addresses import kinds as kinds_of
+    from leaderboard import gunicorn_config
     from leaderboard.catalogue import newest_suite
-    from runners import web
 
     began = time.monotonic()
     suite = newest_suite("generated")
@@ -108,13 +108,14 @@ def measure(size: Size, generation: Mapping[str, float], *, rate: float, seconds
         memory = server.memory()
     _say("boards after one run has ended")
     built = boards.after_a_run(suite)
+    threads = f"{gunicorn_config.workers} processes of {gunicorn_config.threads} threads"
     return Results(
         machine=machine(None),
         versions={"Python": sys.version.split()[0], **{name: version(name) for name in PACKAGES}},
         postgresql=database.settings(),
         date=datetime.now(UTC).date().isoformat(),
         minutes=(time.monotonic() - began) / 60,
-        server=f"gunicorn with waitress, {web.workers} processes of {web.threads} threads",
+        server=f"gunicorn with waitress, {threads}",
         models=size.models,
         columns=3 * size.tasks,
         rows=database.row_counts(),

@@ -17,6 +17,7 @@ from leaderboard.catalogue import sync as catalogue
 from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
+from leaderboard.web import background
 from runners.evaluate import evaluate_claim
 from runners.kept import Keeper
 from tests import tiny
@@ -54,6 +55,8 @@ def open_site(
     settings.PLUMBLINE_SUITE = "small"
     settings.PLUMBLINE_OPEN_SUBMIT = True
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    # A test waits for the Hub where a page would ask again.
+    monkeypatch.setattr(background, "PATIENCE_SECONDS", 120.0)
     with serve([content]) as url:
         settings.HF_ENDPOINT = url
         caches["local"].clear()
