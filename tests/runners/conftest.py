@@ -19,7 +19,7 @@ from celery.signals import celeryd_init
 
 from evalcore.sandbox.confinement import Way, why_not
 from runners import sandboxed, worker
-from runners.celery import EVALUATE
+from runners.celery import EVALUATE, DevicePool
 from tests.runners import standin
 
 
@@ -50,7 +50,10 @@ def refused(monkeypatch: pytest.MonkeyPatch, devices: str) -> str | None:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # it sets them for good
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    options = {"queues": [EVALUATE], "devices": devices, "drain": True}
+    options = {
+        **{"queues": [EVALUATE], "devices": devices, "drain": True},
+        **{"pool": DevicePool, "concurrency": 1},  # as Celery reads them from its settings
+    }
     try:
         celeryd_init.send(
             "test", instance=SimpleNamespace(), conf=SimpleNamespace(), options=options
