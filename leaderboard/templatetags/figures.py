@@ -107,6 +107,12 @@ def bounds(number: object, metric: str) -> str:
 
 
 @register.filter
+def bounds_in(number: object, metric: str) -> str:
+    """The ends of a 95 % interval as they stand below a value: "82.2–84.0"."""
+    return ends(*(in_unit(getattr(number, end), metric) for end in ("low", "high")))
+
+
+@register.filter
 def unit(metric: str) -> str:
     return "percent" if is_share(metric) else ""
 

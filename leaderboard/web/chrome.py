@@ -12,9 +12,9 @@ from leaderboard.web.address import bounded
 
 NAVIGATION = (
     ("board", "Board"),
+    ("charts", "Charts"),
     ("styles", "Prompt styles"),
     ("compare", "Compare"),
-    ("queue", "Queue"),
     ("submit", "Submit"),
 )
 # Pages that are reached from a page of the navigation and belong to it.
@@ -24,14 +24,12 @@ SECTION = {
     "run-recount": "board",
     "task": "board",
     "suites": "board",
-    "charts": "board",
-    "charts-agreement": "board",
-    "charts-questions": "board",
-    "charts-spread": "board",
+    "charts-agreement": "charts",
+    "charts-questions": "charts",
+    "charts-spread": "charts",
     "sisters": "board",
     "suite": "board",
-    "submission": "queue",
-    "pool": "queue",
+    "submission": "submit",
 }
 # Fields that make another page of an address; all others only choose among what it shows.
 KEPT = {

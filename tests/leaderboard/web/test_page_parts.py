@@ -22,7 +22,7 @@ from leaderboard.texts import page
 from leaderboard.web.address import Address
 from leaderboard.web.prose import read_prose
 from leaderboard.web.scale import Scale
-from leaderboard.web.stylesheet import LAYERS, NAME, ORDER
+from leaderboard.web.stylesheet import LAYERS, STYLESHEETS
 
 DEFAULTS = {"style": "own", "q": "", "page": "1"}
 
@@ -193,25 +193,27 @@ ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "static" / LAYERS
 
 
-def stylesheet() -> str:
-    found = finders.find(NAME)
-    return Path(found).read_text(encoding="utf-8")
+def joined_stylesheet(name: str) -> str:
+    return Path(finders.find(name)).read_text(encoding="utf-8")
 
 
-def test_every_file_of_a_layer_is_in_the_stylesheet_once_and_in_order() -> None:
+def test_every_file_of_a_layer_is_in_a_stylesheet_once_and_in_order() -> None:
     files = {str(file.relative_to(SOURCES).with_suffix("")) for file in SOURCES.rglob("*.css")}
-    assert files == set(ORDER)
-    texts = [(SOURCES / f"{name}.css").read_text(encoding="utf-8") for name in ORDER]
-    places = [stylesheet().index(text) for text in texts]
-    assert places == sorted(places)
+    assert files == {layer for layers in STYLESHEETS.values() for layer in layers}
+    for name, layers in STYLESHEETS.items():
+        texts = [(SOURCES / f"{layer}.css").read_text(encoding="utf-8") for layer in layers]
+        places = [joined_stylesheet(name).index(text) for text in texts]
+        assert places == sorted(places)
+        assert len(set(layers)) == len(layers)
 
 
-def test_what_is_collected_is_the_joined_file_and_no_layer(settings: Any, tmp_path: Path) -> None:
+def test_the_joined_files_are_collected_and_no_layer(settings: Any, tmp_path: Path) -> None:
     settings.STATIC_ROOT = tmp_path
     settings.STORAGES = {
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
     call_command("collectstatic", interactive=False, verbosity=0)
-    assert (tmp_path / NAME).read_text(encoding="utf-8") == stylesheet()
+    for name in STYLESHEETS:
+        assert (tmp_path / name).read_text(encoding="utf-8") == joined_stylesheet(name)
     assert not (tmp_path / LAYERS).exists()
