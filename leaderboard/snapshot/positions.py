@@ -11,12 +11,20 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from leaderboard.models.task import is_share
 from leaderboard.snapshot.data import Board, Flags, Ints
 from leaderboard.stats import ranges_of
 
 LACKING = ("flag_reason", "apart", "superseded_by")
 """Each of these, where it is not empty, keeps a model from every rank."""
+HEAT_BOUNDS = (0.04, 0.07, 0.11, 0.16)
+"""Fractions behind the best of a column at which a cell's shade becomes one step lighter."""
+NOT_TOLD_APART = 5
+"""The darkest shade: of scores that were not told apart from the best."""
+
+Shades = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +40,8 @@ class Positions:
 
 _members: WeakKeyDictionary[Board, Flags] = WeakKeyDictionary()
 _positions: WeakKeyDictionary[Board, Positions] = WeakKeyDictionary()
-"""Both are kept as long as the board itself is; one whose scores were changed is another board."""
+_heat: WeakKeyDictionary[Board, Shades] = WeakKeyDictionary()
+"""Each is kept as long as the board itself is; one whose scores were changed is another board."""
 
 
 def members(board: Board) -> Flags:
@@ -59,3 +68,25 @@ def of_board(board: Board) -> Positions:
 def know(board: Board, found: Positions) -> None:
     """Take these for the board's, as they were found for it before."""
     _positions[board] = found
+
+
+def heat_of(board: Board) -> Shades:
+    """How near each score is to the best of its column, shape (rows, columns).
+
+    NOT_TOLD_APART, then 4 to 1 by the distance in points, then 0; 0 as well where there is no score
+    and in columns whose numbers are no shares. The best is that of the whole column.
+    """
+    if board not in _heat:
+        _heat[board] = _shades(board)
+    return _heat[board]
+
+
+def _shades(board: Board) -> Shades:
+    value, field = board.scores.value, members(board)
+    best = np.fmax.reduce(value[field], axis=0, initial=np.nan)
+    with np.errstate(invalid="ignore"):
+        shades: Shades = (4 - np.digitize(best - value, HEAT_BOUNDS)).astype(np.int8)
+    shades[of_board(board).low == 1] = NOT_TOLD_APART
+    shades[np.isnan(value) | np.isnan(best)] = 0
+    shades[:, [not is_share(column.metric) for column in board.columns]] = 0
+    return shades

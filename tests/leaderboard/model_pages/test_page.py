@@ -30,7 +30,7 @@ from leaderboard.models import (
     User,
     Variant,
 )
-from leaderboard.snapshot import EVERY, Board
+from leaderboard.snapshot import EVERY, Board, positions
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import shown_better, synthetic_board
@@ -346,6 +346,26 @@ def test_a_position_counts_only_shares_of_models_that_the_board_may_rank():
         assert 0 <= found.bounds[0] <= found.at <= found.bounds[1] <= 1
     board = synthetic_board(50, 4, uncounted=1)
     assert [p.column.metric for p in positions_of(board, first_row(board))] == ["acc"] * 3
+
+
+def test_a_shade_says_how_far_a_score_is_behind_the_best_that_the_board_may_rank():
+    board = synthetic_board(300, 4, seed=2, uncounted=1)
+    heat, places = positions.heat_of(board), positions.of_board(board)
+    members = positions.members(board)
+    for column in range(3):
+        values = board.scores.value[:, column]
+        best = np.nanmax(values[members])
+        for row, value in enumerate(values):
+            points = 100 * (best - value)
+            if np.isnan(value):
+                expected = 0
+            elif places.low[row, column] == 1:
+                expected = positions.NOT_TOLD_APART
+            else:
+                expected = sum(points < bound for bound in (4, 7, 11, 16))
+            assert heat[row, column] == expected
+    assert not heat[:, 3].any(), "of a perplexity less is better"
+    assert set(heat.ravel().tolist()) >= {0, 1, 2, 3, positions.NOT_TOLD_APART}
 
 
 @settings(max_examples=25, deadline=None)
