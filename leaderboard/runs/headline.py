@@ -1,13 +1,15 @@
-"""A run with the title and metric that its suite gives it, and the number its page leads by."""
+"""A run with the title and metric of its suite, the number its page leads by, and its squares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from leaderboard.models import Result, Run, SuiteEntry
 from leaderboard.queue import listed
+from leaderboard.samples import Waffle, by_result, draw_waffle
 
 
 def runs() -> QuerySet[Run]:
@@ -38,3 +40,26 @@ def primary(run: Run, results: Iterable[Result]) -> Result | None:
     wanted = metric(run)
     own = (result for result in results if is_own(run, result))
     return next((result for result in own if result.metric == wanted), None)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """All questions of a number, drawn for desks and for phones."""
+
+    wide: Waffle
+    thin: Waffle
+
+    @property
+    def both(self) -> tuple[tuple[Waffle, str], tuple[Waffle, str]]:
+        """Each with the class that shows it at its width."""
+        return (self.wide, "wide"), (self.thin, "thin")
+
+
+def squares(result: Result) -> Squares | None:
+    """None where the number has no scores by question, or these are no shares of a point."""
+    vector = by_result([result.pk]).get(result.pk)
+    if vector is None:
+        return None
+    wide = draw_waffle(vector.scores, width=845, height=160)
+    thin = draw_waffle(vector.scores, width=322, height=200)
+    return Squares(wide, thin) if wide and thin else None

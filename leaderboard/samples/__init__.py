@@ -23,6 +23,7 @@ from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, S
 from leaderboard.samples.store import StoredFile, path_of
 from leaderboard.samples.unavailable import Damaged, Unavailable, as_written
 from leaderboard.samples.vectors import Layout, Vector, by_result
+from leaderboard.samples.waffle import Waffle, draw_waffle
 
 __all__ = [
     "LONGEST_BAR",
@@ -46,10 +47,12 @@ __all__ = [
     "StoredFile",
     "Unavailable",
     "Vector",
+    "Waffle",
     "as_written",
     "by_result",
     "checking",
     "costs",
+    "draw_waffle",
     "excerpts",
     "facts_of",
     "is_withheld",

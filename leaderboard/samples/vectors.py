@@ -120,6 +120,12 @@ def read(
     return Read(layout, vectors)
 
 
+def scores_in(samples: Path, metric: str, filter: str) -> NDArray[np.float64] | None:
+    """Every question's score by one metric, in the order of the file; None where one has none."""
+    table = pq.read_table(samples, columns=["scores"])
+    return _scores_by_metric(table, {(metric, filter)}).get((metric, filter))
+
+
 def store(results: Sequence[Result], found: Read) -> None:
     """Insert a vector for each of a run's own results; the caller holds the transaction."""
     questions = questions_row(found.layout)

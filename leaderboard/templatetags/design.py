@@ -8,6 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from leaderboard.samples.waffle import Waffle
 from leaderboard.templatetags.figures import bounds_in, in_unit
 
 register = template.Library()
@@ -64,4 +65,31 @@ def number_over_range(number: object, metric: str = "acc") -> SafeString:
         '<b>{}</b><span class="iv">{}</span>',
         in_unit(getattr(number, "value"), metric),  # noqa: B009
         bounds_in(number, metric),
+    )
+
+
+@register.simple_tag
+def waffle(picture: Waffle, classes: str = "") -> SafeString:
+    """The squares of a run's questions; what they mean is the picture's `caption`."""
+    return format_html(
+        '<svg class="waffle {}" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+        '<path class="w" d="{}"/><path class="r" d="{}"/></svg>',
+        classes,
+        picture.width,
+        picture.height,
+        picture.label,
+        picture.hollow,
+        picture.filled,
+    )
+
+
+@register.simple_tag
+def seal(good: bool) -> SafeString:
+    """A tick in a circle, or a cross, beside a verdict in words."""
+    path = "m2.5 6.4 2.4 2.4 4.6-5.2" if good else "m3.4 3.4 5.2 5.2M8.6 3.4 3.4 8.6"
+    return format_html(
+        '<span class="seal{}"><svg viewBox="0 0 12 12" aria-hidden="true">'
+        '<path d="{}"/></svg></span>',
+        "" if good else " bad",
+        path,
     )

@@ -178,6 +178,18 @@ def utc(at: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def ago(at: datetime) -> SafeString:
+    """A moment as the time since then; `times.js` counts it, and UTC stands here without it."""
+    at = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" data-ago>{} {}</time>',
+        at.isoformat(timespec="seconds"),
+        day_of(at),
+        f"{at:%H:%M} UTC",
+    )
+
+
+@register.filter
 def clock(at: datetime) -> SafeString:
     """A moment in UTC to the second, for what is refreshed."""
     at = at.astimezone(UTC)

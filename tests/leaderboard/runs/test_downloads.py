@@ -27,7 +27,7 @@ from evalcore.formats.run_files import read_runs
 from evalcore.record import RunRecord, read_samples, write_samples
 from evalcore.verify import recount as verify
 from leaderboard.models import Artifact, Run
-from leaderboard.runs import recount
+from leaderboard.runs import headline, recount
 from leaderboard.runs.dialects import DIALECTS
 from leaderboard.samples import store as artifacts
 from leaderboard.web import background
@@ -60,6 +60,7 @@ def spoiled(runs: dict[str, Run]) -> Iterator[Run]:
     """A run whose stored files a test may change or remove; they are put back."""
     run = Run.objects.get(pk=runs["toy_choice"].pk)
     caches["throttle"].clear()
+    caches["default"].clear()
     paths = [artifacts.path_of(artifact.sha256) for artifact in run.artifacts.all()]
     contents = [path.read_bytes() for path in paths]
     for path in paths:
@@ -306,7 +307,8 @@ def test_a_run_as_it_was_measured_checks_out_and_no_crawler_asks(
 ) -> None:
     said = words(client.get(f"/runs/{spoiled.pk}/recount"))
     value = spoiled.results.get(metric="acc", subset="").value
-    assert f"The number checks out: {100 * value:.1f} percent, the same." in said
+    right = round(12 * value)
+    assert f"<b>It checks out.</b> {right} of 12 right is {100 * value:.1f}, as published." in said
     assert "All 12 questions scored again" in said
     assert "differs" not in said
     page = words(client.get(spoiled.get_absolute_url()))
@@ -327,10 +329,10 @@ def test_a_changed_file_is_shown_loudly_and_logged(
     path.write_bytes((tmp_path / "changed.parquet").read_bytes())
     with caplog.at_level(logging.ERROR):
         said = words(client.get(f"/runs/{spoiled.pk}/recount"))
-    assert "This does not come out as it was published." in said
+    assert "It does not check out." in said
     assert "SHA-256 of the answers: stated" in said
     assert "document 3: acc (none)" in said
-    assert "checks out" not in said
+    assert "It checks out" not in said
     (line,) = [record for record in caplog.records if record.name == recount.__name__]
     assert str(spoiled.pk) in line.getMessage()
 
@@ -343,16 +345,16 @@ def test_a_changed_or_foreign_number_is_shown_loudly_and_logged(
     changed = spoiled.results.get(pk=result.pk).value
     with caplog.at_level(logging.ERROR):
         said = words(client.get(f"/runs/{spoiled.pk}/recount"))
-    assert "This does not come out as it was published." in said
-    assert f"Published: {100 * changed:.1f} percent." in said
-    assert f"The stored answers give {100 * result.value:.1f}." in said
+    assert "It does not check out." in said
+    computed, published = f"{100 * result.value:.1f}", f"{100 * changed:.1f}"
+    assert f"The stored answers give {computed}, published is {published}." in said
     assert f"value: stated {changed!r}, computed {result.value!r}" in said
     assert any(record.name == recount.__name__ for record in caplog.records)
     result.pk, result.subset = None, "hard ones"
     result.save()
     said = words(client.get(f"/runs/{spoiled.pk}/recount"))
     assert "hard ones acc none: stated" in said
-    assert "This does not come out" in said
+    assert "It does not check out." in said
 
 
 def test_a_changed_record_and_files_that_are_lost_or_nothing_are_said(
@@ -368,7 +370,7 @@ def test_a_changed_record_and_files_that_are_lost_or_nothing_are_said(
     samples.unlink()
     said = words(client.get(address))
     assert "its file is not in the store" in said
-    assert "This does not come out" in said
+    assert "It does not check out." in said
 
 
 def test_answers_whose_text_is_withheld_are_added_up_and_no_more(
@@ -377,7 +379,7 @@ def test_answers_whose_text_is_withheld_are_added_up_and_no_more(
     clear_site()
     withheld = engine_runs.finished(tmp_path, ["toy_choice"], publish="ids")["toy_choice"]
     said = words(client.get(f"/runs/{withheld.pk}/recount"))
-    assert "The number checks out" in said
+    assert "It checks out." in said
     assert "scored again" not in said
     assert "texts are withheld" in said
 
@@ -413,10 +415,10 @@ def test_nobody_waits_in_a_request_for_a_count_and_its_page_asks_until_it_is_the
         assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in words(answer)
     slow_count.set()
     said = until_counted(client, addresses[0])
-    assert "The number checks out" in said
-    assert "hx-get" not in said
+    assert "It checks out." in said
+    assert "load delay" not in said
     assert "http-equiv" not in said
-    assert "The number checks out" in until_counted(client, addresses[1])
+    assert "It checks out." in until_counted(client, addresses[1])
 
 
 def test_the_site_takes_on_only_so_many_counts_and_says_at_once_that_it_has_no_room(
@@ -441,6 +443,40 @@ def until_counted(client: Client, address: str) -> str:
         time.sleep(0.1)
     assert answer.status_code == 200
     return words(answer)
+
+
+def test_a_part_of_a_page_gets_the_verdict_alone_and_always_as_a_success(
+    client: Client, spoiled: Run, slow_count: threading.Event
+) -> None:
+    """htmx puts no other answer into a page, and whoever asked must read why nothing came."""
+    part = {"HX-Request": "true"}
+    address = f"/runs/{spoiled.pk}/recount"
+    others = Run.objects.exclude(pk=spoiled.pk).filter(state=Run.State.DONE)[:2]
+    for other in others:
+        assert client.get(f"/runs/{other.pk}/recount", headers=part).status_code == 202
+    full = client.get(address, headers=part)
+    assert (full.status_code, full["Retry-After"]) == (200, "10")
+    assert "Not counted: too many ask at once." in words(full)
+    slow_count.set()
+    for other in others:
+        until_counted(client, f"/runs/{other.pk}/recount")
+    while (answer := client.get(address, headers=part)).status_code == 202:
+        time.sleep(0.1)
+    assert "It checks out." in words(answer)
+    assert words(answer).startswith('<div id="counted"')
+
+
+def test_a_run_tells_when_it_was_counted_last_as_long_as_its_numbers_are_the_same(
+    spoiled: Run,
+) -> None:
+    run = headline.runs().get(pk=spoiled.pk)
+    results = list(run.results.all())
+    assert recount.last_outcome(run, results) is None
+    Client().get(f"/runs/{run.pk}/recount")
+    last = recount.last_outcome(run, results)
+    assert (last.verdict, last.at) == ("same", recount.last_counted(run.pk))
+    results[0].value += 0.1
+    assert recount.last_outcome(run, results) is None
 
 
 def test_who_asks_too_often_waits(client: Client, spoiled: Run, one_minute: None) -> None:
