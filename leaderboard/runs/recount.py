@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
-
 from django.conf import settings
 from django.core.cache import caches
 from django.http import Http404, HttpRequest, HttpResponse
@@ -129,7 +128,9 @@ def recount(request: HttpRequest, pk: UUID) -> HttpResponse:
     key = _key(run, results)
     known = caches["default"].get(key)
     if isinstance(known, dict):
-        return _page(request, run, results, Outcome.from_json(known, headline.primary(run, results)))
+        return _page(
+            request, run, results, Outcome.from_json(known, headline.primary(run, results))
+        )
     begins = not jobs.has(key)
     if begins:
         if known == COUNTING:
