@@ -66,7 +66,6 @@ FIXED = {
     "charts-agreement": "/charts-agreement",
     "charts-questions": "/charts-questions",
     "charts-spread": "/charts-spread",
-    "sisters": "/sisters",
     "court": "/court",
     "flags": "/flags",
     "recalls": "/recalls",

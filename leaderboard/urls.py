@@ -31,8 +31,6 @@ from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
-from leaderboard.sisters import download as sisters_download
-from leaderboard.sisters import page as sisters
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
@@ -68,8 +66,7 @@ urlpatterns = [
     path("charts-spread", spread_page.spread, name="charts-spread"),
     path("charts-spread.svg", spread_page.svg, name="charts-spread-svg"),
     *table_file.addresses("charts-spread", spread_page.file),
-    path("sisters", sisters.sisters, name="sisters"),
-    *table_file.addresses("sisters", sisters_download.file),
+    path("sisters", RedirectView.as_view(pattern_name="charts-agreement", permanent=True)),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),

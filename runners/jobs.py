@@ -13,7 +13,7 @@ from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
-from leaderboard.tasks import items, sisters
+from leaderboard.tasks import items
 from runners import broker, cleanup, worker
 from runners.celery import EVALUATE, EXPIRES, app, send_hint
 
@@ -41,12 +41,6 @@ def build_boards() -> None:
 def analyse_items() -> None:
     """Analyse the questions of the columns that have newly finished runs."""
     items.analyse_due()
-
-
-@app.task(name="analyse_sisters", expires=EXPIRES)  # type: ignore[untyped-decorator]
-def analyse_sisters() -> None:
-    """Analyse the pairs of benchmarks that have newly finished runs."""
-    sisters.analyse_due()
 
 
 @app.task(name="leave_out_disputed", expires=EXPIRES)  # type: ignore[untyped-decorator]

@@ -186,7 +186,7 @@ NOT_QUICK = (
     *("tests/evalcore/model/hf/", "tests/evalcore/model/parallel/"),
     *("tests/evalcore/model/servers/", "tests/evalcore/peer/"),
     *("tests/leaderboard/backends/", "tests/leaderboard/compare/", "tests/leaderboard/hub/"),
-    *("tests/leaderboard/model_pages/", "tests/leaderboard/samples/", "tests/leaderboard/sisters/"),
+    *("tests/leaderboard/model_pages/", "tests/leaderboard/samples/"),
     *("tests/leaderboard/snapshot/", "tests/leaderboard/submissions/", "tests/leaderboard/web/"),
     "tests/leaderboard/test_",
 )

@@ -48,7 +48,7 @@ def generate(options: argparse.Namespace) -> None:
     from demo.generated.fill import fill
     from demo.generated.population import populate
     from leaderboard.snapshot import published
-    from leaderboard.tasks import items, sisters
+    from leaderboard.tasks import items
 
     _refuse_a_database_in_use(beside=options.beside)
     until = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -67,9 +67,6 @@ def generate(options: argparse.Namespace) -> None:
             published.build(filled.suite, style)
     with _timed("analysis of questions"):
         while items.analyse_due():
-            pass
-    with _timed("benchmarks beside their sisters"):
-        while sisters.analyse_due():
             pass
 
 

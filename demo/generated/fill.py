@@ -38,8 +38,6 @@ SUITE = "generated"
 NOTICE = (
     "Everything in this suite is invented: models, questions and answers. Nothing was measured."
 )
-WITH_SISTERS = 2
-DIFFERS = "the same questions without letters; the answer continues the question"
 OF_MODEL = ("repo_id", "official", "flag_reason", "hub_state", "renamed_to")
 OF_VARIANT = (
     *("commit", "dtype", "architecture", "model_type", "parameters", "licence", "kind"),
@@ -93,7 +91,6 @@ def _catalogue(columns: Sequence[Column]) -> tuple[Suite, dict[str, TaskVersion]
         notice=NOTICE,
         changelog={VERSION: "first version"},
         digest=digest_of([column.run_key for column in columns]),
-        sisters=_sisters(columns),
     )
     tasks = {column.name: TaskVersion.objects.create(**_task(column)) for column in columns}
     SuiteEntry.objects.bulk_create(
@@ -115,15 +112,6 @@ def _catalogue(columns: Sequence[Column]) -> tuple[Suite, dict[str, TaskVersion]
         for position, column in enumerate(columns)
     )
     return suite, tasks
-
-
-def _sisters(columns: Sequence[Column]) -> list[dict[str, str]]:
-    """The first benchmarks under letters, beside the same questions as a cloze."""
-    asked = list(dict.fromkeys(column.benchmark.name for column in columns))
-    return [
-        {"task": f"{name}_mmlu", "sister": f"{name}_cloze", "differs": DIFFERS}
-        for name in asked[:WITH_SISTERS]
-    ]
 
 
 def _task(column: Column) -> dict[str, object]:

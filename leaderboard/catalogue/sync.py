@@ -233,7 +233,6 @@ def _store(plan: SuitePlan, synced: Synced) -> None:
         "notice": suite.notice or "",
         "changelog": dict(suite.changelog),
         "reported": asdict(suite.reported_elsewhere) if suite.reported_elsewhere else None,
-        "sisters": [asdict(pair) for pair in suite.sisters],
     }
     row, is_new = Suite.objects.update_or_create(
         name=suite.suite,

@@ -17,7 +17,6 @@ from leaderboard.model_pages.known import Known, family_of, known
 from leaderboard.model_pages.portrait import portrait
 from leaderboard.models import HubModel, Run, Suite, Variant
 from leaderboard.models import edition as editions
-from leaderboard.tasks import sisters
 from leaderboard.web import Address, kept
 
 
@@ -77,7 +76,6 @@ def _numbers(found: Known, numbers: scores.Known, suite: Suite, variant: Variant
             (words, files.url(to=f"board-{kind}"))
             for words, kind in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
         ],
-        "sisters": sisters.of_variant(variant.pk, found.suites),
         "pin_url": Wanted(suite=suite.name, pin=str(variant.pk)).url(),
     }
 

@@ -31,8 +31,6 @@ from leaderboard.models.vector import (
     ItemAnalysis,
     QuestionSet,
     ScoreVector,
-    SisterAnalysis,
-    SisterGap,
 )
 
 __all__ = [
@@ -64,8 +62,6 @@ __all__ = [
     "RunEvent",
     "ScoreVector",
     "SecondFigure",
-    "SisterAnalysis",
-    "SisterGap",
     "Submission",
     "Suite",
     "SuiteEntry",

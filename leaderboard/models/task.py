@@ -106,8 +106,6 @@ class Suite(Fact):
     changelog = models.JSONField(default=dict, blank=True)
     reported = models.JSONField(null=True, blank=True)
     """Figures that others published: source, link, columns (tasks) and rows (by model)."""
-    sisters = models.JSONField(default=list, blank=True)
-    """Pairs of its columns that ask for the same skill: task, sister (tasks) and differs."""
     digest = models.CharField(max_length=64)
     created = models.DateTimeField(auto_now_add=True)
 

@@ -22,7 +22,7 @@ from leaderboard.models.run import WAITING, State
 from leaderboard.queue import recalling, reruns
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published, recalled
-from leaderboard.tasks import items, sisters
+from leaderboard.tasks import items
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,6 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
         for other in others:
             _take(other)
         items.forget(_columns(freed))
-        sisters.forget(_columns(freed))
         note("data", "pages")
         stand = Run.objects.filter(pk__in=[run.pk for run in freed], state=State.DONE).count()
     for other in others:
@@ -177,7 +176,6 @@ def _take(made: Recall) -> list[Run]:
     Recall.objects.filter(pk=made.pk).update(settled=None)
     taken = recalling.take(named, made)
     items.forget(_columns(taken))
-    sisters.forget(_columns(taken))
     note("data", "pages")
     return taken
 

@@ -11,8 +11,6 @@ from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_r
 from leaderboard.stats.saturation import BEST, Saturation, saturation
 from leaderboard.stats.separate import held_together, ranges_of
 from leaderboard.stats.separation import Separation, separation
-from leaderboard.stats.sisters import FEWEST as SISTERS_FEWEST
-from leaderboard.stats.sisters import Redrawn, SisterGaps, Unanswered, redrawn, sister_gaps
 from leaderboard.stats.styles import (
     BestStyles,
     StyleSpreads,
@@ -28,20 +26,16 @@ from leaderboard.stats.styles import (
 __all__ = [
     "BEST",
     "CORRELATED_FEWEST",
-    "SISTERS_FEWEST",
     "BestStyles",
     "BoardRanges",
     "Correlations",
     "Earlier",
     "Places",
-    "Redrawn",
     "Saturation",
     "Separation",
     "Share",
-    "SisterGaps",
     "Standing",
     "StyleSpreads",
-    "Unanswered",
     "VarianceShares",
     "among",
     "bands",
@@ -60,10 +54,8 @@ __all__ = [
     "paired_share",
     "ranges_of",
     "rank_correlations",
-    "redrawn",
     "saturation",
     "separation",
-    "sister_gaps",
     "standing",
     "style_spreads",
     "total_difference",

@@ -25,7 +25,7 @@ from leaderboard.samples import Unavailable, excerpts
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import Board
 from leaderboard.tasks import column as task_column
-from leaderboard.tasks import items, sisters
+from leaderboard.tasks import items
 from leaderboard.tasks.health import Health
 from leaderboard.tasks.items import Agreement
 from leaderboard.web import Address, kept, prose
@@ -135,7 +135,6 @@ def _page(
         "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
         **_health(table),
-        "sisters": sisters.told_about(column.comparability_key) if table and column else [],
         "disputed": sum(one.n for one in sets_of([name]) if one.task_id == newest.pk),
         "draws": task_column.draws(known.board, column) if known.board and column else None,
         "versions": _told(known),

@@ -27,7 +27,6 @@ SECTION = {
     "charts-agreement": "charts",
     "charts-questions": "charts",
     "charts-spread": "charts",
-    "sisters": "board",
     "suite": "board",
     "submission": "submit",
 }
@@ -40,7 +39,6 @@ KEPT = {
     "charts-agreement": ("suite", "page"),
     "charts-questions": ("suite", "task", "page"),
     "charts-spread": ("suite", "benchmark", "page"),
-    "sisters": ("suite", "pair", "page"),
 }
 
 

@@ -192,7 +192,6 @@ class Pages(Sitemap):  # type: ignore[type-arg]
             "charts-agreement",
             "charts-questions",
             "charts-spread",
-            "sisters",
             "recalls",
             "flags",
             "departures",

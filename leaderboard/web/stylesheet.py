@@ -21,7 +21,7 @@ LAYERS = "css"
 PAGES = ("board", "model", "compare", "run", "charts")
 EARLIER_PAGES = (
     *("board", "styles", "samples", "queue", "compare"),
-    *("portrait", "charts", "sisters", "several", "texts"),
+    *("portrait", "charts", "several", "texts"),
 )
 STYLESHEETS = {
     "plumbline.css": (

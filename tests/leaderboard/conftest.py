@@ -19,7 +19,7 @@ from leaderboard.disputed import figures as second_figures
 from leaderboard.models import Suite, User, Worker
 from leaderboard.snapshot import published
 from leaderboard.submissions import precheck
-from leaderboard.tasks import items, sisters
+from leaderboard.tasks import items
 from leaderboard.web import background, kept, refreshed
 from tests import awkward
 from tests.hub import Orders, serve, set_faults
@@ -76,7 +76,7 @@ def _no_haste() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(precheck.check.__kwdefaults__, "seconds", 120.0)
         patch.setattr(background, "PATIENCE_SECONDS", 120.0)
-        for chore in (items, sisters, second_figures):
+        for chore in (items, second_figures):
             patch.setattr(chore, "SECONDS", math.inf)
         yield
 

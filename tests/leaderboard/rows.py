@@ -12,7 +12,7 @@ from django.db import transaction
 
 from leaderboard.models import Edition
 from leaderboard.snapshot import published
-from leaderboard.tasks import items, sisters
+from leaderboard.tasks import items
 from leaderboard.web import kept
 
 T = TypeVar("T")
@@ -44,7 +44,6 @@ def forget() -> None:
     kept.forget()
     published.forget()
     items._looked.clear()
-    sisters._looked.clear()
 
 
 def clear_site() -> None:

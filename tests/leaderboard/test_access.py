@@ -133,7 +133,7 @@ class Row(NamedTuple):
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
 AXES = ("size", "time", "tokens", "seconds", "joules")
-TABLES = ("board", "styles", "compare", "sisters", "court")
+TABLES = ("board", "styles", "compare", "court")
 CHARTS = ("charts-agreement", "charts-questions", "charts-spread")
 DRAWN = (*CHARTS, *(f"charts-by-{axis}" for axis in AXES))
 READ = (

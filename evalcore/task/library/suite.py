@@ -31,7 +31,6 @@ from evalcore.task.fields import (
     optional,
 )
 from evalcore.task.library.load import TaskLibrary
-from evalcore.task.library.sisters import Sisters, read_sisters
 from evalcore.task.metadata import STYLES, version_text
 from evalcore.task.yaml_file import TaskFileReader
 
@@ -103,7 +102,6 @@ class Suite:
     """One draw of examples for each; the columns show the mean over the draws."""
     changelog: Mapping[str, str] = field(default_factory=dict)
     reported_elsewhere: Reported | None = None
-    sisters: tuple[Sisters, ...] = ()
 
 
 _SUITE_KINDS: dict[str, Kind] = {
@@ -121,7 +119,6 @@ _SUITE_CHOICES: dict[str, Kind] = _SUITE_KINDS | {
     "fewshot_seeds": COUNTS,
     "changelog": MAPPING,
     "reported_elsewhere": MAPPING,
-    "sisters": MAPPINGS,
 }
 _REPORTED_KINDS: dict[str, Kind] = {
     "source": TEXT,
@@ -176,15 +173,6 @@ def load_suite(path: Path, library: TaskLibrary) -> Suite:
             reference.task for entry in benchmarks if entry for reference in entry.styles.values()
         }
         values["reported_elsewhere"] = _reported(reported, asked, problems)
-    sisters = values.get("sisters")
-    if isinstance(sisters, list) and all(isinstance(pair, dict) for pair in sisters):
-        metrics = {
-            reference.task: reference.metric
-            for entry in benchmarks
-            if entry
-            for reference in entry.styles.values()
-        }
-        values["sisters"] = read_sisters(sisters, metrics, problems)
     problems.settle()
     values |= {
         "version": version_text(values["version"]),

@@ -1,4 +1,4 @@
-"""What questions tell: wrong keys, ceilings, signal, what a lead hangs on, gaps to a sister.
+"""What questions tell: wrong keys, ceilings, signal, what a lead hangs on.
 
 By hand, and against made-up models whose truth is known.
 """
@@ -6,7 +6,6 @@ By hand, and against made-up models whose truth is known.
 from __future__ import annotations
 
 import math
-from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -18,14 +17,10 @@ from scipy.stats import pointbiserialr
 from evalcore.stats import block, paired_difference, wilson
 from leaderboard.stats import (
     BEST,
-    Redrawn,
-    SisterGaps,
     deciding,
     items,
-    redrawn,
     saturation,
     separation,
-    sister_gaps,
 )
 from leaderboard.stats.items import item_analysis
 
@@ -143,8 +138,6 @@ def test_bad_input_is_named():
             saturation(block(scores), scores, NONE)
     with pytest.raises(ValueError, match=r"^sizes: expected one for each of 12 models"):
         separation(block(np.random.default_rng(5).random((12, 20))), np.arange(11))
-    with pytest.raises(ValueError, match="sister: expected 12 models"):
-        sister_gaps(sure(np.linspace(0, 1, 12)), sure(np.linspace(0, 1, 11)), seed=0)
 
 
 @settings(max_examples=150, deadline=None)
@@ -257,111 +250,3 @@ def test_too_few_models_and_models_all_alike_have_none():
     assert separation(block(draw.random((9, 20))), np.arange(9)) is None
     alike = np.tile(draw.random(20), (12, 1))
     assert separation(block(alike), np.arange(12)) is None
-
-
-# Gaps to a sister
-
-HARDER = 0.5
-"""How much harder the sister's questions are."""
-
-
-def right(draw: np.random.Generator, chance: np.ndarray) -> np.ndarray:
-    return (draw.random(chance.shape) < chance).astype(np.float32)
-
-
-def chances(skill: np.ndarray, hard: np.ndarray) -> np.ndarray:
-    """Of each model to be right on each question (Rasch 1960)."""
-    return 1 / (1 + np.exp(hard - skill[:, None]))
-
-
-@cache
-def _many(harder: float) -> np.ndarray:
-    return np.random.default_rng(99).normal(harder, 1.2, 5_000)
-
-
-def gaps_of(
-    draw: np.random.Generator,
-    models: int,
-    questions: int,
-    *,
-    scatter: float = 0.0,
-    same: bool = False,
-) -> tuple[SisterGaps, np.ndarray]:
-    """What is found, and the true gaps, of models of one skill on both, but for `scatter`."""
-    skill = draw.normal(0.3, 1.0, models)
-    own = skill + draw.normal(0, scatter, models)
-    hard = draw.normal(0, 1.2, questions)
-    of_sister = hard + HARDER if same else draw.normal(HARDER, 1.2, questions)
-    column = block(right(draw, chances(own, hard)))
-    sister = block(right(draw, chances(skill, of_sister)))
-    found = sister_gaps(
-        redrawn(column, seed=0, draws=150),
-        redrawn(sister, seed=0 if same else 1, draws=150),
-        seed=0,
-    )
-    truth = chances(own, _many(0.0)).mean(axis=1)
-    return found, truth - chances(skill, _many(0.0)).mean(axis=1)
-
-
-@pytest.mark.parametrize(
-    ("models", "questions", "scatter", "same"),
-    [(12, 400, 0.0, False), (40, 400, 0.2, True)],
-)
-def test_an_interval_holds_the_true_gap_about_as_often_as_it_says(
-    models: int, questions: int, scatter: float, same: bool
-) -> None:
-    draw = np.random.default_rng(1)
-    held = []
-    for _ in range(40):
-        found, truth = gaps_of(draw, models, questions, scatter=scatter, same=same)
-        held.append(np.mean((found.low <= truth) & (truth <= found.high)))
-    assert 0.93 <= np.mean(held) <= 0.985
-
-
-@pytest.mark.parametrize(("models", "scatter"), [(12, 0.0), (40, 0.3)])
-def test_where_models_differ_by_their_scatter_alone_hardly_any_stands_out(
-    models: int, scatter: float
-) -> None:
-    draw = np.random.default_rng(2)
-    found = [gaps_of(draw, models, 300, scatter=scatter)[0] for _ in range(60)]
-    assert np.mean([one.stands_out.any() for one in found]) <= 0.12
-
-
-def sure(scores: np.ndarray, draws: int = 50) -> Redrawn:
-    """Scores of so many questions that chance has hardly a part in them."""
-    shifts = np.random.default_rng(0).normal(0, 1e-6, (len(scores), draws))
-    return Redrawn(scores, scores[:, None] + shifts)
-
-
-def test_a_relation_that_bends_is_followed_where_there_are_models_enough() -> None:
-    x = np.linspace(0.1, 0.9, 60)
-    y = x**2
-    found = sister_gaps(sure(y), sure(x), seed=0)
-    straight = y - np.polyval(np.polyfit(x, y, 1), x)
-    assert np.abs(found.gap[1:-1]).max() < 0.25 * np.abs(straight).max()
-
-
-def test_who_is_alone_at_an_end_of_the_sisters_scores_is_said_to_be() -> None:
-    x = np.concatenate([np.linspace(0.3, 0.7, 12), [0.7, 0.95]])
-    found = sister_gaps(sure(x), sure(x), seed=0)
-    assert np.flatnonzero(found.beyond).tolist() == [0, 13]
-
-
-@given(st.integers(0, 10_000), st.integers(2, 30), st.integers(4, 60))
-@settings(deadline=None, max_examples=30)
-def test_redrawn_scores_spread_as_the_block_says_and_parts_of_a_board_go_together(
-    seed: int, models: int, questions: int
-) -> None:
-    draw = np.random.default_rng(seed)
-    found = block(draw.random((models, questions)))
-    whole = redrawn(found, seed=seed, draws=300)
-    parts = [
-        redrawn(
-            type(found)(found.means[at], found.deviations[at], found.freedom), seed=seed, draws=300
-        )
-        for at in (slice(0, 1), slice(1, None))
-    ]
-    together = np.concatenate([part.replicates for part in parts])
-    assert together == pytest.approx(whole.replicates, abs=1e-5)
-    errors = np.sqrt((found.deviations**2).sum(axis=1))
-    assert whole.replicates.std(axis=1) == pytest.approx(errors, rel=0.25)

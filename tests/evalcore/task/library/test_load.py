@@ -23,7 +23,6 @@ from evalcore.task.identity.digest import (
 )
 from evalcore.task.library import index_file
 from evalcore.task.library.load import TaskLibrary
-from evalcore.task.library.sisters import Sisters
 from evalcore.task.library.suite import load_suite
 from evalcore.task.metadata import STYLES
 from evalcore.task.yaml_file import OWN_TASKS
@@ -228,67 +227,6 @@ def test_a_wrong_suite_tells_all_that_is_wrong(tmp_path: Path, library: TaskLibr
         "benchmarks[0].metric: expected a metric of arc_easy_mmlu (acc)",
     ):
         assert part in message
-
-
-# Sisters
-
-
-BEGINS = """
-suite: small
-version: 1.0
-title: Small
-description: two columns of one benchmark, and one that has no share
-benchmarks:
-  - {benchmark: arc_easy, title: ARC, own: mmlu, shots: 0, metric: acc,
-     styles: {mmlu: arc_easy_mmlu, cloze: arc_easy}}
-  - {benchmark: wikitext, title: WikiText, own: likelihood, shots: 0, metric: word_perplexity,
-     styles: {likelihood: wikitext}}
-sisters:
-"""
-
-
-def read(folder: Path, library: TaskLibrary, *pairs: str) -> tuple[Sisters, ...]:
-    file = folder / "small.yaml"
-    file.write_text(BEGINS + "".join(f"  - {pair}\n" for pair in pairs))
-    return load_suite(file, library).sisters
-
-
-def test_a_pair_names_two_tasks_and_how_they_differ(tmp_path: Path, library: TaskLibrary) -> None:
-    pair = "{task: arc_easy_mmlu, sister: arc_easy, differs: the answer goes on}"
-    assert read(tmp_path, library, pair) == (
-        Sisters(task="arc_easy_mmlu", sister="arc_easy", differs="the answer goes on"),
-    )
-
-
-def test_what_is_no_pair_is_refused_with_its_place_and_what_to_do(
-    tmp_path: Path, library: TaskLibrary
-) -> None:
-    with pytest.raises(TaskError) as refused:
-        read(
-            tmp_path,
-            library,
-            "{task: arc_easy, sister: arc_easy_mmlu}",
-            "{task: arc_easy, sister: piqa, differs: d}",
-            "{task: arc_easy, sister: wikitext, differs: d}",
-            "{task: arc_easy, sister: arc_easy, differs: d}",
-            "{task: arc_easy, sister: arc_easy_mmlu, differs: d}",
-            "{task: arc_easy, sister: arc_easy_mmlu, differs: ' '}",
-            "{task: 1, sister: arc_easy, differs: d, why: w}",
-        )
-    for complaint in (
-        "sisters[0].differs: missing: expected text",
-        "sisters[1].sister: piqa is no task of this suite: name one of arc_easy_mmlu, arc_easy",
-        "sisters[2].sister: word_perplexity is no share of right answers: name another",
-        "sisters[3].sister: is the task itself: name another column",
-        "sisters[5].differs: expected text of at most 300 characters, got str ' '",
-        "sisters[6].why: unknown key",
-    ):
-        assert complaint in str(refused.value)
-    pair = "{task: arc_easy, sister: arc_easy_mmlu, differs: d}"
-    with pytest.raises(TaskError, match=r"sisters\[1\]: stands here twice: remove one"):
-        read(tmp_path, library, pair, pair)
-    with pytest.raises(TaskError, match="sisters: expected a list of mappings"):
-        read(tmp_path, library, "arc_easy")
 
 
 # The index of a large folder, which is kept on disk
