@@ -158,6 +158,8 @@ CACHES = {
     "throttle": env.counts("throttle", PLUMBLINE_CACHE_URL, 100_000),
     # Pictures and what the Hub said: large, and cheap to make once more in each process.
     "local": env.counts("local", "", 300),
+    # Finished pages, compressed: some 30 kB each (leaderboard/web/kept.py).
+    "pages": env.counts("pages", "", 1000),
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "leaderboard.User"

@@ -41,6 +41,8 @@ class BenchmarkEdition(models.Model):
 
     of = models.CharField(max_length=200, primary_key=True)
     data = models.BigIntegerField(default=1)
+    results = models.BigIntegerField(default=1)
+    """Moves with `data`, but only where a run gains or loses its numbers, not with each claim."""
 
     def __str__(self) -> str:
         return f"{self.of}: data {self.data}"
@@ -49,6 +51,13 @@ class BenchmarkEdition(models.Model):
 def now() -> tuple[tuple[int, int, int], ...]:
     """Every number there is: for a page that shows more than one suite's boards."""
     return tuple(Edition.objects.order_by("of").values_list("of", "data", "pages"))
+
+
+def of_results(benchmark: str) -> tuple[int, int]:
+    """The numbers by which a page of one benchmark's results stands: the site's and its own."""
+    site = Edition.objects.filter(of=SITE).values_list("pages", flat=True).first()
+    own = BenchmarkEdition.objects.filter(of=benchmark).values_list("results", flat=True).first()
+    return site or 0, own or 0
 
 
 def of_data() -> dict[int, int]:
@@ -75,6 +84,7 @@ class _Moved:
     rows: dict[str, set[int]] = field(default_factory=lambda: {name: set() for name in _NUMBERS})
     everywhere: set[str] = field(default_factory=set)
     benchmarks: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)
 
     def store(self) -> None:
         """Move the numbers on: at the very end, in one order, so that nobody waits in a circle."""
@@ -104,6 +114,8 @@ class _Moved:
                 [BenchmarkEdition(of=of) for of in new], ignore_conflicts=True
             )
         columns.update(data=F("data") + 1)
+        if self.measured:
+            columns.filter(of__in=self.measured).update(results=F("results") + 1)
 
 
 class _Open(threading.local):
@@ -129,16 +141,21 @@ def changing() -> Iterator[_Moved]:
 
 
 def note(
-    *names: str, of: Iterable[int] | None = None, benchmarks: Collection[str] | None = None
+    *names: str,
+    of: Iterable[int] | None = None,
+    benchmarks: Collection[str] | None = None,
+    measured: bool = False,
 ) -> None:
     """That the `data`, the `pages` or both of these suites change; None is all, and the site.
 
-    Of the data every column is read anew, but where `benchmarks` names those that are concerned.
+    Of the data every column is read anew, but where `benchmarks` names those that are concerned;
+    `measured` says that runs of these gained or lost their numbers.
     """
     moved_too = ("columns",) if "data" in names and benchmarks is None else ()
     suites = None if of is None else set(of)
     with changing() as moved:
         moved.benchmarks.update(benchmarks or ())
+        moved.measured.update((benchmarks or ()) if measured else ())
         for name in (*names, *moved_too):
             if suites is None:
                 moved.everywhere.add(name)

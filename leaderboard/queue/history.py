@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from leaderboard.models import Run, RunEvent, SuiteEntry, TaskVersion
+from leaderboard.models import MEASURED, Run, RunEvent, SuiteEntry, TaskVersion
 from leaderboard.models.edition import note
 from leaderboard.models.run import State
 from leaderboard.signals import runs_queued
@@ -43,7 +43,7 @@ def tell(runs: Iterable[Run], state: State, *, by: str, why: str = "") -> None:
     benchmarks = set(tasks.values_list("benchmark", flat=True))
     entries = SuiteEntry.objects.filter(task__benchmark__in=benchmarks)
     suites = entries.order_by().values_list("suite", flat=True).distinct()
-    note("data", of=suites, benchmarks=benchmarks)
+    note("data", of=suites, benchmarks=benchmarks, measured=state in MEASURED)
 
 
 def announce(runs: Sequence[Run]) -> None:

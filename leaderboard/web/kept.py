@@ -1,9 +1,9 @@
 """The one rule of caching: what decides whether a page that was made once is still true.
 
-A page is kept in this process, for visitors who are not signed in, under its address, the release,
-the settings, the day, and the numbers of the editions that it shows (`models/edition.py`). Whoever
-changes what a page shows moves such a number on in the same transaction. Nothing else is asked. Its
-ETag is the digest of what the reader gets, so a browser's copy is right however it came about.
+A page is kept in Django's cache `pages`, for visitors who are not signed in, under its address, the
+release, the settings, the day, and the numbers of the editions that it shows (`models/edition.py`).
+Whoever changes what a page shows moves such a number on in the same transaction. Nothing else is
+asked. Its ETag is the digest of what the reader gets, so a browser's copy is right in any case.
 
 Such a page has no secret and no token in it, so it is the same for all of them, and compressing it
 tells nobody anything (docs/decisions/0012-board-rendering.md). A page for somebody signed in is
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response, patch_vary_headers
 from django.utils.text import compress_string
@@ -28,10 +29,9 @@ from zlib_ng import zlib_ng
 
 from evalcore.digest import digest_of, digest_of_bytes
 from leaderboard.web import throttle, unseen
-from leaderboard.web.recent import Recent
 
-ROOM = 32 * 2**20
-"""Bytes of compressed pages that a process keeps."""
+KEEP_SECONDS = 24 * 60 * 60
+"""The day is part of what a page is kept under."""
 LEVEL = 6
 """Of compression by zlib-ng: the largest page in half of zlib's time, and 3 % smaller."""
 _GZIP = 31
@@ -62,7 +62,6 @@ class Unlisted(str):
     __slots__ = ()
 
 
-_kept: Recent[Page] = Recent(ROOM, lambda page: len(page.compressed))
 _for_now: ContextVar[bool] = ContextVar("for_now", default=False)
 
 
@@ -83,7 +82,7 @@ def answer(
         return page if isinstance(page, HttpResponseBase) else passing(request, page)
     always = [release(), site(), request.build_absolute_uri(), str(datetime.now(UTC).date())]
     key = digest_of([*always, repr(editions())])
-    kept = _kept.get(key)
+    kept: Page | None = caches["pages"].get(key)
     if kept is None:
         _count_one_of_many(request)
         token = _for_now.set(False)
@@ -96,7 +95,7 @@ def answer(
             return page
         kept = Page.of(page)
         if lasting:
-            _kept.put(key, kept)
+            caches["pages"].set(key, kept, KEEP_SECONDS)
     return _sent(request, kept)
 
 
@@ -110,7 +109,7 @@ def _count_one_of_many(request: HttpRequest) -> None:
 
 def forget() -> None:
     """Make every page anew, as after a start: for tests, whose database goes back in time."""
-    _kept.clear()
+    caches["pages"].clear()
 
 
 def only_for_now() -> None:
