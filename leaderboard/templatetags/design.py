@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.samples.waffle import Waffle
+from leaderboard.samples import Waffle
 from leaderboard.templatetags.figures import bounds_in, in_unit
 
 register = template.Library()
