@@ -71,9 +71,12 @@ def test_an_address_to_listen_on_is_an_address_of_a_machine(
             environment.address("PLUMBLINE_BIND", "127.0.0.1")
 
 
-def test_what_cannot_be_listened_on_is_refused_at_the_start_in_one_sentence() -> None:
+@pytest.mark.parametrize("part", [[], ["site"]], ids=["all parts", "the site alone"])
+def test_what_cannot_be_listened_on_is_refused_at_the_start_in_one_sentence(
+    part: list[str],
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "runners"],
+        [sys.executable, "-m", "runners", *part],
         cwd=ROOT, env={**os.environ, "PLUMBLINE_BIND": "example.org"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

@@ -235,6 +235,8 @@ def dig(place: Path) -> None:
 
 
 def evaluate(behaviour: str, tasks: list[str]) -> None:
+    if behaviour == "mute":
+        sys.exit(3)
     say(event="phase", phase="load")
     if behaviour == "killer-as-it-loads" and "mmlu" in tasks:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -297,8 +299,6 @@ def evaluate(behaviour: str, tasks: list[str]) -> None:
             fail("InfraError", 13, "the journal cannot be written")
         case "says-that-it-was-stopped":
             sys.exit(75)
-        case "mute":
-            sys.exit(3)
         case "nameless-signal":
             os.kill(os.getpid(), 40)
         case name if name in WRONG:

@@ -3,6 +3,7 @@ machine is swept by whoever works there, one at a time, and nobody waits for it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from leaderboard.models import Run, Variant
-from runners import cleanup, hub_cache
+from runners import broker, cleanup, hub_cache, jobs
 from runners.cleanup import Sweeper
 from runners.registration import own_name
 from tests.runners import rows
@@ -182,6 +183,30 @@ def test_the_name_of_a_worker_is_forgotten_two_weeks_after_it_began_and_ended(ho
             assert second == lives.replace("@", ".2@")
     with own_name(home, []):
         assert cleanup.remove_leftovers() == 0, "it has just begun to have it"
+
+
+def test_a_name_that_is_forgotten_as_a_worker_takes_it_has_one_worker(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+
+    def lock_too_late(file: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (forgotten,) = (home / "workers").iterdir()
+        forgotten.unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with own_name(home, []) as one, own_name(home, []) as other:
+        assert other == one.replace("@", ".2@")
+
+
+def test_the_chore_removes_hints_that_nobody_took(home: Path) -> None:
+    hint = Path(str(broker.options(home / "broker")["data_folder_in"]), "1.hints.msg")
+    hint.write_text("{}")
+    age(30, hint)
+    jobs.sweep()
+    assert not hint.exists()
 
 
 @pytest.fixture

@@ -332,6 +332,28 @@ def test_a_download_has_the_network_and_nothing_else(
     assert escaped(folder) == own | of_the_network | OPEN.get(way, set())
 
 
+def test_a_function_of_the_operators_may_download_any_data_set(
+    full_home: Path, tmp_path: Path, settings: Any
+) -> None:
+    settings.PLUMBLINE_TASKS = tmp_path / "tasks"
+    settings.PLUMBLINE_TASKS.mkdir()
+    (settings.PLUMBLINE_TASKS / "made.yaml").write_text(
+        "{task: made, custom_dataset: !function code.make, test_split: test,"
+        " output_type: multiple_choice, doc_to_text: question, doc_to_choice: choices,"
+        " doc_to_target: answer, metadata: {version: 1}}"
+    )
+    (settings.PLUMBLINE_TASKS / "code.py").write_text("def make(**_): ...\n")
+    hub = full_home / "hf/hub"
+    folder = hub / "models--standin--captive"
+    loaded = [
+        ("files of the Hub", "make", str(hub)),
+        ("prepared data", "make", str(full_home / "hf/datasets")),
+    ]
+    give_orders(folder, [*loaded, ("the database", "read", str(full_home / "db.sqlite3"))])
+    rows.evaluate("captive", "made")
+    assert escaped(folder) == {name for name, *_ in loaded}
+
+
 USERS = (False, True) if os.geteuid() == 0 else (False,)
 
 

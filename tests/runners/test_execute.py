@@ -96,8 +96,9 @@ def test_a_model_that_does_not_exist_fails_before_anything_is_loaded() -> None:
 
 
 def test_a_model_error_fails_all_runs_of_the_model_without_telling_secrets_or_questions(
-    stand_in_home: Path,
+    stand_in_home: Path, settings: Any
 ) -> None:
+    settings.BASE_DIR = stand_in_home.parent  # a home usually lies inside another known folder
     runs = evaluate("chatty-failure", "arc", "mmlu")
     for run in runs:
         assert (run.state, run.error_class) == ("failed", "ModelError")

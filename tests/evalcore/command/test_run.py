@@ -5,9 +5,11 @@ What is asked by `command` is a start, what by `run` and `run_toys` a fork (`tes
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -303,6 +305,19 @@ def test_predictions_alone_are_written_without_a_score(toys, tmp_path):
     first = json.loads(lines.read_text().splitlines()[0])
     assert first["resps"] == [["lol", "lol"]]
     assert "exact_match" not in first
+
+
+def test_what_a_killed_command_had_begun_to_write_goes_after_a_day(toys, tmp_path):
+    out = tmp_path / "out" / "dummy"
+    out.mkdir(parents=True)
+    fresh, old = out / ".1-fresh.unfinished", out / ".2-old.unfinished"
+    for file in (fresh, old):
+        file.touch()
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old, (two_days_ago, two_days_ago))
+    outcome = run_toys(toys, "--tasks", "toy_likely", "-o", tmp_path / "out")
+    assert outcome.returncode == 0, outcome.stderr
+    assert [*out.glob("*.unfinished")] == [fresh]
 
 
 def test_the_prompts_and_the_results_can_be_printed(toys):
