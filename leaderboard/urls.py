@@ -25,7 +25,7 @@ from leaderboard.court import page as court
 from leaderboard.flags import departures_page as departures
 from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
-from leaderboard.model_pages import picture as model_picture
+from leaderboard.model_pages import sharing as model_sharing
 from leaderboard.queue import page as queue
 from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
@@ -127,7 +127,15 @@ urlpatterns = [
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
     path("og/compare/pair.png", compare_picture.picture, name="compare-picture"),
-    path("og/models/<path:repo_id>.png", model_picture.picture, name="model-picture"),
+    path("og/models/<path:repo_id>.png", model_sharing.picture, name="model-picture"),
+    path("embed/models/<path:repo_id>", model_sharing.embed, name="model-embed"),
+    *(
+        path(f"badge/{look}<path:repo_id>.svg", model_sharing.badge, {"look": name}, name=of)
+        for look, name, of in (
+            ("models/", "light", "model-badge"),
+            ("dark/models/", "dark", "model-badge-dark"),
+        )
+    ),
     path("og/<str:reference>.png", picture.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
     # One form to sign in by, so that one limit holds.

@@ -3,7 +3,7 @@
 `manage.py sync_tasks` imports `sync` by itself: it loads the engine's library of tasks.
 """
 
-from leaderboard.catalogue.cite import LICENCE, Citation
+from leaderboard.catalogue.cite import LICENCE, Citation, bibtex
 from leaderboard.catalogue.suites import (
     among,
     every_suite,
@@ -17,6 +17,7 @@ __all__ = [
     "LICENCE",
     "Citation",
     "among",
+    "bibtex",
     "every_suite",
     "find_suite",
     "newest_suite",

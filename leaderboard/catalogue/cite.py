@@ -7,6 +7,7 @@ means, and date and digest say which numbers were read.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,15 +67,16 @@ class Citation:
 
     @property
     def bibtex(self) -> str:
-        fields = {
-            "title": f"{{{_tex(self.title)}}}",
-            "author": f"{{{_tex(self.author)}}}",
-            "year": str(self.year),
-            "url": self.url,
-            "note": _tex(self.note),
-        }
-        lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
-        return "\n".join([f"@misc{{{self.key},", *lines, "}"]) + "\n"
+        return bibtex(
+            self.key,
+            {
+                "title": self.title,
+                "author": self.author,
+                "year": str(self.year),
+                "url": self.url,
+                "note": self.note,
+            },
+        )
 
     def dataset(self, entries: list[SuiteEntry], downloads: dict[str, str]) -> dict[str, Any]:
         """schema.org's Dataset; `downloads` are addresses by media type."""
@@ -108,6 +110,18 @@ class Citation:
         if self.snapshot is not None:
             described["dateModified"] = f"{self.snapshot.built:%Y-%m-%dT%H:%M:%SZ}"
         return described
+
+
+def bibtex(key: str, fields: Mapping[str, str]) -> str:
+    """An entry of plain texts; title and author keep their capitals."""
+    lines = [f"  {name} = {{{_field(name, text)}}}," for name, text in fields.items()]
+    return "\n".join([f"@misc{{{key},", *lines, "}"]) + "\n"
+
+
+def _field(name: str, text: str) -> str:
+    if name == "url":
+        return text
+    return f"{{{_tex(text)}}}" if name in ("title", "author") else _tex(text)
 
 
 def _tex(text: str) -> str:

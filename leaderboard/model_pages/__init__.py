@@ -1,5 +1,5 @@
-"""A model's page: its commits, places, scores and runs."""
+"""A model's page: its standing, its scores, its runs, and what its author takes along."""
 
-from leaderboard.model_pages.places import Place, place
+from leaderboard.model_pages.standing import Place, place
 
 __all__ = ["Place", "place"]

@@ -1,32 +1,54 @@
-"""A commit's numbers in one suite: each benchmark in each style, and how far styles lie apart.
+"""A commit's numbers in one suite: each benchmark in each style, with its rank and its shade.
 
-A number stands here as soon as its run is done, before the next board is built: what the board has
-not yet is read from the results themselves.
+A number stands here as soon as its run is done, before the next board is built: what the board of
+every style does not have yet is read from the results themselves.
+
+What a run ended with never changes, and a column keeps its comparability key while a run with it
+stands. So the number of a run that stood on the board, and is done still, is the number in the
+tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import numpy as np
 from django.db.models import F, QuerySet
-from numpy.typing import NDArray
+from django.template import engines
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
 
 from evalcore.lengths import NAMES
-from evalcore.stats import Interval, difference_interval, paired_rows
-from leaderboard.disputed import Second, of_variants
+from evalcore.stats import Interval
+from leaderboard.board import CUT_SHORT
+from leaderboard.disputed import Second, mark, of_variants
 from leaderboard.disputed import over_draws as disputed_over_draws
-from leaderboard.model_pages import on_board
+from leaderboard.model_pages.standing import Position
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
-from leaderboard.models.run import lengths_of
-from leaderboard.models.task import is_share
-from leaderboard.samples import Vector, by_result
-from leaderboard.snapshot import PRECEDENCE, Board, Score, Standing, of_draws
+from leaderboard.models.run import lengths_of, run_url
+from leaderboard.models.task import Style, is_share, task_url
+from leaderboard.snapshot import (
+    PRECEDENCE,
+    STANDINGS,
+    Board,
+    Score,
+    Standing,
+    of_draws,
+    positions,
+)
 from leaderboard.stats import over_draws
-from leaderboard.web import Scale
+from leaderboard.templatetags.design import style_sign
+from leaderboard.templatetags.figures import (
+    bounds_in,
+    exactly,
+    ordinal,
+    percent,
+    points,
+    shown,
+)
 
 
 class Entry(NamedTuple):
@@ -35,13 +57,13 @@ class Entry(NamedTuple):
     benchmark: str
     title: str
     style: str
+    own: bool
     shots: int
     metric: str
     filter: str
     run_key: str
     comparability_key: str
     task__name: str
-    task__chance: float | None
 
 
 @dataclass(frozen=True)
@@ -54,92 +76,66 @@ class Cell:
     run: UUID | None = None
     runs: tuple[UUID, ...] = ()
     """Of each draw of examples; empty where there is no number."""
+    column: int | None = None
+    """Of the board of every style, where the number stands there."""
     second: Second | None = None
     """Without the questions whose keys are disputed."""
-
-    @property
-    def share(self) -> bool:
-        return is_share(self.entry.metric)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The highest minus the lowest of a benchmark's styles."""
-
-    high: Entry
-    low: Entry
-    difference: Interval
-    paired: bool
-    """Whether the same questions were compared one by one; else as independent scores."""
-
-    @property
-    def clear(self) -> bool:
-        return self.difference.low > 0
 
 
 @dataclass(frozen=True)
 class Benchmark:
+    """A line of the table, by style."""
+
     title: str
-    cells: list[Cell]
-    spread: Spread | None
+    cells: Mapping[str, Cell]
+
+    @property
+    def own(self) -> Cell:
+        """In the style that the suite counts; in its first where it counts none."""
+        cells = list(self.cells.values())
+        return next((cell for cell in cells if cell.entry.own), cells[0])
 
 
-@dataclass(frozen=True)
-class Known:
-    """What is known of a commit's runs in a suite."""
+def benchmarks_of(suite: Suite, variant: Variant, board: Board | None) -> list[Benchmark]:
+    """Every benchmark of the suite in its order; empty where no run of it was ever asked for.
 
-    benchmarks: list[Benchmark]
-    """Every column of the suite, by benchmark in its order; empty where none was ever asked."""
-    of_run: dict[UUID, tuple[str, Score]]
-    """By run, of those that have one, its column's metric and its own number there."""
-
-
-def known(suite: Suite, variant: Variant, board: Board | None) -> Known:
-    """`board` is the suite's of every style; what it has not yet is read."""
-    own = {name: f"chat_{name}" for name in ("run_key", "comparability_key") if variant.chat}
-    names = [own.get(name, name) for name in Entry._fields]
+    `board` is the suite's of every style.
+    """
+    chat = {name: f"chat_{name}" for name in ("run_key", "comparability_key") if variant.chat}
+    names = [chat.get(name, name) for name in Entry._fields]
     rows: QuerySet[SuiteEntry, Any] = suite.entries.order_by("position", "draw").values_list(*names)
     entries = [Entry(*row) for row in rows]
     runs = _ended(variant, {entry.run_key for entry in entries})
     if not runs:
-        return Known([], {})
-    columns: dict[str, dict[str, list[Entry]]] = {}
+        return []
+    of_board = _on_board(board, variant, entries, runs)
+    missing = [run for run in runs if run.pk not in of_board]
+    of_key = _best_of_keys(entries, runs, of_board | _results(entries, missing))
+    columns: dict[str, dict[str, list[Cell]]] = {}
     for entry in entries:
-        columns.setdefault(entry.benchmark, {}).setdefault(entry.style, []).append(entry)
-    there = on_board.numbers(board, variant.pk, _asked(columns, runs))
-    settled = {run: score for of in there.values() for run, score in of.scores.items()}
-    results = _results({entry.run_key: entry for entry in entries}, runs, settled)
-    scores = {run: score for run, score in settled.items() if score}
-    scores |= {run: score for run, (_, score) in results.items()}
-    of_key = _of_keys(entries, runs, scores)
-    none = Standing.NOT_MEASURED
-    cells = {
-        benchmark: [
-            _of_draws([of_key.get(draw.run_key, Cell(draw, none)) for draw in draws])
-            for draws in styles.values()
-        ]
-        for benchmark, styles in columns.items()
-    }
-    cells = _with_seconds(cells, variant)
-    ends = {benchmark: _ends(found) for benchmark, found in cells.items()}
-    read = [cell for name, pair in ends.items() if pair and name not in there for cell in pair]
-    by_question = _by_question([run for cell in read for run in cell.runs], results)
-    metrics = {entry.run_key: entry.metric for entry in entries}
-    return Known(
-        [
-            Benchmark(
-                found[0].entry.title, found, _spread(ends[name], there.get(name), by_question)
-            )
-            for name, found in cells.items()
-        ],
-        {run.pk: (metrics[run.key], scores[run.pk]) for run in runs if run.pk in scores},
-    )
+        cell = of_key.get(entry.run_key, Cell(entry, Standing.NOT_MEASURED))
+        columns.setdefault(entry.benchmark, {}).setdefault(entry.style, []).append(cell)
+    seconds = of_variants([variant.pk])
+    return [
+        Benchmark(
+            next(iter(styles.values()))[0].entry.title,
+            {style: _with_second(_over_draws(draws), seconds) for style, draws in styles.items()},
+        )
+        for styles in columns.values()
+    ]
 
 
 class _Run(NamedTuple):
     pk: UUID
     key: str
     state: str
+
+
+class _Found(NamedTuple):
+    """What a run ended with: its column's number, or None where it has none of its column's key."""
+
+    score: Score | None
+    column: int | None
 
 
 def _ended(variant: Variant, keys: Collection[str]) -> list[_Run]:
@@ -150,63 +146,78 @@ def _ended(variant: Variant, keys: Collection[str]) -> list[_Run]:
     return [_Run(*row) for row in rows if row[1] in keys]
 
 
-def _asked(
-    columns: Mapping[str, Mapping[str, Sequence[Entry]]], runs: Sequence[_Run]
-) -> dict[str, list[on_board.Asked]]:
+def _on_board(
+    board: Board | None, variant: Variant, entries: Sequence[Entry], runs: Sequence[_Run]
+) -> dict[UUID, _Found]:
+    """By run what the board has already: in memory, where its rows lie all over the tables.
+
+    Only where nothing else can stand in the cell: a single draw of which one run is done.
+    """
+    row = board.row_of.get(variant.pk) if board else None
+    if board is None or row is None:
+        return {}
     done: dict[str, list[UUID]] = {}
     for run in runs:
         if run.state == Run.State.DONE:
             done.setdefault(run.key, []).append(run.pk)
-    return {
-        benchmark: [
-            on_board.Asked(
-                style,
-                draws[0].task__name,
-                draws[0].metric,
-                draws[0].filter,
-                draws[0].comparability_key,
-                [run for draw in draws for run in done.get(draw.run_key, ())],
-            )
-            for style, draws in styles.items()
-        ]
-        for benchmark, styles in columns.items()
+    by_column = {
+        (column.benchmark, column.style, column.task, column.metric, column.filter): at
+        for at, column in enumerate(board.columns)
+        if column.draws == 1
     }
+    # A row's arrays are read at once, as a board has hundreds of columns.
+    sides = [side[row].tolist() for side in board.scores.sides]
+    n, lengths = board.n[row].tolist(), board.lengths[row].tolist()
+    run_ids, standings = board.run[row].tolist(), board.standing[row].tolist()
+    found = {}
+    for entry in entries:
+        named = entry.benchmark, entry.style, entry.task__name, entry.metric, entry.filter
+        at = by_column.get(named)
+        if at is None or [UUID(bytes=run_ids[at])] != done.get(entry.run_key):
+            continue
+        (pk,) = done[entry.run_key]
+        same_key = board.columns[at].comparability_key == entry.comparability_key
+        if standings[at] == _SCORED:
+            value, low, high = (side[at] for side in sides)
+            score = Score(value, low, high, n[at], lengths=lengths_of(lengths[at]))
+            found[pk] = _Found(score, at)
+        elif standings[at] == _NOT_COMPARABLE and same_key:
+            found[pk] = _Found(None, None)
+    return found
 
 
+_SCORED, _NOT_COMPARABLE = map(STANDINGS.index, (Standing.SCORED, Standing.NOT_COMPARABLE))
 _SCORE = ("value", "low", "high", "n", *NAMES)
 
 
-def _results(
-    by_key: Mapping[str, Entry], runs: Sequence[_Run], there: Container[UUID]
-) -> dict[UUID, tuple[int, Score]]:
-    """By run the primary key and the number of what stands in its column, of those not `there`."""
-    column = {
-        run.pk: by_key[run.key]
-        for run in runs
-        if run.state == Run.State.DONE and run.pk not in there
-    }
+def _results(entries: Sequence[Entry], runs: Sequence[_Run]) -> dict[UUID, _Found]:
+    """By run the number that stands in its column, of those that are done and have one."""
+    by_key = {entry.run_key: entry for entry in entries}
+    column = {run.pk: by_key[run.key] for run in runs if run.state == Run.State.DONE}
     if not column:  # Django would build the query before it finds that nothing is asked for
         return {}
     rows: QuerySet[Result, Any] = Result.objects.filter(
         run__in=list(column), subset="", task_name=F("run__task__name")
-    ).values_list("run_id", "metric", "filter", "comparability_key", "pk", *_SCORE)
+    ).values_list("run_id", "metric", "filter", "comparability_key", *_SCORE)
     return {
-        run: (pk, Score(value, low, high, n, lengths=lengths_of(counts)))
-        for run, metric, of_filter, key, pk, value, low, high, n, *counts in rows
+        run: _Found(Score(value, low, high, n, lengths=lengths_of(counts)), None)
+        for run, metric, of_filter, key, value, low, high, n, *counts in rows
         if (entry := column[run]).comparability_key == key
         and (entry.metric, entry.filter) == (metric, of_filter)
     }
 
 
-def _of_keys(
-    entries: Sequence[Entry], runs: Sequence[_Run], scores: Mapping[UUID, Score]
+def _best_of_keys(
+    entries: Sequence[Entry], runs: Sequence[_Run], found: Mapping[UUID, _Found]
 ) -> dict[str, Cell]:
     """By run key the best that the runs have to show; of equals the newest."""
     by_key = {entry.run_key: entry for entry in entries}
+    nothing = _Found(None, None)
     cells: dict[str, Cell] = {}
     for pk, key, state in runs:
-        if pk in scores:
-            new = Cell(by_key[key], Standing.SCORED, scores[pk], pk, (pk,))
+        score, column = found.get(pk, nothing)
+        if score:
+            new = Cell(by_key[key], Standing.SCORED, score, pk, (pk,), column)
         elif state == Run.State.DONE:
             new = Cell(by_key[key], Standing.NOT_COMPARABLE, run=pk)
         else:
@@ -217,36 +228,7 @@ def _of_keys(
     return cells
 
 
-def _with_seconds(cells: dict[str, list[Cell]], variant: Variant) -> dict[str, list[Cell]]:
-    """By benchmark the cells with their second figures; one query for all."""
-    known = of_variants([variant.pk])
-    if not known:
-        return cells
-    return {
-        benchmark: [
-            replace(
-                cell,
-                second=disputed_over_draws(
-                    [known.get((run, cell.entry.metric, cell.entry.filter)) for run in cell.runs]
-                ),
-            )
-            for cell in of
-        ]
-        for benchmark, of in cells.items()
-    }
-
-
-def _by_question(
-    runs: Sequence[UUID], results: Mapping[UUID, tuple[int, Score]]
-) -> dict[UUID, Vector]:
-    """By run the scores by question behind its number."""
-    run_of = {results[run][0]: run for run in runs}
-    if not run_of:
-        return {}
-    return {run_of[pk]: vector for pk, vector in by_result(list(run_of)).items()}
-
-
-def _of_draws(cells: Sequence[Cell]) -> Cell:
+def _over_draws(cells: Sequence[Cell]) -> Cell:
     """The mean over the draws of examples, or what keeps one of them from a score."""
     first, scores = cells[0], [cell.score for cell in cells]
     for cell in cells:
@@ -262,65 +244,157 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
     return Cell(first.entry, Standing.SCORED, score, first.run, runs)
 
 
-def _ends(cells: Sequence[Cell]) -> tuple[Cell, Cell] | None:
-    """The styles with the highest and the lowest score; None for fewer than two in one unit."""
-    scored = [(cell.score.value, place) for place, cell in enumerate(cells) if cell.score]
-    if len(scored) < 2 or len({cells[place].share for _, place in scored}) > 1:
+def _with_second(cell: Cell, seconds: Mapping[tuple[UUID, str, str], Second]) -> Cell:
+    if not seconds or not cell.runs:
+        return cell
+    entry = cell.entry
+    draws = [seconds.get((run, entry.metric, entry.filter)) for run in cell.runs]
+    return replace(cell, second=disputed_over_draws(draws))
+
+
+class Table(NamedTuple):
+    """The scores as a page shows them."""
+
+    html: SafeString
+    cut_short: bool
+    """Whether a score is marked since many of its answers were cut short."""
+
+
+class _CellText(NamedTuple):
+    """Texts of our own making, or escaped."""
+
+    classes: str
+    url: str
+    """The run's; empty for none."""
+    value: str
+    """The number, or how it stands."""
+    interval: str
+    """The ends of the interval, or what more there is to say of the standing."""
+    title: str
+    second: str
+    """The same without disputed questions; empty where there are none."""
+
+
+class _Line(NamedTuple):
+    """A benchmark; texts of our own making, or escaped."""
+
+    title: str
+    url: str
+    questions: str
+    shots: str
+    cells: list[_CellText | None]
+    spread: str
+    spread_range: str
+    rank: str
+    span: str
+    strip: str
+
+
+STRIP_WIDTH = 160
+
+
+def scores_table(
+    benchmarks: Sequence[Benchmark],
+    variant: Variant,
+    board: Board | None,
+    own_positions: Sequence[Position],
+) -> Table:
+    """The <table> of a model's scores; `board` is the suite's of every style."""
+    styles = list(dict.fromkeys(style for line in benchmarks for style in line.cells))
+    row = board.row_of.get(variant.pk) if board else None
+    shades = positions.heat_of(board)[row].tolist() if board and row is not None else []
+    by_benchmark = {position.column.benchmark: position for position in own_positions}
+    lines = []
+    for line in benchmarks:
+        own = line.own.entry
+        spread = _spread(line, board, row)
+        position = by_benchmark.get(own.benchmark)
+        score = line.own.score
+        lines.append(
+            _Line(
+                conditional_escape(line.title),
+                conditional_escape(task_url(own.task__name)),
+                f"{score.n:,}" if score else "",
+                _shots(own.shots, score),
+                [_cell_text(line.cells[style], shades) if style in line.cells else None
+                 for style in styles],
+                points(spread.value) if spread else "",
+                f"{percent(spread.low)} to {percent(spread.high)}" if spread else "",
+                f"{position.rank:,}" if position else "",
+                position.span if position else "",
+                _strip(position) if position else "",
+            )
+        )  # fmt: skip
+    labels = [(style, str(Style(style).label)) for style in styles]
+    heads = [(style_sign(style), label, label.removesuffix("-style")) for style, label in labels]
+    most = max((position.models for position in own_positions), default=0)
+    html = engines["jinja2"].get_template("model_pages/scores_table.jinja").render(
+        {
+            "heads": heads,
+            "lines": lines,
+            "models": f"{most:,}" if most else "",
+            "last": ordinal(most) if most else "",
+            "spread": any(line.spread for line in lines),
+        }
+    )  # fmt: skip
+    cut = any(cell and CUT_SHORT in cell.value for line in lines for cell in line.cells)
+    return Table(mark_safe(html), cut)  # noqa: S308 what it takes over is escaped here
+
+
+def _shots(shots: int, score: Score | None) -> str:
+    draws = f", mean of {score.draws} draws" if score and score.draws > 1 else ""
+    return f"{shots}-shot{draws}"
+
+
+def _cell_text(cell: Cell, shades: Sequence[int]) -> _CellText:
+    entry, score = cell.entry, cell.score
+    url = run_url(cell.run) if cell.run else ""
+    own = " own" if entry.own else ""
+    if score is None:
+        words = "other questions" if cell.standing is Standing.NOT_COMPARABLE else ""
+        return _CellText(f"n na{own}", url, str(cell.standing), words, "", "")
+    shade = shades[cell.column] if shades and cell.column is not None else 0
+    cut = CUT_SHORT if score.lengths and score.lengths.is_large else ""
+    return _CellText(
+        f"n{f' h{shade}' if shade else ''}{own}",
+        url,
+        shown(score, entry.metric) + cut,
+        bounds_in(score, entry.metric),
+        exactly(score),
+        mark(cell.second, entry.metric) if cell.second else "",
+    )
+
+
+def _spread(line: Benchmark, board: Board | None, row: int | None) -> Interval | None:
+    """The highest minus the lowest of its styles, as the board compared them; None where the board
+    has not both."""
+    scored = [
+        (cell.score.value, cell.column)
+        for cell in line.cells.values()
+        if cell.score and cell.column is not None and is_share(cell.entry.metric)
+    ]
+    if board is None or row is None or len(scored) < 2:
         return None
-    return cells[max(scored)[1]], cells[min(scored)[1]]
+    high, low = max(scored)[1], min(scored)[1]
+    for gap in board.gaps:
+        if {gap.first, gap.second} == {high, low}:
+            value, least, most = (float(side[row]) for side in gap.difference.sides)
+            if gap.first == high:
+                return Interval(least, value, most)
+            # Not by a minus: of no difference that would make -0.
+            return Interval(0.0 - most, 0.0 - value, 0.0 - least)
+    return None
 
 
-def _spread(
-    ends: tuple[Cell, Cell] | None,
-    there: on_board.Numbers | None,
-    by_question: Mapping[UUID, Vector],
-) -> Spread | None:
-    if ends is None:
-        return None
-    high, low = ends
-    if high.score is None or low.score is None:
-        return None
-    if there is not None:
-        apart = there.difference(high.runs[0], low.runs[0])
-        return Spread(high.entry, low.entry, apart, paired=True)
-    if paired := _paired(high, low, by_question):
-        return Spread(high.entry, low.entry, paired, paired=True)
-    apart = difference_interval(high.score.interval, low.score.interval)
-    return Spread(high.entry, low.entry, apart, paired=False)
+def _strip(position: Position) -> str:
+    """Rank and range from the last of the field to its first, on a logarithmic scale."""
 
+    def x(rank: int) -> float:
+        return STRIP_WIDTH * (1 - log(rank) / log(position.models))
 
-def _paired(high: Cell, low: Cell, by_question: Mapping[UUID, Vector]) -> Interval | None:
-    """The paired difference; None where the questions differ, or say nothing of others."""
-    found = [by_question.get(run) for cell in (high, low) for run in cell.runs]
-    known = [vector for vector in found if vector]
-    if len(known) < len(found):
-        return None
-    if len({(vector.layout.docs_digest, vector.by_part) for vector in known}) > 1:
-        return None
-    layout, draws = known[0].layout, len(high.runs)
-    scores = [vector.scores for vector in known]
-    try:
-        rows = paired_rows(
-            _mean(scores[:draws]),
-            _mean(scores[draws:]),
-            clusters=layout.cluster,
-            strata=layout.strata,
-            by_part=known[0].by_part,
-        )
-    except ValueError:  # a single cluster
-        return None
-    low_end, value, high_end = float(rows.low[0]), float(rows.difference[0]), float(rows.high[0])
-    return Interval(low_end, value, high_end) if low_end < high_end else None
-
-
-def _mean(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Over draws of examples; as the one row of a table."""
-    mean: NDArray[np.float64] = np.mean(scores, axis=0, keepdims=True)
-    return mean
-
-
-def scale_of(found: Iterable[Benchmark]) -> Scale:
-    """One scale for all shares on the page, chance among them."""
-    cells = [cell for benchmark in found for cell in benchmark.cells if cell.share]
-    scores = (cell.score for cell in cells if cell.score)
-    return Scale.over(scores, *(cell.entry.task__chance for cell in cells))
+    left, right = x(position.high), x(position.low)
+    return (
+        f'<rect class="span" x="{left:.1f}" y="6" width="{max(right - left, 2):.1f}" height="8" '
+        f'rx="3"/><rect class="pt" x="{x(position.rank) - 1.5:.1f}" y="2" width="3" height="16" '
+        'rx="1"/>'
+    )

@@ -36,11 +36,16 @@ def icon(name: str) -> SafeString:
     )
 
 
+def monogram_of(maker: str) -> tuple[str, int]:
+    """The letters of a maker's monogram, and the number of its colour, from 1."""
+    letters = "".join(letter for letter in maker if letter.isalnum())[:2].capitalize() or "?"
+    return letters, crc32(maker.encode()) % MONOGRAM_COLOURS + 1
+
+
 @register.simple_tag
 def monogram(maker: str, size: str = "") -> SafeString:
     """Two letters of a maker's name on a colour that stays the maker's; `size` is "" or "big"."""
-    letters = "".join(letter for letter in maker if letter.isalnum())[:2].capitalize() or "?"
-    colour = crc32(maker.encode()) % MONOGRAM_COLOURS + 1
+    letters, colour = monogram_of(maker)
     return format_html(
         '<span class="mk{} mk{}" aria-hidden="true">{}</span>',
         " big" if size == "big" else "",

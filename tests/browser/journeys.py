@@ -64,7 +64,7 @@ def leave_the_ranking_and_come_back(visit: Open, look: Look) -> None:
     look(ada, "departure, to who may not")
 
     mo = signed_in(visit, "mo", Role.MODERATOR)
-    mo.get_by_role("link", name="Is it yours?").press("Enter")
+    mo.get_by_role("link", name="take it out of the ranking").press("Enter")
     mo.get_by_role("button", name="Take it out").press("Enter")
     mo.get_by_text("Say why in one sentence").wait_for()
     look(mo, "departure, with a problem")
@@ -73,7 +73,7 @@ def leave_the_ranking_and_come_back(visit: Open, look: Look) -> None:
     mo.get_by_text("Its author took it out of the ranking.").wait_for()
     look(mo, "a model that is out of the ranking")
     look(anybody.go("/departures"), "departures")
-    mo.get_by_role("link", name="Is it yours?").press("Enter")
+    mo.get_by_role("link", name="take it out of the ranking").press("Enter")
     mo.get_by_role("button", name="Bring it back").wait_for()
     look(mo, "departure, the way back")
     mo.get_by_role("button", name="Bring it back").press("Enter")

@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from leaderboard import court, disputed, recalls
 from leaderboard.court.bench import bench
+from leaderboard.model_pages.page import PARTS
 from leaderboard.models import (
     Artifact,
     Departure,
@@ -193,10 +194,17 @@ ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
         reverse("api-submission", args=[Submission.objects.order_by("pk")[0].pk])
     ],
     **{name: partial(_named, name, "generated") for name in ("suite", "suite-cite", "picture")},
-    "model": _models,
-    "model-picture": lambda: [
-        reverse("model-picture", args=[address.removeprefix("/models/")]) for address in _models()
+    "model": lambda: [
+        f"{address}{tab}"
+        for address in _models()
+        for tab in ("", *(f"?tab={tab}" for tab in PARTS if tab))
     ],
+    **{
+        name: lambda name=name: [
+            reverse(name, args=[address.removeprefix("/models/")]) for address in _models()
+        ]
+        for name in ("model-picture", "model-badge", "model-badge-dark", "model-embed")
+    },
     "task": lambda: [TaskVersion.objects.order_by("pk")[0].get_absolute_url()],
     "task-questions": lambda: _named("task-questions", TaskVersion.objects.order_by("pk")[0].name),
     "run": lambda: [

@@ -81,7 +81,8 @@ def test_without_a_comparison_a_row_has_no_rank_and_says_why(client: Client, sui
     html = client.get("/").content.decode()
     assert model.apart in html
     assert "Computed by vLLM" in html
-    assert "not shown to agree" in client.get(f"/models/{TWIN}").content.decode()
+    assert model.apart in client.get(f"/models/{TWIN}").text
+    assert "not shown to agree" in client.get(f"/models/{TWIN}?tab=field").text
 
 
 def test_answers_that_agree_give_it_a_rank_and_every_other_model_of_that_version(

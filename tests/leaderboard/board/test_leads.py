@@ -307,7 +307,8 @@ def test_from_the_record_to_the_board_and_the_page_of_the_model(
     assert titles(html, cut.pk)[0].endswith(words)
     assert words not in titles(html, whole.pk)[0]
     page = get(client, "/models/lab/cut")
-    assert page.count(words) >= 4  # its scores and its runs
+    assert page.count(words) == 2
+    assert get(client, "/models/lab/cut?tab=runs").count(words) == 2
     assert page.count("<sup>†</sup>") == 2
     assert LEGEND in text_of(page)
     for address in ("/models/lab/whole", f"/runs/{whole.runs.get(task__name='facts').pk}"):

@@ -137,7 +137,9 @@ def test_a_model_is_shared_with_its_rank_and_its_average_or_as_not_ranked(
     client: Client, pair: tuple[int, int]
 ) -> None:
     said = shared(client, "/models/lab/one")
-    assert re.fullmatch(r"one: rank 1 \(1–1\) of 2, average [\d.]+ ±[\d.]+", said["og:title"])
+    assert re.fullmatch(
+        r"one: rank 1 \(1–1\) of 2, average [\d.]+ \([\d.]+–[\d.]+\)", said["og:title"]
+    )
     assert said["og:title"] in said["og:description"]
     first = picture(client, of(said))
     assert first.tobytes() != picture(client, of(shared(client, "/models/lab/two"))).tobytes()
