@@ -57,6 +57,16 @@ class Listed:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """An outcome to choose, with how many questions have it under the other filters."""
+
+    label: str
+    count: int
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
 class Filter:
     """A filter in force, the address without it, and how many questions that would leave."""
 
@@ -88,10 +98,8 @@ def browse(
         return {
             "total": facts.n,
             "count": samples.count,
-            "outcomes": [
-                (name, words, name == address["outcome"], samples.outcomes[name])
-                for name, words in OUTCOMES.items()
-            ],
+            "outcomes": list(_segments(address, samples)),
+            "in_sheet": len(set(samples.filters) - {"text", "outcome"}) + (search.sort != "file"),
             "parts": [(name, name, name == address["subset"]) for name in samples.parts],
             "margins": _options(MARGINS, address["margin"]) if facts.has_choices else [],
             "sorts": [
@@ -105,6 +113,7 @@ def browse(
                 Listed(line, _url(facts, line.place, address), line.place == shown)
                 for line in lines
             ],
+            "asked": asked is not None,
             "page": number,
             "pages": samples.pages,
             "previous_page": _page_url(number - 1, samples.pages, address),
@@ -119,7 +128,7 @@ def _question(
     facts, sample, place = samples.facts, samples.one(shown), samples.stands(shown)
     label = facts.label(shown)
     # In a group the part says more than the task.
-    part = f"{sample['subset'] or sample['task']} " if len(facts.tasks) > 1 else ""
+    part = sample["subset"] or (sample["task"] if len(facts.tasks) > 1 else "")
     key = sample["task"], sample["doc_id"]
     beside = (place.before, place.after) if place else (None, None)
     before, after = (
@@ -127,10 +136,10 @@ def _question(
         for one in beside
     )
     return {
-        "name": f"{part}{sample['doc_id'] + 1}",  # counted from 1
+        "name": str(sample["doc_id"] + 1),  # counted from 1
         "doc": label,  # counted from 0, as addresses and files call it
         "doc_digest": sample["doc_digest"],
-        "subset": sample["subset"],
+        "part": part,
         "permalink": address.url(**{**FIELDS, "doc": label}, fragment="question"),
         "spaces_url": address.url(
             spaces="" if address["spaces"] else "1", doc=label, page="", fragment="question"
@@ -180,6 +189,15 @@ def _tokens(text: str, field: str, problems: dict[str, str]) -> int | None:
 
 def _options(labels: dict[str, str], chosen: str) -> list[Option]:
     return [(name, label, name == chosen) for name, label in labels.items()]
+
+
+def _segments(address: Address, samples: Samples) -> Iterator[Segment]:
+    """All outcomes; what has no score of its own only where there is such a question."""
+    for name, label in OUTCOMES.items():
+        count, current = samples.outcomes[name], name == address["outcome"]
+        if count or current or name != "unmeasured":
+            url = address.url(fragment="questions", outcome=name, page="", doc="")
+            yield Segment(label, count, url, current)
 
 
 def _filters(address: Address, search: Search, samples: Samples) -> Iterator[Filter]:

@@ -13,15 +13,17 @@ from leaderboard.samples import Waffle, by_result, draw_waffle
 
 
 def runs() -> QuerySet[Run]:
-    """Runs with the `title` and metric that a suite gives them."""
+    """Runs with the `title`, metric and warning that a suite gives them."""
     entries = SuiteEntry.objects.filter(
         SuiteEntry.asking(OuterRef("run_key")), task=OuterRef("task")
     )
     related = Run.objects.select_related(
         "rerun", "recall", "replaces", "superseded_by__task", "superseded_by__rerun"
     )
+    newest = entries.order_by("-suite__created")
     return listed(related).annotate(
-        suite_metric=Subquery(entries.order_by("-suite__created").values("metric")[:1]),
+        suite_metric=Subquery(newest.values("metric")[:1]),
+        suite_notice=Subquery(newest.values("suite__notice")[:1]),
     )
 
 

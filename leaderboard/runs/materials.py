@@ -1,8 +1,7 @@
-"""What a run's number rests on, made ready for its page: uncertainty, data, machine, commands."""
+"""What a run's number rests on, made ready for its page: uncertainty, data, time, commands."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,67 +15,6 @@ from evalcore.record import RunRecord
 from evalcore.stats import Interval
 from leaderboard.models import Result, Run
 from leaderboard.queue import reproduce
-
-JOULES = 3_600_000
-"""In a kilowatt hour."""
-
-# Watts by the name that the driver reports: the board power in the makers' data sheets.
-RATED_WATTS = {
-    "NVIDIA H200": 700,
-    "NVIDIA H100 80GB HBM3": 700,
-    "NVIDIA H100 PCIe": 350,
-    "NVIDIA A100-SXM4-80GB": 400,
-    "NVIDIA A100-SXM4-40GB": 400,
-    "NVIDIA A100 80GB PCIe": 300,
-    "NVIDIA A100-PCIE-40GB": 250,
-    "NVIDIA L40S": 350,
-    "NVIDIA L40": 300,
-    "NVIDIA L4": 72,
-    "NVIDIA A40": 300,
-    "NVIDIA RTX A6000": 300,
-    "NVIDIA GeForce RTX 4090": 450,
-    "NVIDIA GeForce RTX 3090": 350,
-    "Tesla T4": 70,
-}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Kilowatt hours by counters (evalcore/energy.py), and of which parts of the machine."""
-
-    kilowatt_hours: float
-    parts: tuple[str, ...]
-
-
-def measured(record: RunRecord) -> Measured | None:
-    """What the record says that counters counted; None where it has none."""
-    if not record.energy:
-        return None
-    joules = sum(meter["joules"] for meter in record.energy)
-    parts = tuple(f"{meter['part']} ({meter['source']})" for meter in record.energy)
-    return Measured(joules / JOULES, parts)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Kilowatt hours if devices of this rated power (watts, all together) never rested.
-
-    Given where no counter could be read; the rest of the machine is not in it.
-    """
-
-    kilowatt_hours: float
-    watts: int
-
-
-def estimate(device: str, seconds: float) -> Estimate | None:
-    """Of a worker's device, as in "2 x NVIDIA L4"; None where its rated power is not known."""
-    match = re.fullmatch(r"([1-9][0-9]*) x (.+)", device)
-    rated = RATED_WATTS.get(match[2]) if match else None
-    if match is None or rated is None:
-        return None
-    watts = int(match[1]) * rated
-    return Estimate(watts * seconds / JOULES, watts)
-
 
 FEWEST_PARTS = 5
 """With fewer a draw of other parts cannot be told from them."""
@@ -96,13 +34,11 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "python
 
 @dataclass(frozen=True)
 class Timed:
-    """How long a run took and what that cost."""
+    """How long a run took, by what it went into, and on which device."""
 
     seconds: float
     parts: list[tuple[str, float]]
     device: str
-    measured: Measured | None
-    estimate: Estimate | None
 
 
 def method_of(result: Result, record: RunRecord | None) -> str:
@@ -151,19 +87,10 @@ def libraries(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def timed(run: Run, record: RunRecord) -> Timed:
-    """Seconds of this run alone, by what they went into; its worker's device and its energy."""
-    device = run.worker.device if run.worker else ""
-    return Timed(
-        seconds=record.seconds,
-        parts=[
-            (name, record.timing[name])
-            for name in ("prompts", "tokens", "answers", "scores")
-            if name in record.timing
-        ],
-        device=device,
-        measured=measured(record),
-        estimate=estimate(device, record.seconds),
-    )
+    """Seconds of this run alone, and its worker's device."""
+    steps = ("prompts", "tokens", "answers", "scores")
+    parts = [(name, record.timing[name]) for name in steps if name in record.timing]
+    return Timed(record.seconds, parts, run.worker.device if run.worker else "")
 
 
 def command(run: Run) -> str:

@@ -1,8 +1,8 @@
-"""A run: its number, what went into it, its files, and every question."""
+"""A run's page: its number and the check of it, every question, its files, and what went in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_update
-from django.db.models import Q
+from django.db.models import Count, Max, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
@@ -18,16 +18,18 @@ from django.urls import reverse
 
 from evalcore.record import RunRecord
 from leaderboard.disputed import of_results
-from leaderboard.models import Artifact, Run
-from leaderboard.models import edition as editions
+from leaderboard.models import Artifact, Edition, Result, Run, RunEvent
+from leaderboard.models.edition import SITE
+from leaderboard.models.run import MEASURED
 from leaderboard.models.task import is_share
-from leaderboard.runs import headline, materials, peers
+from leaderboard.runs import headline, materials, peers, recount
 from leaderboard.runs.browser import FIELDS, browse
 from leaderboard.runs.dialects import DIALECTS
-from leaderboard.runs.funnel import funnel
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import Damaged, Unavailable, as_written
 from leaderboard.samples import store as artifacts
+from leaderboard.stats import Standing
+from leaderboard.templatetags.figures import bounds_in, shown
 from leaderboard.web import Address, Scale, kept, part
 
 LIVE_NOW = (Run.State.QUEUED, Run.State.RUNNING)
@@ -48,32 +50,43 @@ class Download:
 # Thumbnails of a question's images stand in the page itself.
 @csp_update({"img-src": ["data:"]})  # type: ignore[arg-type]  # views have arguments, too
 def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    return kept.answer(request, editions.now, lambda: _answer(request, pk))
+    return kept.answer(request, lambda: _editions(pk), lambda: _answer(request, pk))
+
+
+def _editions(pk: UUID) -> tuple[object, ...]:
+    """All that a finished run's page shows, as numbers that move when it changes.
+
+    The site's words and models; what happened to the run, and to others of its model, whose answers
+    stand beside its own; who else has a number in its column; when it was counted last. What other
+    runs of the queue do moves none of these.
+    """
+    site = Edition.objects.filter(of=SITE).values_list("data", "pages").first()
+    variant = Run.objects.filter(pk=pk).values("variant")
+    concerned = Q(run=pk) | Q(run__variant__in=variant, state__in=MEASURED)
+    events = RunEvent.objects.filter(concerned).aggregate(last=Max("pk"))
+    keys = Result.objects.filter(run=pk, subset="").values("comparability_key")
+    column = Result.objects.filter(comparability_key__in=keys).aggregate(
+        n=Count("pk"), last=Max("pk")
+    )
+    return site, events["last"], column["n"], column["last"], recount.last_counted(pk)
 
 
 def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
     """The page of a run that is not done changes with every report of its worker: not kept."""
-    shown = get_object_or_404(headline.runs(), pk=pk)
-    files = {file.kind: file for file in shown.artifacts.all()}
-    done = shown.state == Run.State.DONE
-    page = _page(request, shown, files, _peers(shown) if done else None)
-    if isinstance(page, str) and done:
+    run = get_object_or_404(headline.runs(), pk=pk)
+    page = _page(request, run)
+    if isinstance(page, str) and run.state == Run.State.DONE:
         return kept.Unlisted(page)
     response = HttpResponse(page) if isinstance(page, str) else page
     response["X-Robots-Tag"] = "noindex"
     return response
 
 
-def _peers(run: Run) -> Peers | None:
-    """The others in its column; None where the run has no number there."""
-    own = headline.primary(run, run.results.all())
-    return peers.of_result(own) if own else None
-
-
-def _page(
-    request: HttpRequest, shown: Run, files: Mapping[str, Artifact], others: Peers | None = None
-) -> str | HttpResponseBase:
+def _page(request: HttpRequest, run: Run) -> str | HttpResponseBase:
     address = Address(request, FIELDS)
+    files = {file.kind: file for file in run.artifacts.all()}
+    results = list(run.results.all())
+    primary = headline.primary(run, results)
     away = False
     try:
         record = _record(files.get(Artifact.Kind.RECORD))
@@ -86,21 +99,37 @@ def _page(
     searchable = record is None or not record.datasets.keys() <= set(record.without_text)
     browser = None
     if samples:
+        others = _peers(run, primary)
         with suppress(Damaged), as_written(samples):
             browser = browse(samples, address, searchable=searchable, peers=others)
     if redirect := address.redirect():
         return redirect
+    if browser and run.state == Run.State.DONE and browser.get("question"):
+        browser["ways"] = peers.ways(run, browser["doc_digest"], browser["question"])
+    metric = headline.metric(run)
+    outcome = recount.last_outcome(run, results) if primary else None
     context = {
-        "run": shown,
+        "run": run,
         "record": record,
-        **_numbers(shown, record, address),
-        **_provenance(request, shown, record),
-        "pandas": _pandas(request, shown, samples),
-        "downloads": [] if away else list(_downloads(shown, files, searchable)),
-        "events": shown.events.all(),
-        **_progress(shown),
-        "in_place_of": shown.supersedes.select_related("task").first(),
-        "again": shown.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
+        "metric": metric,
+        "primary": primary,
+        "title": _title(run, primary, metric, browser),
+        "description": _description(browser),
+        "squares": headline.squares(primary) if primary else None,
+        "can_be_counted": bool(browser and record),
+        "can_be_compared": run.state == Run.State.DONE
+        or (run.state == Run.State.SUPERSEDED and not run.recall),
+        "outcome": outcome,
+        "last": outcome is not None,
+        "unfinished": run.state not in MEASURED,
+        **_numbers(run, record, results, primary, address),
+        **_provenance(request, run, record),
+        "pandas": _pandas(request, run, samples),
+        "downloads": [] if away else list(_downloads(run, files, searchable)),
+        "events": run.events.all(),
+        **_progress(run),
+        "in_place_of": run.supersedes.select_related("task").first(),
+        "again": run.replacements.filter(state__in=LIVE_NOW).select_related("rerun").first(),
         "browser": browser,
         "searchable": searchable,
         "away": away,
@@ -110,36 +139,97 @@ def _page(
     return render_to_string("runs/page.html", context, request)
 
 
+def _peers(run: Run, primary: Result | None) -> Peers | None:
+    """The others in its column; None where the run has no number there."""
+    return peers.of_result(primary) if primary and run.state == Run.State.DONE else None
+
+
+def _title(run: Run, primary: Result | None, metric: str, browser: Mapping[str, Any] | None) -> str:
+    """First what was found: the number with its range, or the verdict on one question."""
+    about = f"{run.variant.hub_model.repo_id} on {run.title}, {run.task.get_style_display()}"
+    if browser and browser.get("asked"):
+        verdict = browser["question"].verdict.rstrip(".")
+        return f"Question {browser['name']}, {verdict[0].lower()}{verdict[1:]}: {about}"
+    if primary is None or run.recall:
+        return about
+    return f"{shown(primary, metric)} ({bounds_in(primary, metric)}): {about}"
+
+
+def _description(browser: Mapping[str, Any] | None) -> str:
+    if browser and browser.get("asked") and browser["question"].title:
+        return str(browser["question"].title)
+    return "The score with its interval, what went in, and every question with its answer"
+
+
 def progress(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The part of the page that changes while a run waits or runs."""
-    shown = get_object_or_404(headline.runs(), pk=pk)
-    context = {"run": shown, **_progress(shown)}
-    response = render(request, "runs/progress.html", context)
+    run = get_object_or_404(headline.runs(), pk=pk)
+    response = render(request, "runs/progress.html", {"run": run, **_progress(run)})
     response["Cache-Control"] = "no-store"
     response["X-Robots-Tag"] = "noindex"
     return response
 
 
 def _progress(run: Run) -> dict[str, Any]:
-    return {"live": run.state in LIVE_NOW, "ahead": _ahead(run), "funnel": funnel(run)}
+    return {"live": run.state in LIVE_NOW, "ahead": _ahead(run), "funnel": _funnel(run)}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A look at a run that goes, and its places on the scale, in percent of its width."""
+
+    stood: Standing
+    low: str
+    x: str
+    high: str
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """Where the score stood at each look, the oldest first, and between what it will end."""
+
+    metric: str
+    marks: Sequence[Mark]
+    ends: tuple[str, str]
+    """Of the scale, as they are written."""
+
+    @property
+    def now(self) -> Standing:
+        return self.marks[-1].stood
+
+
+def _funnel(run: Run) -> Funnel | None:
+    """None where the run does not go, or nobody has looked."""
+    metric = headline.metric(run)
+    if run.state != Run.State.RUNNING or run.so_far.get("metric") != metric:
+        return None
+    looks = [Standing(**look) for look in run.so_far["looks"]]
+    scale = Scale.over(looks)
+    marks = [
+        Mark(look, *(f"{scale.x(value):.2f}%" for value in (look.low, look.value, look.high)))
+        for look in looks
+    ]
+    return Funnel(metric, marks, scale.ends)
 
 
 PARTS = 100
 """On a page."""
 
 
-def _numbers(run: Run, record: RunRecord | None, address: Address) -> dict[str, Any]:
-    """The run's number with all that is known of how sure it is, its other numbers, its parts."""
+def _numbers(
+    run: Run,
+    record: RunRecord | None,
+    results: Sequence[Result],
+    primary: Result | None,
+    address: Address,
+) -> dict[str, Any]:
+    """All that is known of how sure the run's number is, its other numbers, its parts."""
     metric = headline.metric(run)
-    results = list(run.results.all())
     own = [result for result in results if headline.is_own(run, result)]
-    primary = headline.primary(run, results)
     method = materials.method_of(primary, record) if primary else ""
     parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
     listed = part(address, "parts", len(parts), PARTS, "parts")
     return {
-        "metric": metric,
-        "primary": primary,
         "second": of_results([primary.pk]).get(primary.pk) if primary else None,
         "method": method,
         "method_in_words": materials.METHODS.get(method, method),

@@ -1,7 +1,7 @@
-"""How many other models got a question right, of those that were asked it in the same way.
+"""What else became of a question: other models on it, and the same model asked in other styles.
 
-Read from the column's item analysis, or counted from the models' scores where they are too few for
-one.
+How many others got it right is read from the column's item analysis, or counted from the models'
+scores where they are too few for one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaderboard.models import ItemAnalysis, Result
-from leaderboard.samples import vectors
+from leaderboard.models import Artifact, ItemAnalysis, Result, Run
+from leaderboard.models.task import Style
+from leaderboard.samples import Choice, Question, Unavailable, excerpts, facts_of, path_of, vectors
 from leaderboard.tasks import items
 
 
@@ -79,3 +80,63 @@ def _scored(peers: Peers, task: str, doc_id: int) -> Counted | None:
     if not np.isin(scores, (0.0, 1.0)).all():
         return None
     return Counted(int(scores.sum()), len(scores), others=True)
+
+
+@dataclass(frozen=True)
+class Way:
+    """The question in one prompt style: which choice the model picked, and how likely it was."""
+
+    style: str
+    pick: Choice
+    right: bool | None
+    url: str
+    current: bool
+
+    @property
+    def label(self) -> str:
+        return str(Style(self.style).label)
+
+
+def ways(run: Run, doc_digest: str, question: Question) -> list[Way]:
+    """The question as the model answered it in each style, this run's included.
+
+    Empty where there is one alone, or where the model picked none of several choices.
+    """
+    if question.pick is None:
+        return []
+    siblings = Run.objects.filter(
+        variant=run.variant, task__benchmark=run.task.benchmark, state=Run.State.DONE
+    )
+    newest = {
+        sibling.task.style: sibling
+        for sibling in siblings.exclude(task__style=run.task.style)
+        .select_related("task")
+        .order_by("finished")
+    }
+    digests = dict(
+        Artifact.objects.filter(run__in=newest.values(), kind=Artifact.Kind.SAMPLES).values_list(
+            "run", "sha256"
+        )
+    )
+    found = [Way(run.task.style, question.pick, question.right, "", current=True)]
+    for style, sibling in newest.items():
+        way = _way(style, sibling, digests.get(sibling.pk, ""), doc_digest)
+        found += [way] if way else []
+    order = list(Style)
+    return sorted(found, key=lambda way: order.index(Style(way.style))) if len(found) > 1 else []
+
+
+def _way(style: str, run: Run, sha256: str, doc_digest: str) -> Way | None:
+    """None where the run has no such question, or no file that can be read."""
+    if not sha256:
+        return None
+    try:
+        excerpt = excerpts.about(sha256, doc_digest)
+        place = facts_of(path_of(sha256)).place(excerpt.task, excerpt.doc_id) if excerpt else None
+        if excerpt is None or place is None or excerpt.question.pick is None:
+            return None
+        label = facts_of(path_of(sha256)).label(place)
+    except (FileNotFoundError, Unavailable):
+        return None
+    url = f"{run.get_absolute_url()}?doc={label}#question"
+    return Way(style, excerpt.question.pick, excerpt.question.right, url, current=False)

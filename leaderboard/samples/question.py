@@ -11,6 +11,12 @@ from typing import Any
 from evalcore.model.pictures import THUMBNAIL
 from leaderboard.samples.listing import document_in, question_in
 
+TITLE_LENGTH = 200
+"""Letters of a question that fit a heading."""
+LONG_CHOICE = 44
+"""Letters beyond which the texts of choices need more room than their bars."""
+BAR_WIDTH, THINNEST_BAR = 400, 2
+"""Of a bar of likelihood: what a share of 1 is, and what every bar has to be seen."""
 LINE, LONGEST_BAR = 88.0, 76.0
 """Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
 _ENDED = {
@@ -32,6 +38,8 @@ class Choice:
     letter: str
     text: str
     loglikelihood: float
+    share: float
+    """Of the likelihoods of all choices."""
     shortfall: float
     bar: float
     picked: bool
@@ -40,6 +48,20 @@ class Choice:
     @property
     def bar_start(self) -> float:
         return LINE - self.bar
+
+    @property
+    def percent(self) -> str:
+        """The share, never written as none or all while there is something of the others."""
+        if 0 < self.share < 0.0005:
+            return "<0.1 %"
+        if 0.9995 <= self.share < 1:
+            return ">99.9 %"
+        return f"{100 * self.share:.1f} %"
+
+    @property
+    def bar_width(self) -> str:
+        """The share's bar on a line of BAR_WIDTH."""
+        return f"{max(self.share * BAR_WIDTH, THINNEST_BAR):.1f}"
 
     @property
     def less_likely(self) -> str:
@@ -125,6 +147,8 @@ class Heard:
 class Question:
     """A sample as the page shows it. `requests` is set only where the contexts differ."""
 
+    title: str
+    """The question's own words on one line; empty where they are unknown or withheld."""
     examples: str
     asked: str
     continuations: tuple[str, ...]
@@ -148,6 +172,10 @@ class Question:
     sounds: tuple[Heard, ...]
     withheld: bool
     """Whether every text here is its digest, because the data set's text may not be put online."""
+
+    @property
+    def long_choices(self) -> bool:
+        return any(len(choice.text) > LONG_CHOICE for choice in self.choices)
 
     @property
     def pick(self) -> Choice | None:
@@ -197,11 +225,13 @@ def read_question(sample: dict[str, Any]) -> Question:
     contexts = {argument["context"] for argument in arguments}
     prompt = arguments[0]["context"] if len(contexts) == 1 else sample["prompt"]
     shots = len(sample["shots"] or ())
-    examples, asked = split_prompt(prompt, question_in(sample["doc"]), shots)
+    words = question_in(sample["doc"])
+    examples, asked = split_prompt(prompt, words, shots)
     requests = tuple((argument["context"], argument["continuation"]) for argument in arguments)
     written = _written(sample)
     correct = sample["correct"]
     return Question(
+        title=_title(words),
         examples=examples,
         asked=asked,
         continuations=_continuations(sample, [continuation for _, continuation in requests]),
@@ -225,6 +255,11 @@ def read_question(sample: dict[str, Any]) -> Question:
         sounds=tuple(Heard(**sound) for sound in sample.get("sounds") or ()),
         withheld=is_withheld(sample["doc"]),
     )
+
+
+def _title(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= TITLE_LENGTH else f"{line[:TITLE_LENGTH].rstrip()}…"
 
 
 def _seen(image: dict[str, Any]) -> Seen:
@@ -267,6 +302,8 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
         return ()
     best = max(values)
     shortfalls = [best - value for value in values]
+    likelihoods = [exp(-shortfall) if isfinite(shortfall) else 0.0 for shortfall in shortfalls]
+    total = sum(likelihoods) or 1.0
     longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
     gold = set(sample["gold"] or ())
     return tuple(
@@ -274,6 +311,7 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
             letter=letter(place),
             text=text,
             loglikelihood=value,
+            share=likelihoods[place] / total,
             shortfall=shortfall,
             bar=LONGEST_BAR * min(shortfall / longest, 1.0),
             picked=place == sample["pick"],
@@ -296,15 +334,15 @@ def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
             text=argument["continuation"],
             loglikelihood=response["loglikelihood"],
             tokens=_tokens(response, withheld)[:MOST_TOKENS],
-            more=max(0, len(response["token_logprobs"]) - MOST_TOKENS),
+            more=max(0, len(response.get("token_logprobs") or ()) - MOST_TOKENS),
         )
         for place, (argument, response) in enumerate(asked)
-        if response.get("text") is None and response.get("token_logprobs")
+        if response.get("text") is None
     )
 
 
 def _tokens(response: dict[str, Any], withheld: bool) -> tuple[Token, ...]:
-    values = response["token_logprobs"]
+    values = response.get("token_logprobs") or ()
     ids, texts = response["token_ids"] or (), response.get("token_texts") or ()
     # A long text has one sum for each window; of withheld tokens there is only the count.
     unknown = (None,) * len(values)

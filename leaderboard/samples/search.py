@@ -23,7 +23,7 @@ from leaderboard.samples.facts import Facts
 Mask = NDArray[np.bool_]
 """Of each question of a file, in its order."""
 
-OUTCOMES = {"all": "All", "right": "Right", "wrong": "Wrong", "unmeasured": "Not scored"}
+OUTCOMES = {"all": "All", "right": "✓ Right", "wrong": "✗ Wrong", "unmeasured": "Not scored"}
 MARGINS = {
     "any": "Any distance",
     "close": "Close calls: within a factor of 2",

@@ -206,14 +206,6 @@ def error_in(stderr: float, metric: str) -> str:
     return f"{100 * stderr:.2f}" if is_share(metric) else f"{stderr:,.3g}"
 
 
-@register.filter
-def energy(kilowatt_hours: float) -> str:
-    """Two figures: more would claim to know an estimate too well."""
-    if kilowatt_hours < 1:
-        return f"{1000 * kilowatt_hours:.2g} Wh"
-    return f"{kilowatt_hours:.2g} kWh" if kilowatt_hours < 100 else f"{kilowatt_hours:,.0f} kWh"
-
-
 @register.simple_tag
 def term(label: str) -> SafeString:
     """A field's name; its meaning on hovering, and in the list of MEANINGS for everybody else."""

@@ -139,7 +139,7 @@ def test_a_lost_samples_file_costs_the_browser_and_not_the_number(
     stored(spoiled, Artifact.Kind.SAMPLES).unlink()
     html = get(client, f"/runs/{spoiled.pk}")
     assert "could not be read just now" in html
-    assert "percent (acc)" in html
+    assert "Right answers" in html
     assert client.get(f"/runs/{spoiled.pk}/samples.parquet").status_code == 404
 
 

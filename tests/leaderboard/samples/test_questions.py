@@ -64,7 +64,7 @@ def found(searched: Run | Path, **wanted: Any) -> list[int]:
 
 def listed(html: str) -> list[str]:
     """The numbers in the list of a page."""
-    return re.findall(r'<span class="meta">(\d+)</span>\s*<span>', html)
+    return re.findall(r'<span class="i">(\d+)</span>', html)
 
 
 # Text
@@ -143,7 +143,7 @@ def test_the_list_shows_where_the_words_stand_and_counts_outcomes_under_the_othe
     rows = [row for row in make.samples_of(run) if row["subset"] == "tools"]
     right = sum(row["correct"] == 1 for row in rows)
     shown = text_of(get(client, f"/runs/{run.pk}?outcome=wrong&subset=tools"))
-    assert f"All {len(rows)} Right {right} Wrong {len(rows) - right}" in shown
+    assert f"All {len(rows)} ✓ Right {right} ✗ Wrong {len(rows) - right}" in shown
 
 
 # Filters
@@ -197,7 +197,7 @@ def test_a_question_without_a_score_is_neither_right_nor_wrong(
     assert found(rolling, outcome="unmeasured") == list(range(12))
     assert found(rolling, outcome="wrong") == found(rolling, outcome="right") == []
     shown = text_of(get(client, f"/runs/{rolling.pk}"))
-    assert "Right 0 Wrong 0 Not scored 12" in shown
+    assert "✓ Right 0 ✗ Wrong 0 Not scored 12" in shown
     assert "No score of its own" in shown
     assert "Close calls" not in shown
 
@@ -248,7 +248,7 @@ def test_neighbours_and_links_keep_filters_and_a_question_outside_them_is_said_t
 def test_a_group_names_the_task_with_the_number(client: Client, tmp_path: Path) -> None:
     group = engine_runs.finished(tmp_path, ["toy_group"])["toy_group"]
     html = get(client, f"/runs/{group.pk}?doc=toy_shots:4")
-    assert "Question toy_shots 5" in html
+    assert "Question 5 · 17 of 36 · toy_shots" in text_of(html)
     assert "toy_written" in html
     assert client.get(f"/runs/{group.pk}?doc=4").status_code == 404
 
@@ -514,7 +514,7 @@ def test_a_page_without_text_has_digests_and_numbers_and_no_search(
     shown = text_of(html)
     assert "ask that its text is not put online: every text is its SHA-256" in shown
     assert "No text to search: this data set is published as ids only." in shown
-    assert 'disabled aria-describedby="q-note"' in html
+    assert 'type="search"' not in html
     assert "12 questions" in shown
     assert "<mark" not in html
     (sample,) = [row for row in make.samples_of(run) if row["doc_id"] == 4]
@@ -523,8 +523,8 @@ def test_a_page_without_text_has_digests_and_numbers_and_no_search(
     assert sample["prompt"] in shown
     for choice, response in zip(sample["choices"], sample["responses"], strict=True):
         assert choice in shown
-        assert f"{response['loglikelihood']:.2f}".replace("-", "−") in shown
-    assert "Prompt as sent" not in shown
+        assert f"{response['loglikelihood']:.3f}".replace("-", "−") in shown
+    assert "The prompt, as it was sent" not in shown
     written = get(client, f"/runs/{runs['toy_written'].pk}")
     assert "--level aggregate" in written
     assert "--level rescore" not in written
